@@ -1,0 +1,32 @@
+"""Borda as a share: how many of its rivals a candidate beat, on average over its ballots."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from peerage.rules import rule
+from peerage.types import Placing
+
+
+@rule("borda", unit="share")
+def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
+    """Each voted candidate's mean of (n-1-i)/(n-1), exact.
+
+    i is the place on a ballot, n the candidates counted on it. Multiply by N-1 for the
+    points of the seed, whose first place is worth N-1 and last place nothing.
+    """
+    points: dict[str, dict[int, int]] = {name: {} for name in candidates}
+    votes: dict[str, int] = dict.fromkeys(candidates, 0)
+    for placing in placings:
+        top = 2 * (placing.n - 1)
+        for name, doubled in placing.doubled.items():
+            by_top = points[name]
+            by_top[top] = by_top.get(top, 0) + top - doubled
+            votes[name] += 1
+    return {
+        name: sum((Fraction(got, top) for top, got in points[name].items()), Fraction(0))
+        / votes[name]
+        for name in candidates
+        if votes[name]
+    }

@@ -1,0 +1,343 @@
+"""Every noun of the house, frozen, standard library only.
+
+A review is a fact; scores, audits and boards are folds over facts. Nothing
+here computes more than a property, and nothing here knows a file or a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Literal
+
+OwnVotes = Literal["out", "in", "seed"]
+Order = Literal["balanced", "shuffle", "shared"]
+Confidence = Literal["high", "medium", "low"]
+Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
+
+MAX_LABELS = 702  # A … Z, AA … ZZ
+
+
+# -- who sits at the table ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A member of the council: the name on boards, and how its model is reached."""
+
+    name: str
+    provider: str = "openai"
+    model: str = ""
+    family: str = ""
+    base_url: str = ""
+    api_key_env: str = ""  # the name of a variable, never a key
+    temperature: float = 0.7
+    system: str = ""
+    roles: tuple[str, ...] = ("answer", "review")
+    timeout_s: float = 60.0
+    max_concurrency: int = 16
+    price_in: float | None = None  # USD per million tokens
+    price_out: float | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)  # what only this provider knows
+
+
+# -- a question and what came back ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question; sessions that repeat it share its id."""
+
+    text: str
+    id: str = ""
+    category: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one call took; None means unknown, which is not zero."""
+
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One seat's answer."""
+
+    model: str
+    text: str
+    usage: Usage = Usage()
+    latency_ms: float | None = None
+    reasoning_words: int | None = None
+
+    @property
+    def words(self) -> int:
+        return len(self.text.split())
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that gave no usable reply: a kind to count by, and a sentence for a person."""
+
+    seat: str
+    kind: str
+    message: str
+    stage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """The safety gate's word on one answer; a failed one says which pattern matched where."""
+
+    model: str
+    passed: bool
+    family: str = ""
+    pattern: str = ""
+    span: tuple[int, int] | None = None
+    excerpt: str = ""
+
+
+# -- the rubric -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """One thing a reviewer marks from 1 to 10, with what each band of marks means."""
+
+    name: str
+    question: str
+    anchors: tuple[tuple[str, str], ...]  # ("9-10", "Every claim holds"), best first
+
+
+@dataclass(frozen=True, slots=True)
+class Rubric:
+    """Dimensions with exact weights that sum to one, and the ceilings accuracy sets."""
+
+    name: str
+    weights: Mapping[str, Fraction]
+    dimensions: tuple[Dimension, ...]
+    ceilings: tuple[tuple[Fraction, Fraction], ...]  # accuracy below -> overall at most
+    description: str = ""
+
+
+# -- ballots and reviews ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """An answer as one reviewer sees it: under a label, without its author."""
+
+    label: str
+    author: str
+    text: str | None = None  # None: the text is not known here, only that it was shown
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """What one reviewer was shown; a slot's index is the position it was seen in."""
+
+    reviewer: str
+    slots: tuple[Slot, ...]
+    round: int = 0
+    positions_known: bool = True  # False for imported ballots that do not say their order
+
+    @property
+    def authors(self) -> tuple[str, ...]:
+        return tuple(slot.author for slot in self.slots)
+
+    @property
+    def author_by_label(self) -> dict[str, str]:
+        return {slot.label: slot.author for slot in self.slots}
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """What a reviewer said about a ballot, in the ballot's labels, before any law is applied.
+
+    The ranking is a tuple of tiers, best first; labels in one tier are tied. Labels
+    that the ballot does not have, and repeats, stay in it: `count` removes them.
+    """
+
+    reviewer: str
+    ranking: tuple[tuple[str, ...], ...] = ()
+    scores: Mapping[str, float] = field(default_factory=dict)
+    marks: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    claimed: Mapping[str, float] = field(default_factory=dict)  # the reviewer's own overall
+    notes: Mapping[str, str] = field(default_factory=dict)
+    abstained: str = ""  # the reason; empty when the reviewer gave a verdict
+    recovered: str = ""  # how, where the reply was not plain JSON
+    flags: tuple[str, ...] = ()
+    raw: str = ""
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A review as the law reads it, in authors: tiers, exact scores, and what was odd.
+
+    `said` keeps None for an unknown label and keeps repeats, because the seed's own
+    arithmetic gives them a slot; `tiers` is what everything else counts.
+    """
+
+    reviewer: str
+    shown: tuple[str, ...]
+    said: tuple[tuple[str | None, ...], ...]
+    gated: frozenset[str] = frozenset()
+    overall: Mapping[str, Fraction] = field(default_factory=dict)
+    abstained: bool = False
+    flags: tuple[str, ...] = ()
+
+    @property
+    def tiers(self) -> tuple[tuple[str, ...], ...]:
+        seen: set[str] = set()
+        clean: list[tuple[str, ...]] = []
+        for tier in self.said:
+            kept = tuple(
+                dict.fromkeys(name for name in tier if name is not None and name not in seen)
+            )
+            seen.update(kept)
+            if kept:
+                clean.append(kept)
+        return tuple(clean)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """Where one ballot puts each candidate it votes for, own votes already dealt with.
+
+    Places are doubled so that the mean place of a tie stays an integer: first is 0,
+    second is 2, two tied for first are 1 each.
+    """
+
+    reviewer: str
+    n: int  # candidates counted as shown
+    doubled: Mapping[str, int]
+    first: str | None  # the sole first, or None
+    scores: Mapping[str, Fraction] = field(default_factory=dict)
+
+
+Value = Fraction | float
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A way from placings to one value per candidate; a candidate it cannot value is left out."""
+
+    name: str
+    values: Callable[[Sequence[Placing], Sequence[str]], Mapping[str, Value]]
+    lower_is_better: bool = False
+    unit: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One candidate's result in one session."""
+
+    model: str
+    value: float
+    rank: int
+    votes: int
+    wins: int
+    confidence: Confidence
+    share: float
+    borda: float
+    passed: bool = True
+    low: float | None = None  # a 95% interval of the share, where there are votes enough
+    high: float | None = None
+    mean_score: float | None = None
+
+
+# -- audit, verdict, history ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One number of an audit with everything needed to doubt it."""
+
+    metric: str
+    subject: str
+    value: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    n: int
+    n_min: int
+    status: Status
+    q: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The findings on one session or many, and the single-session summary where there is one."""
+
+    findings: tuple[Finding, ...]
+    bias_audit: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dissent:
+    """A minority's own words."""
+
+    reviewer: str
+    distance: float
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the council concludes; `by` is the seat that wrote it, empty if none did."""
+
+    kind: str
+    text: str
+    by: str = ""
+    confidence: float | None = None
+    approved: bool | None = None
+    note: str = ""
+    dissent: tuple[Dissent, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One appended fact of a session."""
+
+    session_id: str
+    seq: int
+    kind: str
+    at: float
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session folded from its events."""
+
+    id: str
+    query: Query
+    seed: str = ""
+    ordinal: int = 0
+    responses: tuple[Response, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    ballots: tuple[Ballot, ...] = ()
+    reviews: tuple[Review, ...] = ()
+    scores: tuple[Score, ...] = ()
+    audit: Audit | None = None
+    verdict: Verdict | None = None
+    cost_usd: float | None = None
+    finished: bool = False
+    flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A person's word on an item of a community benchmark."""
+
+    item: str
+    contributor: str
+    reviewer: str
+    value: float
+    at: float | None = None
