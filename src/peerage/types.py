@@ -319,6 +319,7 @@ class Session:
     query: Query
     seed: str = ""
     ordinal: int = 0
+    candidates: tuple[str, ...] = ()  # everyone who stands to be ranked, by name
     responses: tuple[Response, ...] = ()
     failures: tuple[Failure, ...] = ()
     gates: tuple[Gate, ...] = ()

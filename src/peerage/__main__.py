@@ -1,0 +1,5 @@
+"""`python -m peerage`."""
+
+from peerage.doors.cli import main
+
+main()

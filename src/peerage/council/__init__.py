@@ -1,0 +1,1 @@
+"""From answers to ballots, and from what reviewers said to exact scores: pure arithmetic."""

@@ -1,0 +1,125 @@
+"""Labels and orders: who sees which answer under which name, and where.
+
+Orders come from a balanced square rather than from a shuffle, so that over the
+reviewers and sessions of a season each candidate stands in each position as often
+as every other. Everything random is drawn from SHA-256, because an order must be
+the same on every machine and under every version of Python.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from peerage.errors import InputError
+from peerage.types import MAX_LABELS, Ballot, Order, Response, Slot
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def label(index: int) -> str:
+    """A for 0, Z for 25, AA for 26, ZZ for 701."""
+    if not 0 <= index < MAX_LABELS:
+        raise InputError(
+            f"a ballot has labels for {MAX_LABELS} candidates, A to ZZ, not for {index + 1}.",
+            hint="Split the candidates over several sessions.",
+        )
+    first, last = divmod(index, 26)
+    return (LETTERS[first - 1] if first else "") + LETTERS[last]
+
+
+def label_index(text: str) -> int | None:
+    """The position a label stands for (A is 0), or None where it is no such label."""
+    if not 1 <= len(text) <= 2 or any(letter not in LETTERS for letter in text):
+        return None
+    if len(text) == 1:
+        return LETTERS.index(text)
+    return 26 * (LETTERS.index(text[0]) + 1) + LETTERS.index(text[1])
+
+
+class Draws:
+    """A stream of random integers from a SHA-256 key; the same key, the same stream, anywhere."""
+
+    def __init__(self, *key: object) -> None:
+        self._key = hashlib.sha256(json.dumps(key, ensure_ascii=True).encode()).digest()
+        self._block = 0
+
+    def below(self, n: int) -> int:
+        """A uniform integer in [0, n); values that would favour the low ones are drawn again."""
+        limit = 2**64 - 2**64 % n
+        while True:
+            block = hashlib.sha256(self._key + self._block.to_bytes(8, "big")).digest()
+            self._block += 1
+            value = int.from_bytes(block[:8], "big")
+            if value < limit:
+                return value % n
+
+    def permutation(self, n: int) -> list[int]:
+        """The integers 0 … n-1 in a uniformly random order."""
+        order = list(range(n))
+        for i in range(n - 1, 0, -1):
+            j = self.below(i + 1)
+            order[i], order[j] = order[j], order[i]
+        return order
+
+
+def square_row(n: int, row: int) -> list[int]:
+    """One row of a Latin square of n symbols whose neighbours are mixed as well as can be.
+
+    The first row is Williams' zigzag 0, 1, n-1, 2, n-2, …, and each row adds one to the
+    row before. For even n every symbol also follows every other exactly once. For odd n
+    that would take 2n rows, and then a single session of n reviewers would be out of
+    balance; balance of positions within every n ballots is worth more.
+    """
+    zigzag = [0] * n
+    for i in range(1, n):
+        zigzag[i] = (i + 1) // 2 if i % 2 else n - i // 2
+    return [(symbol + row) % n for symbol in zigzag]
+
+
+def lone_ordinal(session_id: str) -> int:
+    """A session's place in the design when it belongs to no season."""
+    return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:4], "big")
+
+
+def deal_order(
+    candidates: Sequence[str], place: int, seed: str, round: int = 0, order: Order = "balanced"
+) -> tuple[str, ...]:
+    """The candidates in the order one reviewer sees them; the first is shown first.
+
+    `place` is the session's ordinal plus the reviewer's index. Every order starts from
+    the sorted names, so the order in which answers came in has no say.
+    """
+    names = sorted(candidates)
+    n = len(names)
+    if order == "shared":
+        return tuple(names[i] for i in Draws("shared", seed, names, round).permutation(n))
+    if order == "shuffle":
+        return tuple(names[i] for i in Draws("shuffle", seed, names, round, place).permutation(n))
+    draws = Draws("balanced", seed, names, round)
+    symbols, rows = draws.permutation(n), draws.permutation(n)
+    return tuple(names[symbols[s]] for s in square_row(n, rows[place % n])) if n else ()
+
+
+def deal(
+    responses: Sequence[Response],
+    reviewers: Sequence[str],
+    seed: str,
+    ordinal: int,
+    round: int = 0,
+    order: Order = "balanced",
+) -> tuple[Ballot, ...]:
+    """A ballot for every reviewer, in the reviewers' order.
+
+    Same seed, season and seats: same ballots, so an audit can deal them again.
+    """
+    text_by_author = {response.model: response.text for response in responses}
+    ballots = []
+    for index, reviewer in enumerate(reviewers):
+        shown = deal_order(tuple(text_by_author), ordinal + index, seed, round, order)
+        slots = tuple(
+            Slot(label(i), author, text_by_author[author]) for i, author in enumerate(shown)
+        )
+        ballots.append(Ballot(reviewer, slots, round))
+    return tuple(ballots)

@@ -1,0 +1,166 @@
+"""What counts on a ballot: labels become authors, marks a ranking, the gate has its say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from peerage.council.rubric import exact, overall
+from peerage.types import Ballot, Counted, OwnVotes, Placing, Review, Rubric
+
+Tiers = tuple[tuple[str | None, ...], ...]
+
+
+def count(
+    ballot: Ballot,
+    review: Review,
+    rubric: Rubric | None = None,
+    gated: frozenset[str] = frozenset(),
+    cap: Fraction = Fraction(0),
+) -> Counted:
+    """A review under the law: places from marks where there are any, else as the reviewer ranked.
+
+    With a rubric and accuracy marks the ranking follows the overall scores after ceiling
+    and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
+    stands, and scores are used where there is none. Gated answers go to the bottom.
+    """
+    flags = list(review.flags)
+    if review.abstained:
+        return Counted(
+            review.reviewer,
+            ballot.authors,
+            (),
+            gated,
+            abstained=True,
+            flags=(*flags, f"abstained:{review.abstained}"),
+        )
+    author_by_label = ballot.author_by_label
+    said = tuple(tuple(author_by_label.get(name) for name in tier) for tier in review.ranking)
+    scores = {
+        author_by_label[name]: exact(score)
+        for name, score in review.scores.items()
+        if name in author_by_label
+    }
+    by_marks = rubric is not None and any("accuracy" in m for m in review.marks.values())
+    if by_marks and rubric is not None:
+        scores, noted = _overall_by_author(ballot, review, rubric, scores)
+        flags += noted
+    elif rubric is not None:
+        flags.append("no_rubric_score")
+    scores = {name: min(score, cap) if name in gated else score for name, score in scores.items()}
+    if _at_odds(said, scores):
+        flags.append("rank_mark_mismatch" if by_marks else "rank_score_mismatch")
+    if by_marks:
+        said = _by_score(scores, said, gated)
+    elif not any(name for tier in said for name in tier):
+        said = _by_score(scores, (), gated)
+        flags += ["ranking_from_scores"] if said else ["nothing_to_count"]
+    return Counted(review.reviewer, ballot.authors, said, gated, scores, flags=tuple(flags))
+
+
+def _overall_by_author(
+    ballot: Ballot, review: Review, rubric: Rubric, holistic: Mapping[str, Fraction]
+) -> tuple[dict[str, Fraction], list[str]]:
+    """Each author's overall score; the holistic one, flagged, where accuracy was not marked."""
+    scores: dict[str, Fraction] = {}
+    flags: list[str] = []
+    for slot in ballot.slots:
+        marks = review.marks.get(slot.label, {})
+        score = overall(marks, rubric)
+        if score is None:
+            flags.append(f"no_accuracy:{slot.label}")
+            score = holistic.get(slot.author)
+        else:
+            flags += [
+                f"unmarked:{slot.label}.{name}" for name in rubric.weights if name not in marks
+            ]
+        if score is not None:
+            scores[slot.author] = score
+    return scores, flags
+
+
+def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
+    """The tier each author is first mentioned in."""
+    place: dict[str, int] = {}
+    for i, tier in enumerate(tiers):
+        for name in tier:
+            if name is not None:
+                place.setdefault(name, i)
+    return place
+
+
+def _at_odds(said: Tiers, scores: Mapping[str, Fraction]) -> bool:
+    """Whether somebody placed above another has the lower score."""
+    place = _places(said)
+    lowest_above: Fraction | None = None
+    for tier in sorted(set(place.values())):
+        here = [scores[name] for name, at in place.items() if at == tier and name in scores]
+        if here and lowest_above is not None and max(here) > lowest_above:
+            return True
+        if here:
+            lowest_above = min(here) if lowest_above is None else min(lowest_above, *here)
+    return False
+
+
+def _by_score(scores: Mapping[str, Fraction], said: Tiers, gated: frozenset[str]) -> Tiers:
+    """Tiers from the highest score down; equal scores are parted only by the reviewer's ranking."""
+    place = _places(said)
+    unplaced = len(said)
+    tiers: dict[tuple[bool, Fraction, int], list[str]] = {}
+    for name, score in scores.items():
+        tiers.setdefault((name in gated, -score, place.get(name, unplaced)), []).append(name)
+    return tuple(tuple(sorted(tiers[key])) for key in sorted(tiers))
+
+
+def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing | None:
+    """Where a ballot puts those it votes for, or None where it has no vote.
+
+    `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like
+    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has.
+    """
+    if counted.abstained:
+        return None
+    own = counted.reviewer
+    if own_votes == "seed":
+        doubled, first = _slots(counted)
+        n = n_candidates
+        dropped = {own}
+    else:
+        dropped = {own} if own_votes == "out" else set()
+        n = len(set(counted.shown) - dropped)
+        doubled, first = _closed_up(counted, dropped)
+    doubled = {name: at for name, at in doubled.items() if name not in dropped}
+    if n < 2 or not doubled:
+        return None
+    scores = {name: score for name, score in counted.overall.items() if name not in dropped}
+    return Placing(own, n, doubled, None if first in dropped else first, scores)
+
+
+def _closed_up(counted: Counted, dropped: set[str]) -> tuple[dict[str, int], str | None]:
+    """Doubled places without gaps; gated answers stand behind everyone who passed."""
+    tiers = [tuple(name for name in tier if name not in dropped) for tier in counted.tiers]
+    passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
+    failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
+    n_passed = len(set(counted.shown) - dropped - counted.gated)
+    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
+    return doubled, next((name for name, at in doubled.items() if at == 0), None)
+
+
+def _slots(counted: Counted) -> tuple[dict[str, int], str | None]:
+    """Doubled places as the seed counts them: every mention takes a slot, the first one counts."""
+    passed = [tuple(name for name in tier if name not in counted.gated) for tier in counted.said]
+    failed = [tuple(name for name in tier if name in counted.gated) for tier in counted.said]
+    n_passed = max(sum(map(len, passed)), len(set(counted.shown) - counted.gated))
+    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
+    return doubled, next((name for name, at in doubled.items() if at == 0), None)
+
+
+def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
+    """Twice the mean place of each tier's members, counting from `start`."""
+    doubled: dict[str, int] = {}
+    for tier in tiers:
+        for name in tier:
+            if name is not None:
+                doubled.setdefault(name, 2 * start + len(tier) - 1)
+        start += len(tier)
+    return doubled

@@ -1,0 +1,262 @@
+"""The ballots file: sessions written elsewhere, read into nouns or refused by place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peerage.council.ballots import canonical_label, parse, review_of
+from peerage.council.blinding import label, label_index
+from peerage.errors import InputError
+from peerage.types import MAX_LABELS, Ballot, Query, Response, Review, Session, Slot
+
+RESPONSES = ("responses", "stage1")
+RANKINGS = ("rankings", "stage2")
+SHAPE = 'See "Ballots files" in docs/ballots.md for the shape.'
+
+
+def read_json(data: bytes, place: str) -> Any:
+    """The JSON in some bytes, or an error that says where it stops being JSON."""
+    try:
+        return json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"this is not UTF-8 text (byte {error.start}).",
+            place=place,
+            hint="Save the file as UTF-8.",
+        ) from None
+    except json.JSONDecodeError as error:
+        raise InputError(
+            f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
+            place=place,
+            hint=SHAPE,
+        ) from None
+    except RecursionError:
+        raise InputError("this JSON is nested too deeply to read.", place=place) from None
+    except ValueError as error:  # an integer of more digits than Python reads
+        raise InputError(
+            f"this JSON has a value that cannot be read: {error}.", place=place
+        ) from None
+
+
+def sessions_of(document: Any, place: str = "ballots") -> tuple[Session, ...]:
+    """The sessions of a ballots file: one object, or a list of them."""
+    if isinstance(document, list):
+        if not document:
+            raise InputError("there is no session in this list.", place=place, hint=SHAPE)
+        return tuple(
+            session_of(item, f"{place}, session {i + 1}") for i, item in enumerate(document)
+        )
+    return (session_of(document, place),)
+
+
+def session_of(document: Any, place: str = "ballots") -> Session:
+    """One session of a ballots file, its replies parsed."""
+    if not isinstance(document, Mapping):
+        raise InputError(f"a session is an object, not {_kind(document)}.", place=place, hint=SHAPE)
+    responses, flags = _responses(document, place)
+    shown = _shown(document, responses, place)
+    entries = _list(document, RANKINGS, place)
+    ballots: list[Ballot] = []
+    reviews: list[Review] = []
+    seen: dict[tuple[str, int], int] = {}
+    for i, entry in enumerate(entries):
+        here = f"{place}, rankings[{i}]"
+        ballot, review = _reviewed(entry, shown, here)
+        key = (ballot.reviewer, ballot.round)
+        if key in seen:
+            raise InputError(
+                f"reviewer {ballot.reviewer!r} already voted in rankings[{seen[key]}].",
+                place=here,
+                hint='Keep one ballot per reviewer, or number their rounds with "round".',
+            )
+        seen[key] = i
+        ballots.append(ballot)
+        reviews.append(review)
+    candidates = _candidates(shown, ballots, place)
+    flags += [f"not_on_a_ballot:{r.model}" for r in responses if r.model not in candidates]
+    return Session(
+        id=str(document.get("session_id") or document.get("id") or ""),
+        query=Query(
+            text=_text(document, "query", place),
+            id=str(document.get("query_id") or ""),
+            category=_text(document, "category", place),
+        ),
+        candidates=candidates,
+        responses=tuple(responses),
+        ballots=tuple(ballots),
+        reviews=tuple(reviews),
+        flags=tuple(flags),
+        finished=True,
+    )
+
+
+# -- parts of a session -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Slots in the order shown, and whether that order is known."""
+
+    slots: tuple[Slot, ...]
+    positions_known: bool
+
+    @property
+    def authors(self) -> tuple[str, ...]:
+        return tuple(slot.author for slot in self.slots)
+
+
+def _responses(document: Mapping[str, Any], place: str) -> tuple[list[Response], list[str]]:
+    responses: list[Response] = []
+    flags: list[str] = []
+    names: set[str] = set()
+    for i, item in enumerate(_list(document, RESPONSES, place, required=False)):
+        here = f"{place}, responses[{i}]"
+        model = _name(item, here)
+        if model in names:
+            raise InputError(f"model {model!r} answers twice.", place=here)
+        names.add(model)
+        text = item.get("response")
+        if text is None:
+            flags.append(f"no_text:{model}")
+        elif not isinstance(text, str):
+            raise InputError(f'"response" is {_kind(text)}, not text.', place=here)
+        responses.append(Response(model, text or ""))
+    return responses, flags
+
+
+def _shown(document: Mapping[str, Any], responses: Sequence[Response], place: str) -> _Shown:
+    """What every ballot shows unless it says otherwise."""
+    texts = {response.model: response.text for response in responses}
+    mapping = document.get("label_to_model")
+    if mapping is not None:
+        return _slots(mapping, texts, f"{place}, label_to_model")
+    _check_size(len(responses), place)
+    slots = tuple(Slot(label(i), r.model, r.text) for i, r in enumerate(responses))
+    return _Shown(slots, positions_known=False)
+
+
+def _slots(mapping: Any, texts: Mapping[str, str], place: str) -> _Shown:
+    """Slots from either shape of `label_to_model`, in the order they were displayed."""
+    if not isinstance(mapping, Mapping):
+        raise InputError(f"this is {_kind(mapping)}, not labels with models.", place=place)
+    if not mapping:
+        raise InputError(
+            "there are no candidates on this ballot.",
+            place=place,
+            hint='Map each label to its model, {"Response A": "some-model"}.',
+        )
+    _check_size(len(mapping), place)
+    label_by_author: dict[str, str] = {}
+    index_by_label: dict[str, int | None] = {}
+    for text, value in mapping.items():
+        name = canonical_label(text)
+        author, index = _author(value, f"{place}, {text!r}")
+        if name in index_by_label:
+            raise InputError(f"label {text!r} stands here twice.", place=place)
+        if author in label_by_author:
+            raise InputError(f"model {author!r} is under two labels.", place=place)
+        label_by_author[author] = name
+        index_by_label[name] = label_index(name) if index is None else index
+    indices = [index for index in index_by_label.values() if index is not None]
+    known = len(indices) == len(index_by_label)
+    if len(set(indices)) < len(indices):
+        raise InputError("two labels have the same display_index.", place=place)
+    ordered = list(label_by_author.items())
+    if known:
+        ordered.sort(key=lambda item: index_by_label[item[1]] or 0)
+    slots = tuple(Slot(name, author, texts.get(author)) for author, name in ordered)
+    return _Shown(slots, known)
+
+
+def _author(value: Any, place: str) -> tuple[str, int | None]:
+    if isinstance(value, str) and value:
+        return value, None
+    index = value.get("display_index") if isinstance(value, Mapping) else None
+    if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
+        raise InputError(f"display_index is {index!r}, not 0, 1, 2 …", place=place)
+    return _name(value, place), index
+
+
+def _reviewed(entry: Any, shown: _Shown, place: str) -> tuple[Ballot, Review]:
+    reviewer = _name(entry, place)
+    own = entry.get("label_to_model")
+    if own is not None:
+        texts = {slot.author: slot.text for slot in shown.slots if slot.text is not None}
+        shown = _slots(own, texts, f"{place}, label_to_model")
+    round_ = entry.get("round", 0)
+    if not isinstance(round_, int) or isinstance(round_, bool) or round_ < 0:
+        raise InputError(f"round is {round_!r}, not 0, 1, 2 …", place=place)
+    ballot = Ballot(reviewer, shown.slots, round_, shown.positions_known)
+    parsed = entry.get("parsed_ranking")
+    raw = next((entry[key] for key in ("text", "ranking") if isinstance(entry.get(key), str)), None)
+    if parsed is None:
+        return ballot, parse(raw, ballot)
+    return ballot, review_of(parsed, ballot, raw=raw or "")
+
+
+def _candidates(shown: _Shown, ballots: Sequence[Ballot], place: str) -> tuple[str, ...]:
+    """Everyone on a ballot or on the session's own list, by name."""
+    authors = {author for ballot in ballots for author in ballot.authors} | set(shown.authors)
+    if not authors:
+        raise InputError(
+            "there are no candidates in this session.",
+            place=place,
+            hint='Give "label_to_model", or "responses" to be labelled A, B, C … in that order.',
+        )
+    _check_size(len(authors), place)
+    return tuple(sorted(authors))
+
+
+def _check_size(n: int, place: str) -> None:
+    if n > MAX_LABELS:
+        raise InputError(
+            f"{n:,} candidates are more than the {MAX_LABELS} that labels A to ZZ can tell apart.",
+            place=place,
+            hint="Split them over several sessions.",
+        )
+
+
+def _list(
+    document: Mapping[str, Any], keys: Sequence[str], place: str, *, required: bool = True
+) -> list[Any]:
+    for key in keys:
+        if key in document:
+            value = document[key]
+            if not isinstance(value, list):
+                raise InputError(f'"{key}" is {_kind(value)}, not a list.', place=place)
+            return value
+    if required:
+        raise InputError(f'there is no "{keys[0]}" in this session.', place=place, hint=SHAPE)
+    return []
+
+
+def _name(item: Any, place: str) -> str:
+    if not isinstance(item, Mapping):
+        raise InputError(f'this is {_kind(item)}, not an object with a "model".', place=place)
+    name = item.get("model")
+    if not isinstance(name, str) or not name.strip():
+        raise InputError(f'"model" is {_kind(name)}, not a name.', place=place)
+    return name
+
+
+def _text(document: Mapping[str, Any], key: str, place: str) -> str:
+    value = document.get(key)
+    if value is not None and not isinstance(value, str):
+        raise InputError(f'"{key}" is {_kind(value)}, not text.', place=place)
+    return value or ""
+
+
+def _kind(value: Any) -> str:
+    names = {
+        type(None): "null",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text" if value else "empty text",
+        list: "a list",
+        dict: "an object",
+    }
+    return names.get(type(value), type(value).__name__)

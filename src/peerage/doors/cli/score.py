@@ -1,0 +1,161 @@
+"""`peerage score`: a ballots file in, a table or JSON out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from peerage.council.documents import read_json, sessions_of
+from peerage.doors.cli.screen import bar, interval_bar, write_json
+from peerage.errors import InputError
+from peerage.scoring import Law, Scored, score_session
+from peerage.types import OwnVotes
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+STYLES = {"high": "green", "medium": "yellow", "low": "red"}
+MAX_FLAGS_SHOWN = 12
+
+
+def run(
+    file: str,
+    rule: str,
+    own_votes: str,
+    rubric: str | None,
+    safety_gate: bool,
+    config_file: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    law = _law(rule, own_votes, rubric, safety_gate, config_file)
+    document = read_json(_bytes(file), file)
+    scored = [score_session(session, law) for session in sessions_of(document, file)]
+    if as_json:
+        documents = [one.document() for one in scored]
+        write_json(documents if isinstance(document, list) else documents[0])
+        return
+    from rich.console import Console
+
+    console = Console()
+    for one in scored:
+        show(console, one, quiet)
+
+
+def _law(
+    rule: str, own_votes: str, rubric: str | None, safety_gate: bool, config_file: Path | None
+) -> Law:
+    """The law of the flags; a rubric or a limit of one's own comes from the configuration."""
+    from peerage import config
+    from peerage.audit.session import SessionLimits
+
+    settings = config.load(config_file)
+    votes: OwnVotes = own_votes  # type: ignore[assignment]  # Law refuses what it does not know
+    return Law(
+        rule=rule,
+        own_votes=votes,
+        rubric=config.rubric(rubric, settings) if rubric else None,
+        safety_gate=safety_gate or settings.council.safety_gate,
+        safety_score_cap=settings.council.safety_score_cap,
+        limits=SessionLimits(
+            length_correlation=settings.audit.length_correlation,
+            position_variance=settings.audit.position_variance,
+        ),
+    )
+
+
+def _bytes(file: str) -> bytes:
+    if file == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise InputError("there is no such file.", place=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}.", place=file) from None
+
+
+def show(console: Console, scored: Scored, quiet: bool = False) -> None:
+    """A session's result on a terminal: the ranking, what was odd, and the audit's word."""
+    session = scored.session
+    if session.query.text:
+        console.print(f"[bold]{_plain(session.query.text, 200)}[/]", highlight=False)
+    console.print(ranking(scored))
+    if quiet:
+        return
+    for line in _notes(scored):
+        console.print(line, style="dim", highlight=False, markup=False)
+    console.print()
+
+
+def ranking(scored: Scored) -> RenderableType:
+    """The table of a session's candidates, best first."""
+    from rich.markup import escape
+    from rich.table import Table
+    from rich.text import Text
+
+    law = scored.law
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("rank", justify="right")
+    table.add_column("model")
+    table.add_column("share of rivals beaten")
+    if law.rule != "borda":
+        table.add_column(law.rule, justify="right")
+    for head in ("borda", "wins", "votes"):
+        table.add_column(head, justify="right")
+    table.add_column("score", justify="right")
+    table.add_column("confidence")
+    for row in scored.session.scores:
+        line = interval_bar(row.share, row.low, row.high) if row.low is not None else bar(row.share)
+        share = Text(f"{line} {row.share:.2f}" if row.votes else "no votes")
+        share.stylize("cyan" if row.votes else "dim", 0, len(line))
+        cells: list[str | Text] = [
+            str(row.rank),
+            escape(row.model) + ("" if row.passed else " [red]gated[/]"),
+            share,
+        ]
+        if law.rule != "borda":
+            cells.append(f"{row.value:.3f}" if row.votes else "–")
+        cells += [f"{row.borda:.2f}", str(row.wins), str(row.votes)]
+        cells.append("–" if row.mean_score is None else f"{row.mean_score:.2f}")
+        cells.append(f"[{STYLES[row.confidence]}]{row.confidence}[/]")
+        table.add_row(*cells)
+    return table
+
+
+def _notes(scored: Scored) -> list[str]:
+    n_abstained = sum(ballot.abstained for ballot in scored.counted)
+    n = len(scored.counted)
+    lines = [
+        f"{n - n_abstained} of {n} ballots counted, rule {scored.law.rule}, "
+        f"own votes {scored.law.own_votes}."
+    ]
+    flags = [f"{ballot.reviewer}: {flag}" for ballot in scored.counted for flag in ballot.flags]
+    flags += scored.session.flags
+    lines += [f"  flag  {flag}" for flag in flags[:MAX_FLAGS_SHOWN]]
+    if len(flags) > MAX_FLAGS_SHOWN:
+        lines.append(f"  … and {len(flags) - MAX_FLAGS_SHOWN} more flags (--json has them all)")
+    failed = [gate for gate in scored.session.gates if not gate.passed]
+    lines += [f"  gate  {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
+    if scored.audit is not None:
+        lines.append(_audit_line(scored))
+    return lines
+
+
+def _audit_line(scored: Scored) -> str:
+    assert scored.audit is not None  # noqa: S101 - the caller looked
+    summary = scored.audit.bias_audit
+    length = next(f for f in scored.audit.findings if f.metric == "length")
+    r = "length r undefined" if length.value is None else f"length r {length.value:+.2f}"
+    parts = [f"{r} (n = {length.n} of {length.n_min}, {length.status})"]
+    parts += [f"harsh: {', '.join(names)}"] if (names := summary["harsh_reviewers"]) else []
+    parts += [f"generous: {', '.join(names)}"] if (names := summary["generous_reviewers"]) else []
+    return f"audit: risk {summary['overall_bias_risk']}; " + "; ".join(parts) + "."
+
+
+def _plain(text: str, limit: int) -> str:
+    from rich.markup import escape
+
+    flat = " ".join(text.split())
+    return escape(flat if len(flat) <= limit else flat[: limit - 1] + "…")
