@@ -1,0 +1,355 @@
+"""What reviewers and the chair are sent: one text file per prompt, versioned and hashed.
+
+A template is filled once, and what is filled in is never read as a template, so an
+answer may hold any character. Everything someone else wrote goes in a fence. Names
+never reach a page: an author becomes a label here, and a reviewer a number.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from string import Template
+
+from peerage.council.prompts.fences import boundary, clear_of, enclose, fence, heading, text_of
+from peerage.council.prompts.schemas import binary_schema, review_schema, tie_breaker_schema
+from peerage.errors import InputError, UsageError
+from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
+
+__all__ = [
+    "Critique",
+    "Prompt",
+    "binary_schema",
+    "boundary",
+    "critiques_for",
+    "fence",
+    "prompt",
+    "prompt_hashes",
+    "relabel",
+    "render_binary",
+    "render_debate",
+    "render_review",
+    "render_synthesis",
+    "render_tie_breaker",
+    "review_schema",
+    "tie_breaker_schema",
+]
+
+NAMES = (
+    "binary",
+    "debate",
+    "dissent",
+    "review_holistic",
+    "review_rubric",
+    "second_round",
+    "synthesis",
+    "tie_breaker",
+)
+HEADER = re.compile(r"version: (\d+)\n---\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A template, and the SHA-256 of the file it came from."""
+
+    name: str
+    version: int
+    text: str
+    hash: str
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        return Template(self.text).substitute(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Critique:
+    """A first-round review in the labels of the ballot it is shown with, its writer unnamed."""
+
+    ranking: tuple[tuple[str, ...], ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
+    own: bool = False  # written by the very reviewer who now reads it
+
+
+# -- prompts as files -------------------------------------------------------------------------
+
+
+def read_prompt(name: str, data: bytes) -> Prompt:
+    """The prompt in a file's bytes; its hash covers the header too."""
+    text = data.decode("utf-8").replace("\r\n", "\n")
+    header = HEADER.match(text)
+    if header is None:
+        raise InputError(
+            "a prompt begins with a line `version: N` and a line `---`.", place=f"prompt {name}"
+        )
+    digest = hashlib.sha256(data).hexdigest()
+    return Prompt(name, int(header[1]), text[header.end() :].strip(), digest)
+
+
+@cache
+def prompt(name: str) -> Prompt:
+    """The prompt of that name, read once."""
+    if name not in NAMES:
+        raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
+    return read_prompt(name, files(__name__).joinpath(f"{name}.txt").read_bytes())
+
+
+def prompt_hashes() -> Mapping[str, str]:
+    """The hash of every prompt by name, to be stored with each review."""
+    return {name: prompt(name).hash for name in NAMES}
+
+
+# -- for a reviewer ---------------------------------------------------------------------------
+
+
+def render_review(
+    ballot: Ballot,
+    query: Query,
+    rubric: Rubric | None,
+    boundary: str,
+    critiques: Sequence[Critique] = (),
+) -> str:
+    """The prompt for one ballot: by rubric, or holistic without one.
+
+    Answers stand in the ballot's order. Critiques make it a second-round prompt. The
+    ceilings stay unsaid: they are ours to apply, and a reviewer who knew them might aim.
+    """
+    remarks = [_remark(critique) for critique in critiques]
+    values = _case(query, ballot.slots, boundary, remarks)
+    values["second_round"] = _second_round(critiques, remarks, values["boundary"])
+    names = [heading(slot.label) for slot in ballot.slots]
+    if rubric is None:
+        values["notes_skeleton"] = _lines(names, '"<why>"')
+        values["scores_skeleton"] = _lines(names, "<score>")
+        return prompt("review_holistic").fill(values)
+    marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
+    values["skeleton"] = _lines(names, f'{{"notes": "<why>"{marks}}}')
+    values["dimensions"] = _dimensions(rubric)
+    return prompt("review_rubric").fill(values)
+
+
+def critiques_for(
+    ballot: Ballot, earlier: Iterable[tuple[Ballot, Review]], boundary: str
+) -> tuple[Critique, ...]:
+    """What was said in an earlier round, in this ballot's labels and in an order of its own.
+
+    The order follows from the boundary, not from the seats, so that no reviewer can be
+    known by its place. Abstentions, and labels that a ballot does not have, say nothing.
+    """
+
+    def place(pair: tuple[Ballot, Review]) -> str:
+        key = f"{boundary}|{pair[1].reviewer}"
+        return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+
+    found = (_critique(ballot, seen, review) for seen, review in sorted(earlier, key=place))
+    return tuple(critique for critique in found if critique.ranking or critique.notes)
+
+
+def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
+    """A remark made under one ballot's labels, in the labels of other slots.
+
+    Only labels written in full are changed ("Response B", "Responses A and C"); a bare
+    letter may be any letter. An answer that is not among the slots is "another response".
+    """
+    new_by_old = _label_by_label(ballot, slots)
+
+    def change(old: str) -> str | None:
+        """The new label; an unknown one stays, unless someone else goes by it now."""
+        taken = any(slot.label == old for slot in slots)
+        return new_by_old.get(old, None if taken else old)
+
+    def one(match: re.Match[str]) -> str:
+        new = change(match["label"])
+        return f"another {match['word'].lower()}" if new is None else f"{match['word']} {new}"
+
+    def many(match: re.Match[str]) -> str:
+        if any(change(old) is None for old in LETTERS.findall(match["labels"])):
+            return f"several {match['word'].lower()}"
+        return f"{match['word']} " + LETTERS.sub(lambda m: change(m[0]) or "", match["labels"])
+
+    return SINGLE.sub(one, PLURAL.sub(many, text))
+
+
+SINGLE = re.compile(r"\b(?P<word>(?i:response))\s+(?P<label>[A-Z]{1,2})\b")
+PLURAL = re.compile(
+    r"\b(?P<word>(?i:responses))\s+"
+    r"(?P<labels>[A-Z]{1,2}\b(?:(?:, (?:and |or )?| and | or | & |/)[A-Z]{1,2}\b)*)"
+)
+LETTERS = re.compile(r"\b[A-Z]{1,2}\b")
+
+
+# -- for the chair ----------------------------------------------------------------------------
+
+
+def render_synthesis(
+    query: Query,
+    slots: Sequence[Slot],
+    scores: Sequence[Score],
+    boundary: str,
+    dissent: Sequence[Dissent] = (),
+) -> str:
+    """The prompt for one answer made of the best of all; the chair sees labels, not names.
+
+    Quotes of dissent must already speak the labels of these slots (`relabel`).
+    """
+    return _for_chair("synthesis", query, slots, scores, dissent, boundary)
+
+
+def render_debate(
+    query: Query,
+    slots: Sequence[Slot],
+    scores: Sequence[Score],
+    boundary: str,
+    dissent: Sequence[Dissent] = (),
+) -> str:
+    """The prompt for a report of agreements and disagreements."""
+    return _for_chair("debate", query, slots, scores, dissent, boundary)
+
+
+def render_binary(
+    query: Query,
+    slots: Sequence[Slot],
+    scores: Sequence[Score],
+    boundary: str,
+    dissent: Sequence[Dissent] = (),
+) -> str:
+    """The prompt for a decision, approved or rejected, with its reasons."""
+    return _for_chair("binary", query, slots, scores, dissent, boundary)
+
+
+def render_tie_breaker(
+    query: Query,
+    slots: Sequence[Slot],
+    scores: Sequence[Score],
+    boundary: str,
+    dissent: Sequence[Dissent] = (),
+) -> str:
+    """The prompt for a choice between the tied, who alone are in the slots."""
+    return _for_chair("tie_breaker", query, slots, scores, dissent, boundary)
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _case(
+    query: Query, slots: Sequence[Slot], boundary: str, remarks: Iterable[str]
+) -> dict[str, str]:
+    """The values every prompt shares, under a boundary that none of the texts contains."""
+    if not slots:
+        raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
+    code = clear_of(boundary, (query.text, *map(text_of, slots), *remarks))
+    return {
+        "boundary": code,
+        "n_responses": str(len(slots)),
+        "question": enclose("question", query.text, code),
+        "responses": "\n\n".join(fence(slot, code) for slot in slots),
+        "labels": ", ".join(f'"{heading(slot.label)}"' for slot in slots),
+    }
+
+
+def _for_chair(
+    name: str,
+    query: Query,
+    slots: Sequence[Slot],
+    scores: Sequence[Score],
+    dissent: Sequence[Dissent],
+    boundary: str,
+) -> str:
+    quotes = [item.quote for item in dissent]
+    values = _case(query, slots, boundary, quotes)
+    values["standing"] = _standing(slots, scores)
+    values["dissent"] = ""
+    if quotes:
+        blocks = (enclose(f"remark {i}", q, values["boundary"]) for i, q in enumerate(quotes, 1))
+        filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
+        values["dissent"] = f"\n{filled}\n"
+    return prompt(name).fill(values)
+
+
+def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
+    """The result in the order of the scores, by label."""
+    label_by_author = {slot.author: slot.label for slot in slots}
+    lines = [
+        f"Rank {score.rank}: {heading(label_by_author[score.model])}, {_support(score)}"
+        for score in scores
+        if score.model in label_by_author
+    ]
+    scored = {score.model for score in scores}
+    lines += [f"Not ranked: {heading(s.label)}" for s in slots if s.author not in scored]
+    return "\n".join(lines)
+
+
+def _support(score: Score) -> str:
+    if not score.passed:
+        return "failed the safety gate"
+    if not score.votes:
+        return "no votes"
+    votes = f"{score.votes} vote{'s' if score.votes != 1 else ''}"
+    return (
+        f"preferred to {100 * score.share:.0f}% of its rivals on average "
+        f"({votes}, {score.wins} for first place; confidence {score.confidence})"
+    )
+
+
+def _dimensions(rubric: Rubric) -> str:
+    return "\n\n".join(
+        "\n".join(
+            (
+                f"{dimension.name} ({float(100 * rubric.weights[dimension.name]):.4g}%): "
+                f"{dimension.question}",
+                *(f"  {band}: {meaning}" for band, meaning in dimension.anchors),
+            )
+        )
+        for dimension in rubric.dimensions
+    )
+
+
+def _lines(names: Iterable[str], value: str) -> str:
+    """A skeleton with every label and no values: copied out unfilled, it is no vote."""
+    return ",\n".join(f'    "{name}": {value}' for name in names)
+
+
+def _label_by_label(ballot: Ballot, slots: Sequence[Slot]) -> dict[str, str | None]:
+    """Each label of a ballot as the slots call the same author, None if they do not have it."""
+    label_by_author = {slot.author: slot.label for slot in slots}
+    return {slot.label: label_by_author.get(slot.author) for slot in ballot.slots}
+
+
+def _critique(ballot: Ballot, seen: Ballot, review: Review) -> Critique:
+    if review.abstained:
+        return Critique()
+    new_by_old = _label_by_label(seen, ballot.slots)
+    tiers = (
+        tuple(new for old in tier if (new := new_by_old.get(old)) is not None)
+        for tier in review.ranking
+    )
+    notes = {
+        new: relabel(note, seen, ballot.slots)
+        for old, note in review.notes.items()
+        if note and (new := new_by_old.get(old)) is not None
+    }
+    ranking = tuple(tier for tier in tiers if tier)
+    return Critique(ranking, dict(sorted(notes.items())), review.reviewer == ballot.reviewer)
+
+
+def _remark(critique: Critique) -> str:
+    tiers = (" = ".join(map(heading, tier)) for tier in critique.ranking)
+    ranking = [f"Ranking, best first: {' > '.join(tiers)}"] if critique.ranking else []
+    notes = (f"{heading(label)}: {note}" for label, note in critique.notes.items())
+    return "\n".join((*ranking, *notes))
+
+
+def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundary: str) -> str:
+    if not critiques:
+        return ""
+    blocks = []
+    n_others = 0
+    for critique, remark in zip(critiques, remarks, strict=True):
+        n_others += not critique.own
+        title = "your own first review" if critique.own else f"reviewer {n_others}"
+        blocks.append(enclose(title, remark, boundary))
+    filled = prompt("second_round").fill({"critiques": "\n\n".join(blocks)})
+    return f"\n{filled}\n"
