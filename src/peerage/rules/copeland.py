@@ -1,0 +1,27 @@
+"""Copeland: how many rivals a candidate beats by majority."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from peerage.rules import rule
+from peerage.rules.pairwise import compare
+from peerage.types import Placing
+
+
+@rule("copeland", unit="rivals beaten")
+def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
+    """Rivals that more ballots place below it than above it, plus half of the even ones.
+
+    A rival that no ballot ranks together with it is neither: it adds nothing. So of m
+    compared candidates only a Condorcet winner has the value m - 1.
+    """
+    pairs = compare(placings, candidates)
+    won = (pairs.wins > pairs.wins.T).sum(axis=1)
+    met = (pairs.wins + pairs.wins.T + pairs.ties) > 0
+    even = (met & (pairs.wins == pairs.wins.T)).sum(axis=1)
+    return {
+        name: Fraction(2 * n_won + n_even, 2)
+        for name, n_won, n_even in zip(pairs.names, won.tolist(), even.tolist(), strict=True)
+    }

@@ -1,0 +1,46 @@
+"""Hybrid: the Borda share blended with the mean score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from peerage.errors import UsageError
+from peerage.rules import rule
+from peerage.rules.borda import borda
+from peerage.types import Placing, Value
+
+HALF = Fraction(1, 2)
+
+
+@rule("hybrid", unit="blend")
+def hybrid(
+    placings: Sequence[Placing], candidates: Sequence[str], *, alpha: Fraction = HALF
+) -> Mapping[str, Value]:
+    """alpha * share + (1 - alpha) * (score - 1) / 9, exact.
+
+    A candidate that no ballot scored is left out: a share alone stands on another scale,
+    and a made-up score would be a lie. A score that a failed gate capped below 1 counts
+    as it is, below zero.
+    """
+    if not 0 <= alpha <= 1:
+        raise UsageError(f"alpha is {alpha}.", hint="Give a weight of the share from 0 to 1.")
+    shares = borda(placings, candidates)
+    score_by_name = _mean_scores(placings)
+    return {
+        name: alpha * share + (1 - alpha) * (score_by_name[name] - 1) / 9
+        for name, share in shares.items()
+        if name in score_by_name
+    }
+
+
+def _mean_scores(placings: Sequence[Placing]) -> dict[str, Fraction]:
+    """Each candidate's mean score over the ballots that both vote for it and score it."""
+    total: dict[str, Fraction] = {}
+    scored: dict[str, int] = {}
+    for placing in placings:
+        for name in placing.doubled:
+            if name in placing.scores:
+                total[name] = total.get(name, Fraction(0)) + placing.scores[name]
+                scored[name] = scored.get(name, 0) + 1
+    return {name: total[name] / scored[name] for name in total}

@@ -1,0 +1,48 @@
+"""Schulze: whom a candidate beats along the strongest chains of majorities.
+
+Markus Schulze, A new monotonic, clone-independent, reversal symmetric, and
+Condorcet-consistent single-winner election method, Social Choice and Welfare 36 (2011).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from peerage.rules import rule
+from peerage.rules.pairwise import Counts, compare
+from peerage.types import Placing
+
+
+@rule("schulze", unit="rivals beaten")
+def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str, Fraction]:
+    """Rivals behind it in Schulze's order, plus half of those level with it.
+
+    The order is transitive, so the values sort as it does, and a Condorcet winner is first.
+    Candidates with no chain between them are level.
+    """
+    pairs = compare(placings, candidates)
+    paths = strongest_paths(pairs.wins)
+    ahead = (paths > paths.T).sum(axis=1)
+    behind = (paths < paths.T).sum(axis=1)
+    n_rivals = len(pairs.names) - 1
+    return {
+        name: Fraction(n_rivals + n_ahead - n_behind, 2)
+        for name, n_ahead, n_behind in zip(
+            pairs.names, ahead.tolist(), behind.tolist(), strict=True
+        )
+    }
+
+
+def strongest_paths(wins: Counts) -> Counts:
+    """For each pair, the weakest majority on the strongest chain from one to the other.
+
+    A majority is as strong as the ballots on its side (winning votes); 0 means no chain.
+    """
+    paths = np.where(wins > wins.T, wins, 0)
+    for via in range(len(paths)):
+        np.maximum(paths, np.minimum(paths[:, via, None], paths[None, via, :]), out=paths)
+    np.fill_diagonal(paths, 0)
+    return paths
