@@ -1,0 +1,78 @@
+"""Measurements against a peer and a target, side by side in one run.
+
+A bench is a module of this package with `run() -> list[Row]`; `./dev bench NAME` runs it.
+Times are the process's own CPU seconds, so a busy machine slows a bench but hardly bends it;
+ours and the peer's turns alternate, so what drifts drifts for both.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; without a peer there is no ratio, without a target no verdict."""
+
+    name: str
+    n: int  # how many things one turn handles: sessions, inputs, rows
+    ours_s: float
+    peer_s: float | None = None
+    target: float | None = None  # how many times the peer's speed is asked for, at least
+    peer: str = ""
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times faster than the peer; None where there is nothing to divide."""
+        if self.peer_s is None or self.ours_s <= 0:
+            return None
+        return self.peer_s / self.ours_s
+
+    @property
+    def ok(self) -> bool | None:
+        if self.target is None or self.ratio is None:
+            return None
+        return self.ratio >= self.target
+
+
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    *,
+    n: int,
+    target: float | None = None,
+    peer_name: str = "",
+    n_repeats: int = 7,
+) -> Row:
+    """Our median turn beside the peer's, taken alternately after one unmeasured turn each."""
+    ours()
+    peer()
+    turns = [(cpu_seconds(ours), cpu_seconds(peer)) for _ in range(n_repeats)]
+    ours_s, peer_s = (statistics.median(side) for side in zip(*turns, strict=True))
+    return Row(name, n, ours_s, peer_s, target, peer_name)
+
+
+def measure(name: str, ours: Callable[[], object], *, n: int, n_repeats: int = 7) -> Row:
+    """Our median turn alone, where there is no peer to stand beside."""
+    ours()
+    return Row(name, n, statistics.median(cpu_seconds(ours) for _ in range(n_repeats)))
+
+
+def cpu_seconds(turn: Callable[[], object]) -> float:
+    """The CPU time this process spends on one turn, with no collector at work inside it."""
+    gc.collect()
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        start = time.process_time()
+        turn()
+        return time.process_time() - start
+    finally:
+        if enabled:
+            gc.enable()
