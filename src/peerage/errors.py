@@ -34,3 +34,9 @@ class InputError(PeerageError):
 
 class MissingExtraError(PeerageError):
     """A feature needs a package that is not installed."""
+
+
+class BudgetError(PeerageError):
+    """The money that was set aside does not cover the next call."""
+
+    exit_code = 4

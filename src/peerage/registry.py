@@ -11,10 +11,11 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from peerage.errors import UsageError
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -27,13 +28,13 @@ class Registry(Generic[T]):
         self._things: dict[str, T] = {}
         self._loaded = False
 
-    def register(self, name: str) -> Callable[[T], T]:
+    def register(self, name: str) -> Callable[[S], S]:
         """A decorator that keeps its subject under a name; a name is taken only once."""
 
-        def keep(thing: T) -> T:
+        def keep(thing: S) -> S:
             if name in self._things:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self._things[name] = thing
+            self._things[name] = cast(T, thing)
             return thing
 
         return keep

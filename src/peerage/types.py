@@ -86,6 +86,7 @@ class Failure:
     kind: str
     message: str
     stage: str = ""
+    usage: Usage | None = None  # a failed call may still have cost something
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,7 @@ class Audit:
 
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
+    views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,8 +285,9 @@ class Dissent:
     """A minority's own words."""
 
     reviewer: str
-    distance: float
+    distance: float  # the part of pairs this reviewer orders against the result
     quote: str
+    round: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +333,7 @@ class Session:
     verdict: Verdict | None = None
     cost_usd: float | None = None
     finished: bool = False
+    status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()
 
 

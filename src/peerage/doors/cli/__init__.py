@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from peerage.doors.cli.options import ConfigOption, JsonOption, QuietOption
+from peerage.doors.cli.options import (
+    BudgetOption,
+    ConfigOption,
+    JsonOption,
+    OwnVotesOption,
+    QuietOption,
+    RubricOption,
+    RuleOption,
+    SeedOption,
+    StoreOption,
+    council_flags,
+)
 from peerage.errors import PeerageError
 
 app = typer.Typer(
@@ -74,6 +86,124 @@ def score(
     from peerage.doors.cli.score import run
 
     run(file, rule, own_votes, rubric, safety_gate, config, json, quiet)
+
+
+@app.command()
+def ask(
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help="The question, or - for stdin.")
+    ],
+    category: Annotated[str, typer.Option(help="May choose the rubric.")] = "",
+    verdict: Annotated[
+        str | None, typer.Option(help="synthesis, debate, binary, tie_breaker or none.")
+    ] = None,
+    rule: RuleOption = None,
+    rubric: RubricOption = None,
+    own_votes: OwnVotesOption = None,
+    seed: SeedOption = None,
+    budget_usd: BudgetOption = None,
+    safety_gate: Annotated[bool | None, typer.Option("--safety-gate/--no-safety-gate")] = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Put a question to the council, and watch it answer, review and conclude."""
+    from peerage.doors.cli.ask import Manner, run
+
+    flags = {
+        **council_flags(rule, rubric, own_votes, seed, budget_usd),
+        "council.verdict": verdict,
+        "council.safety_gate": safety_gate,
+        "store": store,
+    }
+    raise typer.Exit(run(question, category, flags, config, Manner(json, quiet)))
+
+
+@app.command(name="run")
+def run_season(
+    prompts: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet with a query column.")],
+    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Sessions at a time.")] = 16,
+    verdict: Annotated[str | None, typer.Option(help="As in `peerage ask`.")] = None,
+    rule: RuleOption = None,
+    rubric: RubricOption = None,
+    own_votes: OwnVotesOption = None,
+    seed: SeedOption = None,
+    budget_usd: BudgetOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume/--no-resume", help="Go on where an earlier run stopped.")
+    ] = True,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Hold a season: one session for every row of a file."""
+    from peerage.doors.cli.ask import Manner
+    from peerage.doors.cli.run import run
+
+    flags = {
+        **council_flags(rule, rubric, own_votes, seed, budget_usd),
+        "council.verdict": verdict,
+        "store": store,
+    }
+    raise typer.Exit(run(prompts, concurrency, flags, config, Manner(json, quiet), resume))
+
+
+@app.command()
+def sessions(
+    limit: Annotated[int, typer.Option(min=1, help="How many of the latest.")] = 20,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the latest sessions of the store."""
+    from peerage.doors.cli.history import list_sessions
+
+    list_sessions(store, limit, config, json)
+
+
+@app.command()
+def show(
+    session: Annotated[str, typer.Argument(metavar="ID", help="A session's id, or its beginning.")],
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show one session in full."""
+    from peerage.doors.cli.history import show_one
+
+    show_one(session, config, {"store": store}, json)
+
+
+@app.command()
+def replay(
+    session: Annotated[str, typer.Argument(metavar="ID", help="A session's id, or its beginning.")],
+    rule: RuleOption = None,
+    rubric: RubricOption = None,
+    own_votes: OwnVotesOption = None,
+    safety_gate: Annotated[bool | None, typer.Option("--safety-gate/--no-safety-gate")] = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Score a stored session again under another law, without calling a model."""
+    from peerage.doors.cli.history import replay_one
+
+    flags = {
+        **council_flags(rule, rubric, own_votes, None, None),
+        "council.safety_gate": safety_gate,
+        "store": store,
+    }
+    replay_one(session, config, flags, json)
+
+
+@app.command()
+def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
+    """Tell what works here and what is missing, with the fix."""
+    from peerage.doors.cli.doctor import run
+
+    raise typer.Exit(run(config, json))
 
 
 @app.command()

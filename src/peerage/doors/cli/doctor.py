@@ -1,0 +1,130 @@
+"""`peerage doctor`: which seats answer, what each can do, what is missing, and the fix."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from peerage import config
+from peerage.doors.cli.screen import write_json
+from peerage.errors import PeerageError
+from peerage.providers import Call
+from peerage.providers.calling import Caller
+from peerage.stores import open_store
+from peerage.types import Failure, Query, Seat
+
+PING = "Reply with the single word: ready."
+PING_SECONDS = 20.0
+EXTRAS = {
+    "local": ("xllamacpp", "a model in process, with no key"),
+    "server": ("fastapi", "peerage serve"),
+    "mcp": ("mcp", "peerage mcp"),
+    "postgres": ("psycopg", "a store on PostgreSQL"),
+    "spark": ("pyspark", "boards on a cluster"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at; the fix is empty where nothing is wrong."""
+
+    what: str
+    ok: bool
+    finding: str
+    fix: str = ""
+
+
+def run(config_file: Path | None, json: bool) -> int:
+    """Look at everything; 0 when a session could be held."""
+    checks = asyncio.run(_checks(config_file))
+    if json:
+        write_json({"checks": [asdict(check) for check in checks]})
+    else:
+        _show(checks)
+    return 0 if all(check.ok for check in checks if check.what.startswith("seat")) else 1
+
+
+async def _checks(config_file: Path | None) -> list[Check]:
+    try:
+        settings = config.load(config_file)
+    except PeerageError as error:
+        return [Check("configuration", False, str(error), "Correct the file.")]
+    found = config.find(config_file)
+    checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
+    checks.append(_store(settings.store))
+    if not settings.seats:
+        from peerage.convening import NO_SEATS
+
+        checks.append(Check("seats", False, "there are none", NO_SEATS))
+    caller = Caller(settings.seats)
+    try:
+        checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
+    finally:
+        await caller.close()
+    return [*checks, *_extras()]
+
+
+def _store(url: str) -> Check:
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        return Check("store", True, f"{url} (will be made when first used)")
+    try:
+        store = open_store(url)
+        n = len(store.sessions())
+    except PeerageError as error:
+        return Check("store", False, str(error), "Choose another with --store.")
+    return Check("store", True, f"{url}, {n} sessions")
+
+
+async def _seat(caller: Caller, seat: Seat) -> Check:
+    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    name = f"seat {seat.name}"
+    try:
+        reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    except TimeoutError:
+        return Check(name, False, f"no reply in {PING_SECONDS:.0f} s", FIXES["timeout"])
+    except PeerageError as error:
+        return Check(name, False, error.message, error.hint or "Correct the seat.")
+    if isinstance(reply, Failure):
+        return Check(name, False, f"{reply.kind}: {reply.message}", FIXES.get(reply.kind, ""))
+    can = "can be held to a schema" if caller.can_constrain(seat) else "free text only"
+    price = "cost unknown" if reply.usage.cost_usd is None else "priced"
+    return Check(name, True, f"answers in {reply.latency_ms or 0:.0f} ms; {can}; {price}")
+
+
+FIXES = {
+    "unauthorized": "Set the variable that api_key_env names, to a valid key.",
+    "connection": "Check base_url, and that the server runs.",
+    "timeout": "Check base_url, or raise timeout_s.",
+    "rate_limited": "Wait, or lower max_concurrency.",
+    "bad_request": "Check model: the endpoint does not know it or refuses the request.",
+    "not_json": "Check base_url: what answers there is no OpenAI-compatible API.",
+    "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
+}
+
+
+def _extras() -> list[Check]:
+    return [
+        Check(
+            f"extra {name}",
+            find_spec(module) is not None,
+            use,
+            "" if find_spec(module) else f"pip install 'peerage[{name}]'",
+        )
+        for name, (module, use) in EXTRAS.items()
+    ]
+
+
+def _show(checks: list[Check]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for check in checks:
+        mark = Text("✓", "green") if check.ok else Text("✗", "red")
+        table.add_row(mark, check.what, Text(check.finding))
+        if check.fix:
+            table.add_row("", "", Text(f"→ {check.fix}", "yellow"))
+    Console().print(table)

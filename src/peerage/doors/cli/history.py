@@ -1,0 +1,85 @@
+"""`peerage sessions`, `show` and `replay`: what the log holds, and what it would say now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from peerage import config
+from peerage.convening import law_of
+from peerage.council import folding
+from peerage.doors.cli.render import show_session
+from peerage.doors.cli.score import show
+from peerage.doors.cli.screen import write_json
+from peerage.errors import InputError
+from peerage.records import rescored, session_document
+from peerage.stores import Store, open_store
+from peerage.types import Event
+
+
+def list_sessions(store_url: str | None, limit: int, config_file: Path | None, json: bool) -> None:
+    store = _open(store_url, config_file)
+    listed = store.sessions(limit=limit)
+    if json:
+        write_json({"sessions": [asdict(entry) for entry in listed]})
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for head in ("session", "opened", "status", "category", "question"):
+        table.add_column(head, no_wrap=head != "question")
+    for entry in listed:
+        when = datetime.fromtimestamp(entry.opened_at, UTC).strftime("%Y-%m-%d %H:%M")
+        question = " ".join(entry.query.split())[:80]
+        table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
+    Console().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
+
+
+def show_one(
+    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
+) -> None:
+    """One session in full."""
+    settings = config.load(config_file, flags=flags)
+    events = _find(open_store(settings.store), prefix)
+    session = folding.fold(events)
+    law = law_of(settings, session.query.category)
+    if json:
+        write_json(session_document(session, events, law))
+    else:
+        show_session(session, law)
+
+
+def replay_one(
+    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
+) -> None:
+    """One session scored again; the ballots and the replies are the log's."""
+    settings = config.load(config_file, flags=flags)
+    session = folding.fold(_find(open_store(settings.store), prefix))
+    if not session.ballots:
+        raise InputError(f"session {session.id} has no ballots to score.")
+    scored = rescored(session, law_of(settings, session.query.category))
+    if json:
+        write_json(scored.document())
+        return
+    from rich.console import Console
+
+    show(Console(), scored)
+
+
+def _open(store_url: str | None, config_file: Path | None) -> Store:
+    return open_store(store_url or config.load(config_file).store)
+
+
+def _find(store: Store, prefix: str) -> list[Event]:
+    found = store.find(prefix)
+    if not found:
+        raise InputError(f"there is no session {prefix!r}.", hint="`peerage sessions` lists them.")
+    if len(found) > 1:
+        raise InputError(
+            f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
+            hint="Give more of the id.",
+        )
+    return store.events(found[0])

@@ -1,0 +1,213 @@
+"""`peerage run`: a season, with progress while it goes and a summary at its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from peerage import config
+from peerage.convening import Council
+from peerage.doors.cli.ask import PARTIAL, Manner
+from peerage.doors.cli.screen import write_json
+from peerage.errors import BudgetError
+from peerage.season import Progress, hold
+from peerage.stores.prompts import Prompts, open_prompts
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+INTERRUPTED = 130
+REFRESH_S = 0.2
+PLAIN_LINE_EVERY_S = 10.0
+
+
+def run(
+    file: Path,
+    concurrency: int,
+    flags: Mapping[str, object],
+    config_file: Path | None,
+    manner: Manner,
+    resume: bool = True,
+) -> int:
+    """Hold the season; the exit code says how it ended."""
+    prompts = open_prompts(file)
+    council = Council(config.load(config_file, flags=flags))
+    progress = Progress(prompts.n)
+    name = file.name if resume else f"{file.name} {time.time_ns()}"
+    asyncio.run(_hold(council, name, prompts, concurrency, progress, manner))
+    document = summary(progress)
+    if manner.json:
+        write_json(document)
+    else:
+        _show(progress)
+    if progress.out_of_budget:
+        return BudgetError.exit_code
+    if progress.stopped:
+        return INTERRUPTED
+    return PARTIAL if progress.no_quorum else 0
+
+
+async def _hold(
+    council: Council,
+    name: str,
+    prompts: Prompts,
+    concurrency: int,
+    progress: Progress,
+    manner: Manner,
+) -> None:
+    stop = asyncio.Event()
+    with _Interrupts(stop), _watch(progress, manner) as on_change:
+        async with council:
+            await hold(
+                council.season(name),
+                prompts,
+                council.caller,
+                council.store,
+                concurrency=concurrency,
+                clock=time.time,
+                progress=progress,
+                on_change=on_change,
+                stop=stop,
+            )
+
+
+class _Interrupts:
+    """The first Ctrl-C begins no new session; a second one leaves at once. Nothing is lost."""
+
+    def __init__(self, stop: asyncio.Event) -> None:
+        self.stop = stop
+
+    def __enter__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.task = asyncio.current_task()
+        self.loop.add_signal_handler(signal.SIGINT, self._interrupted)
+
+    def __exit__(self, *_: object) -> None:
+        self.loop.remove_signal_handler(signal.SIGINT)
+
+    def _interrupted(self) -> None:
+        if self.stop.is_set():
+            if self.task is not None:
+                self.task.cancel()
+            return
+        self.stop.set()
+        sys.stderr.write("\nFinishing the sessions in flight; press Ctrl-C again to leave now.\n")
+
+
+class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
+    """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
+
+    def __init__(self, progress: Progress, manner: Manner) -> None:
+        self.progress = progress
+        self.quiet = manner.quiet
+        self.began = self.last = time.monotonic()
+        self.bar: Bar | None = None
+        self.task: TaskID | None = None
+
+    def __enter__(self) -> Any:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if not self.quiet and console.is_terminal:
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import Progress as Bar
+
+            self.bar = Bar(
+                TextColumn("sessions"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[state]}"),
+                TimeRemainingColumn(),
+                console=console,
+            )
+            self.task = self.bar.add_task("", total=self.progress.total, state="")
+            self.bar.start()
+        return self.changed
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.last = 0.0
+            self.changed()
+            self.bar.stop()
+
+    def changed(self) -> None:
+        now = time.monotonic()
+        every = REFRESH_S if self.bar is not None else PLAIN_LINE_EVERY_S
+        if self.quiet or now - self.last < every:
+            return
+        self.last = now
+        state = self._state(now)
+        if self.bar is not None and self.task is not None:
+            self.bar.update(self.task, completed=self.progress.done, state=state)
+        else:
+            sys.stderr.write(f"{self.progress.done} of {self.progress.total} sessions, {state}\n")
+
+    def _state(self, now: float) -> str:
+        progress = self.progress
+        rate = (progress.done - progress.reused) / max(1e-9, now - self.began)
+        failed = sum(progress.failures.values())
+        left = progress.total - progress.done
+        eta = f", about {left / rate:.0f} s to go" if rate and self.bar is None else ""
+        return (
+            f"{progress.in_flight} in flight, {failed} calls failed, {rate:.1f}/s, "
+            f"{cost(progress)}{eta}"
+        )
+
+
+def cost(progress: Progress) -> str:
+    """The bill so far; calls nobody knows the price of are said, not counted as free."""
+    unknown = f" + {progress.unpriced_calls} unpriced calls" if progress.unpriced_calls else ""
+    return f"${progress.cost_usd:.4f}{unknown}"
+
+
+def summary(progress: Progress) -> dict[str, Any]:
+    """How the season ended, as plain JSON values."""
+    return {
+        "sessions": progress.total,
+        "finished": progress.done,
+        "reused": progress.reused,
+        "no_quorum": progress.no_quorum,
+        "calls": progress.calls,
+        "cost_usd": None if progress.unpriced_calls else progress.cost_usd,
+        "unpriced_calls": progress.unpriced_calls,
+        "failures": [
+            {"seat": seat, "stage": stage, "kind": kind, "n": n}
+            for (seat, stage, kind), n in sorted(progress.failures.items())
+        ],
+        "out_of_budget": progress.out_of_budget or None,
+        "interrupted": progress.stopped,
+    }
+
+
+def _show(progress: Progress) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
+    console.print(
+        f"{progress.done} of {progress.total} sessions finished{again}, "
+        f"{progress.calls} calls, {cost(progress)}.",
+        highlight=False,
+    )
+    if progress.no_quorum:
+        console.print(
+            f"{progress.no_quorum} without a quorum: too few seats answered.", style="red"
+        )
+    if progress.failures:
+        table = Table(box=None, pad_edge=False, header_style="dim", title="calls that failed")
+        for head in ("seat", "stage", "kind", "n"):
+            table.add_column(head, justify="right" if head == "n" else "left")
+        for (seat, stage, kind), n in progress.failures.most_common():
+            table.add_row(seat, stage, kind, str(n))
+        console.print(table)
+    if progress.out_of_budget:
+        console.print(f"Stopped: {progress.out_of_budget}", style="red", markup=False)
+    if not progress.complete:
+        console.print("The same command goes on where this one stopped.")

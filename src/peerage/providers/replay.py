@@ -1,0 +1,86 @@
+"""Answers from an earlier log: the same words again, with no model behind them.
+
+A replaying seat gives what it said to the same question before. A review is given only
+where the ballot shows the same answers in the same order, since its labels mean nothing
+anywhere else. It costs nothing, and what is not in the log is a failure, never a guess.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import lru_cache
+
+from peerage.council import folding
+from peerage.errors import ConfigError
+from peerage.providers import Call, CallError, Reply, providers
+from peerage.types import Event, Seat, Usage
+
+FREE = Usage(cost_usd=0.0)
+
+
+@providers.register("replay")
+class Replay:
+    """Reads `options.store`, and speaks as the seat that `model` names, or as its own name."""
+
+    can_constrain = True
+
+    def __init__(self, seat: Seat) -> None:
+        url = seat.options.get("store")
+        if not isinstance(url, str):
+            raise ConfigError(
+                "a replaying seat needs the log it repeats.",
+                place=f"seat {seat.name}",
+                hint='Write options = { store = "sqlite:///earlier.db" }.',
+            )
+        self.name = seat.model or seat.name
+        self.said = _recorded(url)
+
+    async def complete(self, call: Call) -> Reply:
+        shown = tuple(call.ballot.authors) if call.ballot else ()
+        key = _key(call.query.text, call.stage, self.name, shown)
+        if key not in self.said:
+            raise CallError("bad_request", f"the log has no {call.stage} of {self.name} for this")
+        return Reply(self.said[key], FREE, latency_ms=0.0)
+
+    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
+        reply = await self.complete(call)
+        yield reply.text
+        yield reply
+
+    async def close(self) -> None:
+        return None
+
+
+Histories = Callable[[str], Iterable[list[Event]]]
+_histories: list[Histories] = []
+
+
+def reads_logs_with(histories: Histories) -> None:
+    """Name the reader of logs; stores are on this floor too, so it is handed in from above."""
+    _histories[:] = [histories]
+
+
+@lru_cache(maxsize=8)
+def _recorded(url: str) -> dict[bytes, str]:
+    """Every reply of a log by question, stage, seat and what was shown; the latest stands."""
+    said: dict[bytes, str] = {}
+    for events in _histories[0](url):
+        session = folding.fold(events)
+        query = session.query.text
+        ballots = {(b.reviewer, b.round): b for b in session.ballots}
+        for event in events:
+            body = event.body
+            if event.kind == folding.ANSWERED:
+                said[_key(query, "answer", body["seat"], ())] = body["text"]
+            elif event.kind == folding.REVIEWED:
+                shown = ballots[body["reviewer"], body["round"]].authors
+                said[_key(query, "review", body["reviewer"], shown)] = body["text"]
+            elif event.kind == folding.ADVISED:
+                said[_key(query, "conclude", body["seat"], ())] = body["text"]
+    return said
+
+
+def _key(query: str, stage: str, seat: str, shown: tuple[str, ...]) -> bytes:
+    parts = "\x1f".join((query, stage, seat, *shown))
+    return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()

@@ -1,0 +1,191 @@
+"""Seats of known quality and known faults: for speed, for tests, and for ground truth.
+
+A simulated answer carries its latent quality in its text. A simulated reviewer reads it
+there, adds exactly the biases it was given, and writes a reply that goes through the same
+parser as everybody's. Everything is drawn from the call's key, so a season can be
+repeated to the byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from peerage.errors import ConfigError
+from peerage.providers import Call, CallError, Kind, Reply, providers
+from peerage.types import Seat, Slot, Usage
+
+LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
+WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
+    "the answer rests on a plain reading of the question and of what is known about it so that "
+    "each step can be checked by whoever asks and nothing is claimed that no source bears out"
+).split()
+HABITUAL_WORDS = 120  # what a length bias calls neither long nor short
+MAX_WORDS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Temperament:
+    """What a simulated seat is like; scores are on the scale from 1 to 10."""
+
+    quality: float = 6.0  # of its answers, on average
+    spread: float = 1.0  # of its answers' quality
+    words: float = 120.0  # of its answers, on average
+    noise: float = 1.0  # of its judgement
+    harshness: float = 0.0  # taken off every score it gives
+    position_bias: float = 0.0  # given to what it is shown first
+    length_bias: float = 0.0  # given per doubling of the words
+    self_bias: float = 0.0  # given to its own answer
+    failure_rate: float = 0.0  # calls that fail
+    failure_kind: Kind = "server_error"
+    refusal_rate: float = 0.0  # reviews that decline to judge
+    rubbish_rate: float = 0.0  # reviews that nobody can read
+    latency_ms: float = 0.0
+
+    @classmethod
+    def of(cls, seat: Seat) -> Temperament:
+        unknown = sorted(set(seat.options) - {field.name for field in fields(cls)})
+        if unknown:
+            raise ConfigError(
+                f"a simulated seat has no option {unknown[0]!r}.",
+                place=f"seat {seat.name}",
+                hint=f"Known: {', '.join(field.name for field in fields(cls))}.",
+            )
+        return cls(**seat.options)
+
+
+@providers.register("simulated")
+class Simulated:
+    """A provider whose replies are drawn."""
+
+    can_constrain = True
+
+    def __init__(self, seat: Seat) -> None:
+        self.temperament = Temperament.of(seat)
+
+    async def complete(self, call: Call) -> Reply:
+        temper = self.temperament
+        rng = _rng(call.key, call.attempt)
+        if temper.latency_ms:
+            await asyncio.sleep(temper.latency_ms / 1000)
+        if rng.random() < temper.failure_rate:
+            raise CallError(temper.failure_kind, "this seat was told to fail now and then")
+        text = self._text(call, rng)
+        usage = Usage(len(call.prompt.split()), len(text.split()), _cost(call, text))
+        return Reply(text, usage, latency_ms=temper.latency_ms, constrained=call.schema is not None)
+
+    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
+        reply = await self.complete(call)
+        for word in reply.text.split(" "):
+            yield word + " "
+        yield reply
+
+    async def close(self) -> None:
+        return None
+
+    def _text(self, call: Call, rng: random.Random) -> str:
+        if call.stage == "answer":
+            return self._answer(rng)
+        if call.ballot is not None:
+            return self._review(call, rng)
+        return _conclusion(call, rng)
+
+    def _answer(self, rng: random.Random) -> str:
+        temper = self.temperament
+        quality = rng.gauss(temper.quality, temper.spread)
+        n_words = round(temper.words * 2 ** rng.gauss(0, 0.4))
+        n_words = max(8, min(MAX_WORDS, n_words))
+        text = " ".join(rng.choice(WORDS) for _ in range(n_words - 3))
+        return f"{text.capitalize()} (latent quality {quality:.3f})."
+
+    def _review(self, call: Call, rng: random.Random) -> str:
+        temper = self.temperament
+        ballot = call.ballot
+        assert ballot is not None  # noqa: S101 - the caller looked
+        if rng.random() < temper.refusal_rate:
+            return "I'm sorry, but I cannot compare these responses."
+        if rng.random() < temper.rubbish_rate:
+            return "Well! " + " ".join(rng.choice(WORDS) for _ in range(12))
+        scores = {
+            f"Response {slot.label}": self._score(slot, i, ballot.reviewer, rng)
+            for i, slot in enumerate(ballot.slots)
+        }
+        ranking = sorted(scores, key=lambda name: -scores[name])
+        dimensions = _dimensions(call.schema)
+        if not dimensions:
+            marks = {name: _mark(score) for name, score in scores.items()}
+            return json.dumps({"ranking": ranking, "scores": marks})
+        evaluations = {
+            name: {
+                "notes": f"{name} reads as a {_mark(score)}.",
+                **{dimension: _mark(score + rng.gauss(0, 0.5)) for dimension in dimensions},
+            }
+            for name, score in scores.items()
+        }
+        return json.dumps({"evaluations": evaluations, "ranking": ranking})
+
+    def _score(self, slot: Slot, position: int, reviewer: str, rng: random.Random) -> float:
+        from math import log2
+
+        temper = self.temperament
+        text = slot.text or ""
+        n_words = max(1, len(text.split()))
+        return (
+            latent_quality(text)
+            + rng.gauss(0, temper.noise)
+            - temper.harshness
+            + temper.position_bias * (position == 0)
+            + temper.length_bias * log2(n_words / HABITUAL_WORDS)
+            + temper.self_bias * (slot.author == reviewer)
+        )
+
+
+def latent_quality(text: str) -> float:
+    """The quality a simulated answer carries; any other text has one drawn from its words."""
+    found = LATENT.search(text)
+    if found:
+        return float(found[1])
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+    return 3 + 5 * int.from_bytes(digest[:4], "big") / 2**32
+
+
+def _conclusion(call: Call, rng: random.Random) -> str:
+    """A chair's words: a decision where one is asked for, else a paragraph."""
+    wanted = (call.schema or {}).get("properties", {})
+    if "approved" in wanted:
+        found = [float(quality) for quality in LATENT.findall(call.prompt)]
+        mean = sum(found) / len(found) if found else 5.0
+        approved = mean + rng.gauss(0, 1) > 5
+        reason = f"the responses come to {mean:.1f} on average"
+        return json.dumps({"reasons": [reason], "approved": approved, "confidence": None})
+    if "ranking" in wanted:
+        labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
+        return json.dumps({"reason": "a closer look", "ranking": labels})
+    return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."
+
+
+def _dimensions(schema: Mapping[str, Any] | None) -> list[str]:
+    evaluation = (schema or {}).get("$defs", {}).get("evaluation", {})
+    return [name for name in evaluation.get("properties", {}) if name != "notes"]
+
+
+def _mark(score: float) -> int:
+    return max(1, min(10, round(score)))
+
+
+def _cost(call: Call, text: str) -> float:
+    """Nothing, unless the seat names a price: nobody pays for a drawn answer."""
+    seat = call.seat
+    tokens_in, tokens_out = len(call.prompt.split()), len(text.split())
+    return (tokens_in * (seat.price_in or 0) + tokens_out * (seat.price_out or 0)) / 1e6
+
+
+def _rng(key: str, attempt: int) -> random.Random:
+    digest = hashlib.sha256(f"{key}|{attempt}".encode("utf-8", "surrogatepass")).digest()
+    return random.Random(int.from_bytes(digest, "big"))

@@ -1,0 +1,89 @@
+"""Bytes to and from disk: the append-only log of events, one store a file.
+
+A store takes events in the order they are appended and calls each one durable when it
+would survive the machine's going off. Readers see whole events or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from peerage.errors import PeerageError, UsageError
+from peerage.registry import Registry
+from peerage.types import Event
+
+
+class StoreError(PeerageError):
+    """The store cannot be opened, read or written."""
+
+
+class Log(Protocol):
+    """Where a running session's events go."""
+
+    def append(self, event: Event) -> asyncio.Future[None]:
+        """Queue an event at once; the result is done when the event is durable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One session in a list of them."""
+
+    id: str
+    season: str
+    ordinal: int
+    query: str
+    category: str
+    opened_at: float
+    finished_at: float | None
+    status: str  # "" while it is not finished
+
+
+class Store(Log, Protocol):
+    """A log that is also read."""
+
+    def events(self, session_id: str) -> list[Event]: ...
+
+    def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
+        """The sessions of a season, or all, in the order they were opened."""
+        ...
+
+    def find(self, prefix: str) -> list[str]:
+        """The ids that begin with this."""
+        ...
+
+    def histories(self, session_ids: Sequence[str]) -> Iterator[list[Event]]: ...
+
+    def season_seed(self, season: str, drawn: str) -> str:
+        """The season's seed; the drawn one is kept if it has none yet."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Opener = Callable[[str], Store]
+stores: Registry[Opener] = Registry("store", "peerage.stores")
+
+
+def open_store(url: str) -> Store:
+    """The store behind a URL such as sqlite:///peerage.db."""
+    scheme, separator, _ = url.partition("://")
+    if not separator:
+        raise UsageError(f"{url!r} is no store.", hint="Write sqlite:///FILE.")
+    return stores.get(scheme)(url)
+
+
+class MemoryLog:
+    """A log for sessions that nobody will ask for again."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(self, event: Event) -> asyncio.Future[None]:
+        self.events.append(event)
+        kept = asyncio.get_running_loop().create_future()
+        kept.set_result(None)
+        return kept

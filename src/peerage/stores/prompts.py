@@ -1,0 +1,176 @@
+"""Prompt files: one session per row of JSONL, CSV or Parquet, checked whole before any is run."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from peerage.errors import InputError
+
+MAX_QUERY_CHARACTERS = 1_000_000
+MOST_PROBLEMS_SHOWN = 10
+FIELD_LIMIT = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt of a season; given answers are judged instead of asked for."""
+
+    id: str
+    query: str
+    category: str = ""
+    answers: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Prompts:
+    """A checked file that can be read through again and again in bounded memory."""
+
+    path: Path
+    n: int
+
+    def __iter__(self) -> Iterator[Row]:
+        return (_row(i, record) for i, record in enumerate(_records(self.path)))
+
+
+def open_prompts(path: Path) -> Prompts:
+    """The prompts in a file, or one error that lists the first rows that are wrong."""
+    problems: list[str] = []
+    seen: dict[bytes, int] = {}
+    n = n_bad = 0
+    for i, record in enumerate(_records(path)):
+        n += 1
+        try:
+            row = _row(i, record)
+            key = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=12).digest()
+            if key in seen:
+                raise InputError(f"id {row.id!r} is that of row {seen[key] + 1} too.")
+            seen[key] = i
+        except InputError as error:
+            n_bad += 1
+            if n_bad <= MOST_PROBLEMS_SHOWN:
+                problems.append(f"row {i + 1}: {error.message}")
+    if problems:
+        more = f" (and {n_bad - len(problems)} more)" if n_bad > len(problems) else ""
+        raise InputError(
+            f"{n_bad} of {n} rows cannot be used: " + " ".join(problems) + more,
+            place=str(path),
+            hint="Nothing was run.",
+        )
+    if not n:
+        raise InputError("there are no prompts in this file.", place=str(path))
+    return Prompts(path, n)
+
+
+def _row(index: int, record: Any) -> Row:
+    if not isinstance(record, Mapping):
+        raise InputError("this is not an object with a query.")
+    query = record.get("query")
+    answers = _answers(record.get("answers"))
+    if not isinstance(query, str) or not query.strip():
+        raise InputError('"query" is missing or empty.')
+    if len(query) > MAX_QUERY_CHARACTERS:
+        raise InputError(f"the query has {len(query):,} characters, over {MAX_QUERY_CHARACTERS:,}.")
+    id_ = record.get("id")
+    category = record.get("category")
+    if category is not None and not isinstance(category, str):
+        raise InputError('"category" is not text.')
+    return Row(
+        id=f"row-{index + 1}" if id_ is None or id_ == "" else str(id_),
+        query=query,
+        category=category or "",
+        answers=answers,
+    )
+
+
+def _answers(given: Any) -> Mapping[str, str] | None:
+    """Answers by model: an object, a list of {"model", "response"}, or either as JSON text."""
+    if given is None or given == "":
+        return None
+    if isinstance(given, str):
+        try:
+            given = json.loads(given)
+        except ValueError:
+            raise InputError('"answers" is text that is not JSON.') from None
+    if isinstance(given, list):
+        pairs = [(a.get("model"), a.get("response")) for a in given if isinstance(a, Mapping)]
+        if len(pairs) < len(given) or len({name for name, _ in pairs}) < len(pairs):
+            raise InputError('"answers" needs a different "model" and a "response" in each.')
+        given = dict(pairs)
+    if not isinstance(given, Mapping) or not given:
+        raise InputError('"answers" is not a set of texts by model.')
+    for name, text in given.items():
+        if not isinstance(name, str) or not name or not isinstance(text, str) or not text.strip():
+            raise InputError(f'"answers" has no text for {name!r}.')
+    return dict(given)
+
+
+# -- formats ------------------------------------------------------------------------------------
+
+
+def _records(path: Path) -> Iterator[Any]:
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(
+            f"prompts come as {', '.join(FORMATS)}, not as {path.suffix or 'this'}.",
+            place=str(path),
+        )
+    if not path.is_file():
+        raise InputError("there is no such file.", place=str(path))
+    return reader(path)
+
+
+def _jsonl(path: Path) -> Iterator[Any]:
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                yield json.loads(line.decode("utf-8-sig"))
+            except UnicodeDecodeError:
+                raise InputError("not UTF-8 text.", place=f"{path}, line {number}") from None
+            except (ValueError, RecursionError):
+                place = f"{path}, line {number}"
+                raise InputError("this line is not JSON.", place=place) from None
+
+
+def _csv(path: Path) -> Iterator[Any]:
+    csv.field_size_limit(FIELD_LIMIT)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            reader = csv.DictReader(lines, strict=True)
+            if "query" not in (reader.fieldnames or []):
+                raise InputError('there is no "query" column.', place=str(path))
+            yield from reader
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text.", place=str(path)) from None
+    except csv.Error as error:
+        raise InputError(f"not CSV: {error}.", place=str(path)) from None
+
+
+def _parquet(path: Path) -> Iterator[Any]:
+    import duckdb
+
+    try:
+        rows = duckdb.execute("SELECT * FROM read_parquet(?)", [str(path)])
+        names = [column[0] for column in rows.description or []]
+        if "query" not in names:
+            raise InputError('there is no "query" column.', place=str(path))
+        while batch := rows.fetchmany(1000):
+            yield from (dict(zip(names, values, strict=True)) for values in batch)
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"not Parquet: {reason}", place=str(path)) from None
+
+
+FORMATS: dict[str, Callable[[Path], Iterator[Any]]] = {
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".csv": _csv,
+    ".parquet": _parquet,
+}

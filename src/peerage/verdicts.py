@@ -1,0 +1,255 @@
+"""How a session concludes: the chair's words, the panel's vote, or the first-ranked answer.
+
+Whatever happens, the result says what it is. A chair that fails is followed by the next,
+and the note names both; with no chair left the first-ranked answer is returned under its
+own kind, never as a synthesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+from peerage.council.ballots import parse
+from peerage.council.blinding import deal_order, label, lone_ordinal
+from peerage.council.counting import place
+from peerage.council.decisions import Decision, parse_decision
+from peerage.council.dissent import dissent_of
+from peerage.council.prompts import (
+    boundary,
+    relabel,
+    render_binary,
+    render_debate,
+    render_synthesis,
+    render_tie_breaker,
+)
+from peerage.council.prompts.schemas import binary_schema, tie_breaker_schema
+from peerage.providers import Reply
+from peerage.scoring import Law, Scored
+from peerage.types import Ballot, Dissent, Failure, Score, Seat, Session, Slot, Verdict
+
+Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
+Page = Callable[..., str]
+
+
+@dataclass(frozen=True, slots=True)
+class Chamber:
+    """Those who may conclude, and what they conclude from."""
+
+    scored: Scored
+    kind: str
+    chairs: tuple[Seat, ...]  # in order of succession
+    panel: tuple[Seat, ...]
+    ask: Ask
+
+    @property
+    def session(self) -> Session:
+        return self.scored.session
+
+    @property
+    def best(self) -> tuple[Score, ...]:
+        """Everyone ranked first."""
+        return tuple(score for score in self.session.scores if score.rank == 1)
+
+    def text_of(self, model: str) -> str:
+        return next(r.text for r in self.session.responses if r.model == model)
+
+
+async def conclude(chamber: Chamber) -> Verdict | None:
+    """The verdict of the kind that was asked for, with the minority's own words."""
+    if chamber.kind == "none":
+        return None
+    verdict = await KINDS[chamber.kind](chamber)
+    quoted = dissent_of(chamber.session, chamber.scored.counted)
+    return replace(verdict, dissent=tuple(_named(chamber, words) for words in quoted))
+
+
+async def _synthesis(chamber: Chamber) -> Verdict:
+    return await _chaired(chamber, "synthesis", render_synthesis)
+
+
+async def _debate(chamber: Chamber) -> Verdict:
+    return await _chaired(chamber, "debate", render_debate)
+
+
+async def _chaired(chamber: Chamber, kind: str, render: Page) -> Verdict:
+    """The first chair that answers, in its own words."""
+    failed: list[str] = []
+    for seat in chamber.chairs:
+        reply = await chamber.ask(seat, _page(chamber, seat, render), None)
+        if isinstance(reply, Reply):
+            return Verdict(kind, reply.text, by=seat.name, note=_succession(failed, seat.name))
+        failed.append(f"{seat.name} ({reply.kind})")
+    return _top_answer(chamber, failed)
+
+
+def _top_answer(chamber: Chamber, failed: Sequence[str] = ()) -> Verdict:
+    best = chamber.session.scores[0]
+    tied = ", tied with " + ", ".join(s.model for s in chamber.best[1:]) if chamber.best[1:] else ""
+    why = f"no chair answered ({', '.join(failed)}); " if failed else ""
+    note = f"{why}this is {best.model}'s answer, ranked first{tied}, and not a synthesis"
+    return Verdict("top_answer", chamber.text_of(best.model), note=note)
+
+
+def _succession(failed: Sequence[str], successor: str) -> str:
+    return f"chair {', then '.join(failed)} failed; {successor} took over" if failed else ""
+
+
+async def _binary(chamber: Chamber) -> Verdict:
+    """The panel's majority; its size is the confidence, and a deadlock is the chair's to break."""
+    decisions: dict[str, Decision] = {}
+    import asyncio
+
+    votes = await asyncio.gather(*(_decision(chamber, seat) for seat in chamber.panel))
+    for seat, decision in zip(chamber.panel, votes, strict=True):
+        if decision is not None:
+            decisions[seat.name] = decision
+    yes = sum(decision.approved for decision in decisions.values())
+    no = len(decisions) - yes
+    if not decisions:
+        note = "nobody on the panel gave a decision, so nothing is approved"
+        return Verdict("binary", "", approved=False, note=note)
+    if yes == no:
+        return await _break_deadlock(chamber, decisions)
+    approved = yes > no
+    side = [name for name, decision in decisions.items() if decision.approved is approved]
+    reasons = [f"{name}: {why}" for name in side for why in decisions[name].reasons[:1]]
+    return Verdict(
+        "binary",
+        "\n".join(reasons),
+        confidence=max(yes, no) / len(decisions),
+        approved=approved,
+        note=f"{max(yes, no)} of {len(decisions)} {'approve' if approved else 'reject'}",
+    )
+
+
+async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -> Verdict:
+    """A split panel: the chair's own vote decides, and without a chair nothing is approved."""
+    half = len(decisions) // 2
+    for seat in chamber.chairs:
+        decision = decisions.get(seat.name) or await _decision(chamber, seat)
+        if decision is not None:
+            return Verdict(
+                "binary",
+                "\n".join(decision.reasons),
+                by=seat.name,
+                confidence=0.5,
+                approved=decision.approved,
+                note=f"deadlock, {half} to {half}, broken by {seat.name}",
+            )
+    note = f"deadlock, {half} to {half}, and no chair to break it: not approved"
+    return Verdict("binary", "", confidence=0.5, approved=False, note=note)
+
+
+async def _decision(chamber: Chamber, seat: Seat) -> Decision | None:
+    reply = await chamber.ask(seat, _page(chamber, seat, render_binary), binary_schema())
+    return parse_decision(reply.text) if isinstance(reply, Reply) else None
+
+
+async def _tie_breaker(chamber: Chamber) -> Verdict:
+    """The first-ranked answer; where several are, the chair chooses one of them."""
+    best = chamber.best
+    if len(best) == 1:
+        return _top_answer(chamber)
+    failed: list[str] = []
+    for seat in chamber.chairs:
+        slots = _slots(chamber, seat, [score.model for score in best])
+        page = render_tie_breaker(chamber.session.query, slots, best, _fence(chamber, seat))
+        reply = await chamber.ask(seat, page, tie_breaker_schema(slots))
+        if isinstance(reply, Failure):
+            failed.append(f"{seat.name} ({reply.kind})")
+            continue
+        ballot = Ballot(seat.name, slots)
+        review = parse(reply.text, ballot)
+        choice = next(
+            (
+                author
+                for tier in review.ranking
+                for name in tier
+                if (author := ballot.author_by_label.get(name))
+            ),
+            None,
+        )
+        if choice is not None:
+            note = f"{len(best)} answers tied for first; {seat.name} chose {choice}'s"
+            return Verdict("tie_breaker", chamber.text_of(choice), by=seat.name, note=note)
+        failed.append(f"{seat.name} (no choice)")
+    return _top_answer(chamber, failed)
+
+
+KINDS: Mapping[str, Callable[[Chamber], Awaitable[Verdict]]] = {
+    "synthesis": _synthesis,
+    "debate": _debate,
+    "binary": _binary,
+    "tie_breaker": _tie_breaker,
+}
+
+
+# -- what a chair is shown ----------------------------------------------------------------------
+
+
+def _page(chamber: Chamber, seat: Seat, render: Page) -> str:
+    session = chamber.session
+    slots = _slots(chamber, seat, [r.model for r in session.responses])
+    ballots = {(b.reviewer, b.round): b for b in session.ballots}
+    dissent = [
+        replace(words, quote=relabel(words.quote, ballots[words.reviewer, words.round], slots))
+        for words in dissent_of(session, chamber.scored.counted)
+    ]
+    return render(session.query, slots, session.scores, _fence(chamber, seat), dissent)
+
+
+def _slots(chamber: Chamber, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
+    """The answers in an order of the chair's own, under labels of its own."""
+    session = chamber.session
+    where = session.ordinal + lone_ordinal(seat.name)
+    order = deal_order(models, where, f"{session.seed}|chair")
+    return tuple(Slot(label(i), name, chamber.text_of(name)) for i, name in enumerate(order))
+
+
+def _fence(chamber: Chamber, seat: Seat) -> str:
+    return boundary(chamber.session.seed, chamber.session.id, f"chair:{seat.name}", 0)
+
+
+def _named(chamber: Chamber, words: Dissent) -> Dissent:
+    """A quote with the models' names in place of the labels that only its reviewer knew."""
+    ballot = next(
+        b for b in chamber.session.ballots if (b.reviewer, b.round) == (words.reviewer, words.round)
+    )
+    quote = words.quote
+    for slot in ballot.slots:
+        quote = quote.replace(f"Response {slot.label}", slot.author)
+    return replace(words, quote=quote)
+
+
+# -- early stop ---------------------------------------------------------------------------------
+
+
+def settled(scored: Scored, law: Law, unheard: set[str]) -> bool:
+    """Whether the sole leader stays ahead whatever the unheard reviewers say; Borda only.
+
+    At worst each of them puts the leader last and one and the same rival first.
+    """
+    scores = scored.session.scores
+    if law.rule != "borda" or len(scores) < 2 or not scores[0].votes:
+        return False
+    n = len(scored.session.candidates)
+    placings = [p for b in scored.counted if (p := place(b, law.own_votes, n)) is not None]
+    points: dict[str, Fraction] = {score.model: Fraction(0) for score in scores}
+    for placing in placings:
+        for name, doubled in placing.doubled.items():
+            points[name] += Fraction(2 * (placing.n - 1) - doubled, 2 * (placing.n - 1))
+    votes = {score.model: score.votes for score in scores}
+    passed = [score.model for score in scores if score.passed]
+    leader, *rivals = passed or [score.model for score in scores]
+
+    def unheard_of(name: str) -> int:
+        return len(unheard - {name}) if law.own_votes != "in" else len(unheard)
+
+    at_least = points[leader] / (votes[leader] + unheard_of(leader))
+    return all(
+        at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
+        for name in rivals
+    )
