@@ -238,7 +238,7 @@ class Score:
     """One candidate's result in one session."""
 
     model: str
-    value: float
+    value: float | None  # None: it has votes, but the rule cannot value it
     rank: int
     votes: int
     wins: int

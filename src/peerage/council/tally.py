@@ -61,7 +61,7 @@ def tally(
         scores.append(
             Score(
                 model=name,
-                value=float(values.get(name, 0)),
+                value=_value(values.get(name), votes[name]),
                 rank=scores[-1].rank if tied else i + 1,
                 votes=votes[name],
                 wins=wins[name],
@@ -75,6 +75,13 @@ def tally(
             )
         )
     return tuple(scores)
+
+
+def _value(value: Value | None, votes: int) -> float | None:
+    """Nothing for a candidate without votes; None where the rule has no value for its votes."""
+    if value is None:
+        return None if votes else 0.0
+    return float(value)
 
 
 def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from peerage.errors import PeerageError, UsageError
@@ -56,6 +57,15 @@ class Store(Log, Protocol):
         ...
 
     def histories(self, session_ids: Sequence[str]) -> Iterator[list[Event]]: ...
+
+    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
+        """Sessions finished after a row of the log, each with the row that finished it."""
+        ...
+
+    @property
+    def mirror_folder(self) -> Path:
+        """Where this store's columnar mirror belongs."""
+        ...
 
     def season_seed(self, season: str, drawn: str) -> str:
         """The season's seed; the drawn one is kept if it has none yet."""

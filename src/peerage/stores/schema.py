@@ -48,6 +48,7 @@ def events_and_sessions(db: sqlite3.Connection) -> None:
         """
     )
     db.execute("CREATE INDEX sessions_by_season ON sessions (season, ordinal)")
+    db.execute("CREATE INDEX events_that_finish ON events (id) WHERE kind = 'finished'")
     db.execute("CREATE TABLE seasons (id TEXT PRIMARY KEY, seed TEXT NOT NULL) WITHOUT ROWID")
 
 

@@ -116,6 +116,17 @@ class SqliteStore:
             ).fetchall()
         return [Listing(*row) for row in reversed(rows)]
 
+    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
+        with _reported(self.path):
+            return self._db.execute(
+                "SELECT id, session_id FROM events WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
+                (folding.FINISHED, row, limit),
+            ).fetchall()
+
+    @property
+    def mirror_folder(self) -> Path:
+        return self.path.with_name(self.path.name + ".mirror")
+
     def find(self, prefix: str) -> list[str]:
         with _reported(self.path):
             rows = self._db.execute(

@@ -37,7 +37,7 @@ def show_session(
             console.print(f"note: {verdict.note}", style="yellow", markup=False, highlight=False)
     if session.ballots:
         scored = rescored(session, law)
-        console.print(ranking(scored))
+        console.print(ranking(scored, console.width))
         for line in notes(scored):
             console.print(line, style="dim", markup=False, highlight=False)
     _show_rest(console, session)

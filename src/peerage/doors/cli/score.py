@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 STYLES = {"high": "green", "medium": "yellow", "low": "red"}
 MAX_FLAGS_SHOWN = 12
+WIDE = 100  # columns of a terminal that has room for the long bars
 
 
 def run(
@@ -81,7 +82,7 @@ def show(console: Console, scored: Scored, quiet: bool = False) -> None:
     session = scored.session
     if session.query.text:
         console.print(f"[bold]{_plain(session.query.text, 200)}[/]", highlight=False)
-    console.print(ranking(scored))
+    console.print(ranking(scored, console.width))
     if quiet:
         return
     for line in notes(scored):
@@ -89,7 +90,7 @@ def show(console: Console, scored: Scored, quiet: bool = False) -> None:
     console.print()
 
 
-def ranking(scored: Scored) -> RenderableType:
+def ranking(scored: Scored, width: int = 80) -> RenderableType:
     """The table of a session's candidates, best first."""
     from rich.markup import escape
     from rich.table import Table
@@ -97,17 +98,21 @@ def ranking(scored: Scored) -> RenderableType:
 
     law = scored.law
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("rank", justify="right")
-    table.add_column("model")
-    table.add_column("share of rivals beaten")
-    if law.rule != "borda":
-        table.add_column(law.rule, justify="right")
-    for head in ("borda", "wins", "votes"):
-        table.add_column(head, justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("confidence")
+    room = 20 if width >= WIDE else 10
+    share_head = "share of rivals beaten" if width >= WIDE else "share"
+    table.add_column("rank", justify="right", min_width=4)
+    table.add_column("model", no_wrap=True)
+    table.add_column(share_head, no_wrap=True, min_width=room + 5)
+    own = [] if law.rule == "borda" else [law.rule]
+    for head in (*own, "borda", "wins", "votes", "score"):
+        table.add_column(head, justify="right", min_width=len(head))
+    table.add_column("confidence", min_width=10)
     for row in scored.session.scores:
-        line = interval_bar(row.share, row.low, row.high) if row.low is not None else bar(row.share)
+        line = (
+            bar(row.share, room)
+            if row.low is None
+            else interval_bar(row.share, row.low, row.high, room)
+        )
         share = Text(f"{line} {row.share:.2f}" if row.votes else "no votes")
         share.stylize("cyan" if row.votes else "dim", 0, len(line))
         cells: list[str | Text] = [
@@ -116,7 +121,7 @@ def ranking(scored: Scored) -> RenderableType:
             share,
         ]
         if law.rule != "borda":
-            cells.append(f"{row.value:.3f}" if row.votes else "–")
+            cells.append(f"{row.value:.3f}" if row.votes and row.value is not None else "–")
         cells += [f"{row.borda:.2f}", str(row.wins), str(row.votes)]
         cells.append("–" if row.mean_score is None else f"{row.mean_score:.2f}")
         cells.append(f"[{STYLES[row.confidence]}]{row.confidence}[/]")

@@ -1,0 +1,194 @@
+"""`peerage audit`: who is biased, how sure is that, and what cannot be known."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from peerage.doors.cli.screen import write_json
+from peerage.errors import UsageError
+from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+STYLES = {
+    "evidence": "bold red",
+    "indicator": "yellow",
+    "inconclusive": "",
+    "clear": "green",
+    "too_few": "dim",
+    "not_identifiable": "dim",
+}
+FAIL_ON: Mapping[str, tuple[str, ...]] = {
+    "evidence": ("evidence",),
+    "indicator": ("evidence", "indicator"),
+}
+MAX_ROWS = 100  # of the table; --json has them all
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+def run(
+    source: Any,
+    reviewer: str | None = None,
+    since: str = "all",
+    dimension: str | None = None,
+    fail_on: str | None = None,
+    html: Path | None = None,
+    config_file: Path | None = None,
+    as_json: bool = False,
+    quiet: bool = False,
+    engine: str = "duckdb",
+) -> None:
+    """Audit a reviews table; ends with 1 where `fail_on` was asked for and found."""
+    from peerage.reports import audit, audit_document
+
+    if fail_on is not None and fail_on not in FAIL_ON:
+        raise UsageError(f"cannot fail on {fail_on!r}.", hint=f"Known: {', '.join(FAIL_ON)}.")
+    found = audit(
+        source,
+        engine=engine,
+        since=since,
+        reviewer=reviewer,
+        dimension=dimension,
+        limits=limits_of(config_file),
+    )
+    if html is not None:
+        from peerage.doors.audit_page import render_audit
+
+        html.write_text(render_audit(found), encoding="utf-8")
+        if not quiet:
+            sys.stderr.write(f"peerage: wrote {html}\n")
+    if as_json:
+        write_json(audit_document(found))
+    else:
+        from rich.console import Console
+
+        show(Console(), found, quiet)
+    if fail_on is not None and any(one.status in FAIL_ON[fail_on] for one in found.findings):
+        sys.exit(1)
+
+
+def limits_of(config_file: Path | None) -> Any:
+    """The thresholds of `[audit]` as the audit takes them."""
+    from peerage import config
+    from peerage.audit.limits import Limits
+
+    settings = config.load(config_file).audit
+    return Limits(settings.n_min.model_dump(), settings.healthy.model_dump())
+
+
+def verdict(found: Audit) -> str:
+    """The first line: how many findings are evidence, and what the others are."""
+    n = len(found.findings)
+    by_status = Counter(one.status for one in found.findings)
+    n_evidence = by_status.pop("evidence", 0)
+    rest = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in by_status.items())
+    what = "1 is" if n_evidence == 1 else f"{n_evidence or 'none'} {'are' if n_evidence else 'is'}"
+    return f"Of {n} findings {what} evidence" + (f"; {rest}." if rest else ".")
+
+
+def show(console: Console, found: Audit, quiet: bool = False) -> None:
+    """An audit on a terminal: the verdict, what is evidence, the table, two small plots."""
+    console.print(verdict(found), style="bold", highlight=False)
+    for one in found.findings:
+        if one.status in ("evidence", "indicator"):
+            console.print(f"  {sentence(one)}", style=STYLES[one.status], markup=False)
+    if quiet:
+        return
+    console.print(table(found.findings))
+    if len(found.findings) > MAX_ROWS:
+        left = len(found.findings) - MAX_ROWS
+        console.print(f"… and {left} more (--json has them all)", style="dim")
+    for line in (*curve_lines(found), *mean_lines(found), *asides(found)):
+        console.print(line, highlight=False, markup=False)
+
+
+def sentence(one: Finding) -> str:
+    note = f": {one.note}" if one.note else ""
+    return f"{one.status}  {one.metric}, {one.subject}: {interval(one)}, n {one.n}{note}"
+
+
+def interval(one: Finding) -> str:
+    if one.value is None:
+        return "–"
+    if one.low is None or one.high is None:
+        return f"{one.value:.3g}"
+    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+
+
+def table(findings: Sequence[Finding]) -> RenderableType:
+    """The findings, what is evidence first and what cannot be known last."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    for head in ("status", "metric", "subject"):
+        shown.add_column(head)
+    for head in ("value [95%]", "p", "q", "n", "of"):
+        shown.add_column(head, justify="right", no_wrap=True)
+    order = list(STYLES)
+    ranked = sorted(findings, key=lambda one: order.index(one.status))
+    for one in ranked[:MAX_ROWS]:
+        cells = (
+            one.status.replace("_", " "),
+            one.metric,
+            one.subject,
+            interval(one),
+            small(one.p),
+            small(one.q),
+            str(one.n),
+            str(one.n_min),
+        )
+        shown.add_row(*(Text(cell, style=STYLES[one.status]) for cell in cells))
+    return shown
+
+
+def small(p: float | None) -> str:
+    if p is None:
+        return "–"
+    return "<.001" if p < 0.001 else f"{p:.3f}".removeprefix("0") if p < 1 else "1"
+
+
+def curve_lines(found: Audit) -> list[str]:
+    """The position curve as a line of blocks."""
+    curve = found.views.get("position_curve", [])
+    means = [point["mean"] for point in curve if point["mean"] is not None]
+    if len(means) < 2:
+        return []
+    low, high = min(means), max(means)
+    span = (high - low) or 1.0
+    blocks = "".join(SPARKS[round((mean - low) / span * (len(SPARKS) - 1))] for mean in means)
+    ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
+    return [f"score by position  {blocks}  {ends} against the answer's mean"]
+
+
+def mean_lines(found: Audit, width: int = 40) -> list[str]:
+    """Each reviewer's mean score with its interval, on one common scale."""
+    rows = [one for one in found.findings if one.metric == "calibration" and one.value is not None]
+    if len(rows) < 2:
+        return []
+    edges = [x for one in rows for x in (one.value, one.low, one.high) if x is not None]
+    low, span = min(edges), (max(edges) - min(edges)) or 1.0
+
+    def at(x: float) -> int:
+        return round((x - low) / span * (width - 1))
+
+    longest = max(len(one.subject) for one in rows[:MAX_ROWS])
+    lines = [f"mean score, {low:.2f} to {low + span:.2f}"]
+    for one in rows[:MAX_ROWS]:
+        cells = ["·"] * width
+        if one.low is not None and one.high is not None:
+            for i in range(at(one.low), at(one.high) + 1):
+                cells[i] = "─"
+        cells[at(one.value or 0.0)] = "●"
+        lines.append(f"  {one.subject.ljust(longest)}  {''.join(cells)}  {one.value:.2f}")
+    return lines
+
+
+def asides(found: Audit) -> list[str]:
+    n = found.views.get("not_finite", 0)
+    return [f"{n} scores that are NaN or infinite were read as no score."] if n else []

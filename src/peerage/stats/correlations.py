@@ -1,0 +1,168 @@
+"""The one Pearson, its p-value and its interval.
+
+None is not zero: "no evidence" must not read as "no bias". Short lists (one session's)
+stay in plain Python, which is quicker there than any array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal
+
+from peerage.stats.tails import beta_tail, normal_critical
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Numbers = Sequence[float] | NDArray[Any]
+    Floats = NDArray[np.float64]
+
+FLAT = 2.0**-48  # a spread of a few roundings of the values themselves is no spread
+FLAT_SUM = 1e-12  # the same for sums of squares, which have lost half the digits already
+TINY, HUGE = 1e-290, 1e290  # beyond these a sum or a spread may leave a float's range
+FEW = 128
+
+RankKind = Literal["pearson", "spearman", "kendall"]
+
+
+def correlation(xs: Numbers, ys: Numbers) -> float | None:
+    """Pearson's r, or None where undefined (n < 3, a flat side, a value that is not finite).
+
+    Sides are centred and scaled before anything is multiplied, so that neither a huge
+    offset nor a huge unit costs digits.
+    """
+    n = len(xs)
+    if n != len(ys):
+        raise ValueError(f"a correlation pairs values: got {n} and {len(ys)}")
+    if n < 3:
+        return None
+    return _few(_floats(xs), _floats(ys)) if n <= FEW else _many(xs, ys)
+
+
+def _floats(values: Numbers) -> list[float]:
+    if isinstance(values, Sequence):
+        return [float(value) for value in values]
+    plain: list[float] = values.astype(float).tolist()
+    return plain
+
+
+def _few(xs: list[float], ys: list[float]) -> float | None:
+    dx, dy = _deviations(xs), _deviations(ys)
+    if dx is None or dy is None:
+        return None
+    xx = math.fsum([x * x for x in dx])
+    yy = math.fsum([y * y for y in dy])
+    xy = math.fsum([x * y for x, y in zip(dx, dy, strict=True)])
+    return _clamp(xy / math.sqrt(xx * yy))
+
+
+def _deviations(values: list[float]) -> list[float] | None:
+    """Deviations from the mean in units of the spread, or None for a flat side."""
+    low, high = min(values), max(values)
+    reach = max(-low, high)
+    if not all(map(math.isfinite, values)) or high / 2 - low / 2 <= FLAT * reach / 2:
+        return None
+    if not TINY < reach < HUGE:
+        values = [value / reach for value in values]
+        low, high = min(values), max(values)
+    steps = [value - low for value in values]  # first, or an offset would round the mean
+    mean = math.fsum(steps) / len(steps)
+    return [(step - mean) / (high - low) for step in steps]
+
+
+def _many(xs: Numbers, ys: Numbers) -> float | None:
+    import numpy as np
+
+    sides = []
+    for values in (xs, ys):
+        side = np.asarray(values, dtype=np.float64)
+        low, high = float(side.min()), float(side.max())  # either is NaN if any value is
+        reach = max(-low, high)
+        if not math.isfinite(reach) or high / 2 - low / 2 <= FLAT * reach / 2:
+            return None
+        if not TINY < reach < HUGE:
+            side = side / reach
+            low, high = float(side.min()), float(side.max())
+        steps = side - low
+        sides.append((steps - steps.mean()) / (high - low))
+    dx, dy = sides
+    # Sums, not dot products: a sum adds in the same order on every machine.
+    xx, yy, xy = (float((a * b).sum()) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
+    return _clamp(xy / math.sqrt(xx * yy))
+
+
+def correlation_from_sums(
+    n: float, sx: float, sy: float, sxx: float, syy: float, sxy: float
+) -> float | None:
+    """Pearson's r from plain sums, or None where undefined (n < 3, or a flat side).
+
+    The differences are exact, so integer sums lose nothing. Sums of floats arrive
+    rounded: a variance that their rounding could have made counts as flat.
+    """
+    sums = (n, sx, sy, sxx, syy, sxy)
+    rounded = [value for value in sums if not isinstance(value, Integral)]
+    if not all(map(math.isfinite, rounded)) or n < 3:
+        return None
+    count, x, y, xx, yy, xy = (
+        Fraction(int(value)) if isinstance(value, Integral) else Fraction(float(value))
+        for value in sums
+    )
+    vx, vy = count * xx - x * x, count * yy - y * y
+    rounding = Fraction(FLAT_SUM if rounded else 0)
+    if vx <= rounding * count * xx or vy <= rounding * count * yy:
+        return None
+    # r² is a ratio of like sizes where vx and vy themselves may be out of a float's range.
+    covariance = count * xy - x * y
+    size = math.sqrt(covariance * covariance / (vx * vy))
+    return _clamp(size if covariance > 0 else -size)
+
+
+def correlations_from_sums(totals: Floats) -> Floats:
+    """Pearson's r for each row of (n, sx, sy, sxx, syy, sxy); NaN marks the undefined ones.
+
+    The statistic for resampled sums. Centre x and y first where their means are large.
+    """
+    import numpy as np
+
+    n, sx, sy, sxx, syy, sxy = np.moveaxis(np.asarray(totals, dtype=np.float64), -1, 0)
+    vx, vy = n * sxx - sx * sx, n * syy - sy * sy
+    known = (n >= 3) & (vx > FLAT_SUM * n * sxx) & (vy > FLAT_SUM * n * syy)
+    spread = np.sqrt(np.where(known, vx, 1.0)) * np.sqrt(np.where(known, vy, 1.0))
+    r: Floats = np.where(known, np.clip((n * sxy - sx * sy) / spread, -1.0, 1.0), np.nan)
+    return r
+
+
+def correlation_p(r: float, n: int) -> float | None:
+    """The two-sided p of Pearson's r by Student's t with n − 2 degrees; None for n < 3.
+
+    A perfect correlation has p = 0.0, the limit of the formula: what few points can say
+    is for the caller's minimum n to limit, not for this tail.
+    """
+    if n < 3 or not -1.0 <= r <= 1.0:
+        return None
+    return beta_tail((1.0 - r) * (1.0 + r), r * r, n - 2.0)
+
+
+def fisher_interval(
+    r: float, n: int, level: float = 0.95, kind: RankKind = "pearson"
+) -> tuple[float, float] | None:
+    """Fisher's interval for a correlation; None for too few points or for |r| = 1.
+
+    A perfect correlation shows no spread to build an interval from, and [1, 1] would
+    claim certainty. Rank correlations have other spreads: Bonett and Wright for
+    Spearman's, Fieller and others for Kendall's.
+    """
+    spare = n - (4 if kind == "kendall" else 3)
+    if spare < 1 or not -1.0 < r < 1.0:
+        return None
+    numerator = {"pearson": 1.0, "spearman": 1.0 + r * r / 2.0, "kendall": 0.437}[kind]
+    half = normal_critical(level) * math.sqrt(numerator / spare)
+    return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
+
+
+def _clamp(r: float) -> float:
+    return max(-1.0, min(1.0, r))

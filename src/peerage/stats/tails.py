@@ -1,0 +1,159 @@
+"""Tail probabilities, critical values and corrections for many tests; standard library only.
+
+A single session's audit needs one small t tail: it should not have to load anything for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from statistics import NormalDist
+
+NORMAL = NormalDist()
+NEAR_NORMAL = 10_000.0  # degrees of freedom above which Hill's transformation is exact to rounding
+ROUNDING = 1e-16
+MAX_STEPS = 1_000
+
+
+def normal_p(z: float) -> float:
+    """The chance of a standard normal value at least as far from zero as z, on either side."""
+    return math.erfc(abs(z) / math.sqrt(2.0))
+
+
+def normal_critical(level: float) -> float:
+    """The z with `level` of a standard normal between −z and z."""
+    _check_level(level)
+    return -NORMAL.inv_cdf((1.0 - level) / 2.0)
+
+
+def student_t_p(t: float, df: float) -> float | None:
+    """The two-sided p of Student's t; None without degrees of freedom or for a t that is NaN."""
+    if not df > 0 or math.isnan(t):
+        return None
+    ratio = t / math.sqrt(df)  # squared only here, so that a huge t cannot overflow first
+    if abs(ratio) > 1e150:
+        return 0.0
+    odds = ratio * ratio
+    return beta_tail(1.0 / (1.0 + odds), odds / (1.0 + odds), df)
+
+
+def beta_tail(x: float, y: float, df: float) -> float:
+    """The regularised incomplete beta function I_x(df/2, 1/2), with y = 1 − x given apart.
+
+    It is the two-sided tail of t for x = df / (df + t²), and that of a correlation for
+    y = r². Both come in, because 1 − x has lost its digits where x is close to one.
+    """
+    if x <= 0.0:
+        return 0.0
+    if y <= 0.0:
+        return 1.0
+    log_x = math.log1p(-y) if y < 0.5 else math.log(x)
+    if df > NEAR_NORMAL:
+        return normal_p(_hill(-log_x, df))
+    a = df / 2.0
+    front = math.exp(a * log_x) * math.sqrt(y / math.pi) * _gamma_ratio(a)
+    if x < (a + 1.0) / (a + 2.5):
+        return min(1.0, front * _beta_fraction(a, 0.5, x) / a)
+    return max(0.0, 1.0 - 2.0 * front * _beta_fraction(0.5, a, y))
+
+
+def _gamma_ratio(a: float) -> float:
+    """Γ(a + ½) / Γ(a); by its asymptotic series where the two gammas grow large."""
+    if a < 40.0:
+        return math.gamma(a + 0.5) / math.gamma(a)
+    b = 1.0 / a
+    tail = b * (5 / 1024 + b * (-21 / 32768 + b * (-399 / 262144 + b * (869 / 4194304))))
+    return math.sqrt(a) * (1.0 + b * (-1 / 8 + b * (1 / 128 + tail)))
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    tiny = 1e-300
+    c = 1.0
+    d = 1.0 - (a + b) * x / (a + 1.0)
+    d = 1.0 / (d if abs(d) > tiny else tiny)
+    value = d
+    for step in range(1, MAX_STEPS):
+        twice = a + 2 * step
+        for term in (
+            step * (b - step) * x / ((twice - 1.0) * twice),
+            -(a + step) * (a + b + step) * x / (twice * (twice + 1.0)),
+        ):
+            d = 1.0 + term * d
+            d = 1.0 / (d if abs(d) > tiny else tiny)
+            c = 1.0 + term / c
+            c = c if abs(c) > tiny else tiny
+            value *= c * d
+        if abs(c * d - 1.0) <= ROUNDING:
+            break
+    return value
+
+
+def _hill(log_odds: float, df: float) -> float:
+    """The normal deviate with the tail of t, for log(1 + t²/df); G. W. Hill, Algorithm 395."""
+    a = df - 0.5
+    b = 48.0 * a * a
+    y = a * log_odds
+    top = ((-0.4 * y - 3.3) * y - 24.0) * y - 85.5
+    return math.sqrt(y) * (1.0 + (y + 3.0 + top / (0.8 * y * y + 100.0 + b)) / b)
+
+
+@lru_cache(maxsize=4096)
+def t_critical(level: float, df: float) -> float:
+    """The t with `level` of Student's t between −t and t; the normal one for infinite df."""
+    _check_level(level)
+    if not df > 0:
+        raise ValueError(f"degrees of freedom must be positive, not {df}")
+    if math.isinf(df):
+        return normal_critical(level)
+    wanted = math.log1p(-level)
+    log_scale = math.log(2.0 * _gamma_ratio(df / 2.0) / math.sqrt(df * math.pi))
+    u = math.log(normal_critical(level))
+    for _ in range(MAX_STEPS):
+        # Newton on log p against log t: a concave curve, so it closes in from above.
+        t = math.exp(u)
+        p = student_t_p(t, df) or 0.0
+        log_density = log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df)
+        step = (math.log(p) - wanted) * p / (t * math.exp(log_density))
+        u += step
+        if abs(step) < 1e-14:
+            break
+    return math.exp(u)
+
+
+def wilson_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
+    """Wilson's interval for a rate of k in n; None for n = 0. It holds near 0 and 1 too."""
+    if n <= 0:
+        return None
+    if not 0 <= k <= n:
+        raise ValueError(f"{k} of {n} is not a count")
+    z = normal_critical(level)
+    rate = k / n
+    shrunk = 1.0 + z * z / n
+    middle = (rate + z * z / (2 * n)) / shrunk
+    half = z * math.sqrt(rate * (1.0 - rate) / n + z * z / (4.0 * n * n)) / shrunk
+    return (
+        0.0 if k == 0 else max(0.0, middle - half),
+        1.0 if k == n else min(1.0, middle + half),
+    )
+
+
+def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
+    """The q-value of each p, in the order given; None stays None and is not of the family."""
+    known = [(p, place) for place, p in enumerate(ps) if p is not None]
+    for p, _ in known:
+        if not 0.0 <= p <= 1.0:
+            raise ValueError(f"{p} is not a probability")
+    known.sort(reverse=True)
+    qs: list[float | None] = [None] * len(ps)
+    least = 1.0
+    for above, (p, place) in enumerate(known):
+        least = min(least, p * len(known) / (len(known) - above))
+        qs[place] = least
+    return qs
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"a level lies between 0 and 1, not {level}")

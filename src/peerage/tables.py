@@ -1,0 +1,94 @@
+"""Sessions as rows of the `reviews` table, and a store's mirror kept up to date with them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from peerage.council import folding
+from peerage.council.counting import count
+from peerage.engines.mirror import Mirror
+from peerage.scoring import Law
+from peerage.stores import Store
+from peerage.types import Ballot, Counted, Event, Session
+
+SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
+
+
+def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
+    """One row per reviewer and candidate, own answers included; abstentions have no rank."""
+    session = folding.reviewed_ballots(folding.fold(events))
+    opening = events[0].body
+    families = {seat["name"]: seat["family"] for seat in opening["seats"]}
+    order = opening["law"]["order"]
+    index = {name: i for i, name in enumerate(_reviewers(opening))}
+    reviews = {(review.reviewer, review.round): review for review in session.reviews}
+    answers = {response.model: response for response in session.responses}
+    for ballot in session.ballots:
+        review = reviews[ballot.reviewer, ballot.round]
+        reading = count(ballot, review, law.rubric)
+        rank = _ranks(reading)
+        for position, slot in enumerate(ballot.slots):
+            answer = answers[slot.author]
+            score = reading.overall.get(slot.author)
+            marks = review.marks.get(slot.label, {})
+            yield {
+                "session_id": session.id,
+                "reviewer": ballot.reviewer,
+                "candidate": slot.author,
+                "rank": rank.get(slot.author),
+                "score": None if score is None else float(score),
+                "position": position,
+                "words": answer.words,
+                "category": session.query.category or None,
+                "at": events[-1].at,
+                "round": ballot.round,
+                "query_id": session.query.id or None,
+                "reasoning_words": answer.reasoning_words,
+                "family": families.get(slot.author) or None,
+                "deal": _deal(session, ballot) if order == "balanced" else None,
+                "place": session.ordinal + index.get(ballot.reviewer, 0),
+                **{f"mark_{name}": mark for name, mark in marks.items()},
+            }
+
+
+def _reviewers(opening: Mapping[str, Any]) -> list[str]:
+    return [seat["name"] for seat in opening["seats"] if "review" in seat["roles"]]
+
+
+def _ranks(reading: Counted) -> dict[str, float]:
+    """Ranks with ties at their mean place, 1 for the best."""
+    ranks: dict[str, float] = {}
+    before = 0
+    for tier in reading.tiers:
+        ranks |= dict.fromkeys(tier, before + (len(tier) + 1) / 2)
+        before += len(tier)
+    return ranks
+
+
+def _deal(session: Session, ballot: Ballot) -> str:
+    """Which square the order came from; ballots of one square were balanced together."""
+    key = json.dumps([session.seed, sorted(ballot.authors), ballot.round])
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def synced(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> Mirror:
+    """The store's mirror, with every session that has finished since it was last looked at."""
+    mirror = Mirror(store.mirror_folder)
+    while True:
+        done = mirror.synced_to
+        finished = store.finished_after(done, SEGMENT_SESSIONS)
+        if not finished:
+            return mirror
+        rows = (
+            row for _, session_id in finished for row in _rows_of(store.events(session_id), law_for)
+        )
+        mirror.write(rows, done + 1, finished[-1][0])
+
+
+def _rows_of(
+    events: list[Event], law_for: Callable[[Mapping[str, Any]], Law]
+) -> Iterator[dict[str, Any]]:
+    return review_rows(events, law_for(events[0].body["law"]))
