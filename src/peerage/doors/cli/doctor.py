@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from peerage import config
+from peerage.convening import NO_SEATS, settings_of
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
 from peerage.providers import Call
@@ -48,15 +49,13 @@ def run(config_file: Path | None, json: bool) -> int:
 
 async def _checks(config_file: Path | None) -> list[Check]:
     try:
-        settings = config.load(config_file)
+        settings = settings_of(config_file, {})
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
     found = config.find(config_file)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
     if not settings.seats:
-        from peerage.convening import NO_SEATS
-
         checks.append(Check("seats", False, "there are none", NO_SEATS))
     caller = Caller(settings.seats)
     try:

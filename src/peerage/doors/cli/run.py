@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage import config
-from peerage.convening import Council
+from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.screen import write_json
 from peerage.errors import BudgetError
@@ -37,7 +36,7 @@ def run(
 ) -> int:
     """Hold the season; the exit code says how it ended."""
     prompts = open_prompts(file)
-    council = Council(config.load(config_file, flags=flags))
+    council = Council(settings_of(config_file, flags))
     progress = Progress(prompts.n)
     name = file.name if resume else f"{file.name} {time.time_ns()}"
     asyncio.run(_hold(council, name, prompts, concurrency, progress, manner))

@@ -100,13 +100,16 @@ def ranking(scored: Scored, width: int = 80) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="dim")
     room = 20 if width >= WIDE else 10
     share_head = "share of rivals beaten" if width >= WIDE else "share"
-    table.add_column("rank", justify="right", min_width=4)
-    table.add_column("model", no_wrap=True)
-    table.add_column(share_head, no_wrap=True, min_width=room + 5)
-    own = [] if law.rule == "borda" else [law.rule]
-    for head in (*own, "borda", "wins", "votes", "score"):
-        table.add_column(head, justify="right", min_width=len(head))
-    table.add_column("confidence", min_width=10)
+    own = [] if law.rule == "borda" else [law.rule.rjust(len("1500.000"))]
+    heads = (*own, "borda", "wins", "votes", "score", "confidence")
+    fixed = len("rank") + room + len(" 0.00") + sum(map(len, heads)) + 2 * (len(heads) + 2)
+    table.add_column("rank", justify="right", min_width=len("rank"))
+    table.add_column("model", no_wrap=True, max_width=max(12, width - fixed))
+    table.add_column(share_head, no_wrap=True, min_width=room + len(" 0.00"))
+    for head in heads:
+        table.add_column(
+            head, justify="left" if head == "confidence" else "right", min_width=len(head)
+        )
     for row in scored.session.scores:
         line = (
             bar(row.share, room)

@@ -1,0 +1,200 @@
+"""A season: every row once, balanced across sessions, cut off and resumed without loss."""
+
+import asyncio
+import json
+from collections import Counter
+
+import pytest
+
+from peerage import config
+from peerage.council import folding
+from peerage.errors import InputError
+from peerage.providers.simulated import Simulated
+from peerage.scoring import Law
+from peerage.season import Progress, Season, hold
+from peerage.session import Agenda
+from peerage.stores import open_store
+from peerage.stores.prompts import open_prompts
+from peerage.types import Failure, Seat
+
+SEATS = tuple(
+    Seat(name, provider="simulated", options={"quality": 7.0 - i}) for i, name in enumerate("abc")
+)
+
+
+class Direct:
+    def __init__(self, crash_after=None):
+        self.n_calls = 0
+        self.crash_after = crash_after
+
+    def can_constrain(self, _):
+        return True
+
+    async def call(self, call, on_text=None):  # noqa: ARG002
+        self.n_calls += 1
+        if self.crash_after is not None and self.n_calls > self.crash_after:
+            raise RuntimeError("the machine went off")
+        await asyncio.sleep(0)
+        if call.query.text == "broken":
+            return Failure(call.seat.name, "server_error", "told to fail", call.stage)
+        return await Simulated(call.seat).complete(call)
+
+
+@pytest.fixture
+def prompts(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    rows = [{"id": f"q{i}", "query": f"question {i}", "category": "c"} for i in range(12)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return open_prompts(path)
+
+
+def go(url, prompts, caller, concurrency=3, stop=None):
+    agenda = Agenda(SEATS, Law(rubric=config.rubric("general")), chairs=SEATS)
+    season = Season("z", "7", lambda _: agenda)
+    progress = Progress(prompts.n)
+
+    async def scene():
+        store = open_store(url)
+        try:
+            await hold(
+                season,
+                prompts,
+                caller,
+                store,
+                concurrency=concurrency,
+                clock=lambda: 0.0,
+                progress=progress,
+                stop=stop,
+            )
+        finally:
+            await store.close()
+
+    asyncio.run(scene())
+    return progress
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"sqlite:///{tmp_path / 'p.db'}"
+
+
+def sessions(url):
+    store = open_store(url)
+    return {row.id: folding.fold(store.events(row.id)) for row in store.sessions() if row.status}
+
+
+def test_every_row_becomes_one_finished_session(url, prompts):
+    progress = go(url, prompts, Direct())
+    assert progress.complete
+    assert {s.query.id for s in sessions(url).values()} == {f"q{i}" for i in range(12)}
+
+
+def test_a_season_is_balanced_across_its_sessions(url, prompts):
+    """O1"""
+    go(url, prompts, Direct())
+    counts = Counter(
+        (ballot.reviewer, position, author)
+        for session in sessions(url).values()
+        for ballot in session.ballots
+        for position, author in enumerate(ballot.authors)
+    )
+    assert set(counts.values()) == {4}
+
+
+@pytest.mark.parametrize("crash_after", [0, 1, 5, 17, 40])
+def test_a_season_cut_off_ends_as_if_it_had_not_been(tmp_path, url, prompts, crash_after):
+    with pytest.raises(RuntimeError):
+        go(url, prompts, Direct(crash_after))
+    stored = Counter(
+        event.kind for row in open_store(url).sessions() for event in open_store(url).events(row.id)
+    )
+    caller = Direct()
+    assert go(url, prompts, caller).complete
+    replies = stored[folding.ANSWERED] + stored[folding.REVIEWED] + stored[folding.ADVISED]
+    assert caller.n_calls == 12 * 7 - replies
+    whole = f"sqlite:///{tmp_path / 'whole.db'}"
+    go(whole, prompts, Direct())
+    cut, uncut = sessions(url), sessions(whole)
+    assert cut.keys() == uncut.keys()
+    assert all(cut[one].scores == uncut[one].scores for one in cut)
+    assert all(cut[one].verdict == uncut[one].verdict for one in cut)
+
+
+def test_the_same_command_again_makes_no_call(url, prompts):
+    go(url, prompts, Direct())
+    caller = Direct()
+    progress = go(url, prompts, caller)
+    assert caller.n_calls == 0
+    assert progress.reused == 12
+
+
+def test_a_session_without_a_quorum_is_reported_and_nothing_is_scored(url, tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("id,query\n1,broken\n2,fine\n")
+    progress = go(url, open_prompts(path), Direct())
+    assert progress.complete
+    assert progress.no_quorum == 1
+    assert progress.failures["a", "answer", "server_error"] == 1
+    broken = next(s for s in sessions(url).values() if s.query.id == "1")
+    assert broken.scores == ()
+
+
+def test_a_stopped_season_begins_no_more_sessions(url, prompts):
+    async def never():
+        return None
+
+    class Stopping(Direct):
+        def __init__(self, stop):
+            super().__init__()
+            self.stop = stop
+
+        async def call(self, call, on_text=None):
+            self.stop.set()
+            return await super().call(call, on_text)
+
+    stop = asyncio.Event()
+    progress = go(url, prompts, Stopping(stop), concurrency=2, stop=stop)
+    assert progress.stopped
+    assert progress.done == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("p.jsonl", '{"query": ""}\n', "row 1"),
+        ("p.jsonl", '{"query": "a", "id": 1}\n{"query": "b", "id": "1"}\n', "row 1 too"),
+        ("p.jsonl", "{nope\n", "line 1"),
+        ("p.jsonl", "", "no prompts"),
+        ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),
+        ("p.csv", "question\nx\n", '"query" column'),
+        ("p.txt", "x", ".jsonl"),
+        ("p.parquet", "x", "not Parquet"),
+    ],
+)
+def test_a_file_with_a_mistake_is_refused_before_anything_is_run(tmp_path, name, text, says):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InputError) as refused:
+        open_prompts(tmp_path / name)
+    assert says in str(refused.value)
+
+
+def test_the_three_formats_read_alike(tmp_path):
+    import duckdb
+
+    (tmp_path / "p.jsonl").write_text('{"id": "1", "query": "a?", "category": "c"}\n')
+    (tmp_path / "p.csv").write_text("id,query,category\n1,a?,c\n")
+    target = str(tmp_path / "p.parquet")
+    duckdb.sql("SELECT '1' AS id, 'a?' AS query, 'c' AS category").write_parquet(target)
+    rows = {tuple(open_prompts(tmp_path / f"p.{end}")) for end in ("jsonl", "csv", "parquet")}
+    assert len(rows) == 1
+
+
+def test_given_answers_may_be_an_object_or_a_list(tmp_path):
+    path = tmp_path / "p.jsonl"
+    answers = [
+        {"a": "x", "b": "y"},
+        [{"model": "a", "response": "x"}, {"model": "b", "response": "y"}],
+    ]
+    path.write_text("\n".join(json.dumps({"query": "q", "answers": a}) for a in answers))
+    first, second = open_prompts(path)
+    assert first.answers == second.answers == {"a": "x", "b": "y"}
