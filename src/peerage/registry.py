@@ -34,7 +34,7 @@ class Registry(Generic[T]):
         def keep(thing: S) -> S:
             if name in self._things:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self._things[name] = cast(T, thing)
+            self._things[name] = cast("T", thing)
             return thing
 
         return keep

@@ -361,12 +361,10 @@ class _Sitting:
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
     ) -> Reply | Failure:
         """A seat's word on the conclusion, from the log where it already gave it."""
-        for event in self.events:
-            if event.kind == folding.ADVISED and event.body["seat"] == seat.name:
-                return Reply(event.body["text"])
-            if event.kind == folding.FAILED and event.body["stage"] == "conclude":
-                if event.body["seat"] == seat.name:
-                    return Failure(seat.name, event.body["kind"], event.body["message"])
+        for event in self._said(folding.ADVISED, {"seat": seat.name}):
+            return Reply(event.body["text"])
+        for event in self._said(folding.FAILED, {"seat": seat.name, "stage": "conclude"}):
+            return Failure(seat.name, event.body["kind"], event.body["message"])
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):

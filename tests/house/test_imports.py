@@ -18,7 +18,7 @@ FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types", "errors"),
     ("config", "stats", "registry"),
-    ("council", "rules", "audit", "boards"),
+    ("council", "rules", "audit", "boards", "simulate"),
     ("providers", "stores", "engines"),
     ("scoring", "verdicts", "session", "season", "convening", "reports"),
     ("doors",),

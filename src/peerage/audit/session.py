@@ -7,10 +7,10 @@ beside findings that say "too few" where that is the truth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import median, pstdev, stdev
+from math import fsum, sqrt
 from typing import Any
 
 from peerage.stats import benjamini_hochberg, correlation, correlation_p, fisher_interval
@@ -42,6 +42,7 @@ class _Scores:
     own: Mapping[str, float]
 
     def of(self, candidate: str) -> list[float]:
+        """What the others scored one candidate."""
         return [scores[candidate] for scores in self.by_reviewer.values() if candidate in scores]
 
 
@@ -65,7 +66,10 @@ def audit_session(
         *_self_preference(inflation, limits),
     ]
     qs = benjamini_hochberg([finding.p for finding in findings])
-    findings = [_with_q(finding, q) for finding, q in zip(findings, qs, strict=True)]
+    findings = [
+        finding if q is None else replace(finding, q=q)
+        for finding, q in zip(findings, qs, strict=True)
+    ]
     detected = length.value is not None and (
         abs(length.value) > limits.length_correlation
         and length.p is not None
@@ -81,7 +85,7 @@ def audit_session(
         "position_bias_detected": by_position,
         "reviewer_mean_scores": {name: round(mean, 2) for name, mean in means.items()},
         "reviewer_score_variance": {
-            name: round(pstdev(given.values()), 2)
+            name: round(sqrt(_variance(given.values())), 2)
             for name, given in scores.by_reviewer.items()
             if given
         },
@@ -101,7 +105,11 @@ def _scores(counted: Sequence[Counted]) -> _Scores:
     by_reviewer: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
     for ballot in counted:
-        given = {k: float(v) for k, v in ballot.overall.items() if k not in ballot.gated}
+        given = {
+            name: score.numerator / score.denominator
+            for name, score in ballot.overall.items()
+            if name not in ballot.gated
+        }
         if ballot.reviewer in given:
             own[ballot.reviewer] = given.pop(ballot.reviewer)
         if given:
@@ -166,7 +174,7 @@ def _position_variance(ballots: Sequence[Ballot], scores: _Scores) -> float | No
             if slot.author in given:
                 by_position.setdefault(position, []).append(given[slot.author])
     means = [_mean(values) for values in by_position.values()]
-    return pstdev(means) ** 2 if len(means) > 1 else None
+    return _variance(means) if len(means) > 1 else None
 
 
 def _position(ballots: Sequence[Ballot], variance: float | None, limits: SessionLimits) -> Finding:
@@ -188,7 +196,9 @@ def _outliers(means: Mapping[str, float]) -> tuple[list[str], list[str]]:
     """Who is harsh and who generous: beyond the median by a sample standard deviation."""
     if len(means) < 2:
         return [], []
-    middle, spread = median(means.values()), stdev(means.values())
+    n, ordered = len(means), sorted(means.values())
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    spread = sqrt(_variance(ordered) * n / (n - 1))
     harsh = sorted(name for name, mean in means.items() if mean < middle - spread)
     generous = sorted(name for name, mean in means.items() if mean > middle + spread)
     return harsh, generous
@@ -244,15 +254,16 @@ def _finding(
     return Finding(metric, subject, value, low, high, p, n, n_min, status, None, note)
 
 
-def _with_q(finding: Finding, q: float | None) -> Finding:
-    from dataclasses import replace
-
-    return replace(finding, q=q)
-
-
-def _mean(values: Any) -> float:
+def _mean(values: Iterable[float]) -> float:
     values = list(values)
-    return float(sum(values) / len(values))
+    return fsum(values) / len(values)
+
+
+def _variance(values: Iterable[float]) -> float:
+    """The population variance; the standard library's own is exact and forty times slower."""
+    values = list(values)
+    mean = fsum(values) / len(values)
+    return fsum([(value - mean) ** 2 for value in values]) / len(values)
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -1,0 +1,102 @@
+"""What the mock server says: seeded answers, ballots for the labels a prompt shows, decisions.
+
+A text has the same worth to every reviewer but for a little noise, so that seasons against
+the mock have a ranking to find. Nothing here depends on the order of arrival.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Any
+
+Json = dict[str, Any]
+
+WORDS = (
+    "the a model answer because first second clearly evidence holds when value check result "
+    "simple careful exact known limit case proof number order follows shows means note always "
+    "rarely test claim source reason step".split()
+)
+BLOCK = re.compile(r"^\[BEGIN (Response [A-Z]{1,2}) (\w+)\]\n(.*?)\n\[END \1 \2\]$", re.S | re.M)
+MARKED = re.compile(r'"(\w+)": <mark>')
+
+
+def draw(*parts: str) -> int:
+    """A number of 64 bits that follows from the parts."""
+    key = "\x1f".join(parts).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(key, digest_size=8).digest(), "big")
+
+
+def compose(seed: str, request: Json, n_words: int) -> tuple[str, str]:
+    """The stage that a request belongs to, and the text that answers it."""
+    prompt = str(request["messages"][-1]["content"])
+    model = request["model"].partition("?")[0]
+    if prompt.startswith("You are one reviewer"):
+        return "review", json.dumps(ballot(seed, model, prompt))
+    if not prompt.startswith("You chair a panel"):
+        return "answer", prose(f"{seed}|{model}|{prompt}", n_words)
+    return "conclude", conclusion(seed, model, prompt, n_words)
+
+
+def prose(key: str, n_words: int) -> str:
+    """Words without meaning, the same for the same key."""
+    state = draw("prose", key)
+    words = []
+    for _ in range(n_words):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        words.append(WORDS[(state >> 33) % len(WORDS)])
+    return " ".join(words).capitalize() + "."
+
+
+def worth(seed: str, reviewer: str, text: str) -> float:
+    """How good a text is to one reviewer, on the scale of marks."""
+    common = draw("worth", seed, text) / 2**64
+    own = draw("taste", seed, reviewer, text) / 2**64
+    return 2 + 6 * common + 2 * own
+
+
+def worth_by_label(seed: str, model: str, prompt: str) -> dict[str, float]:
+    return {label: worth(seed, model, text) for label, _, text in BLOCK.findall(prompt)}
+
+
+def ranked(worths: dict[str, float]) -> list[str]:
+    return sorted(worths, key=lambda label: (-worths[label], label))
+
+
+def ballot(seed: str, model: str, prompt: str) -> Json:
+    """A review of every label in the prompt, by the dimensions it asks for or holistic."""
+    worths = worth_by_label(seed, model, prompt)
+    asked = prompt[prompt.rfind("[END ") :]
+    dimensions = list(dict.fromkeys(MARKED.findall(asked)))
+    notes = {label: prose(f"{seed}|{model}|{value}", 12) for label, value in worths.items()}
+    said: Json
+    if dimensions:
+        evaluations = {
+            label: {
+                "notes": notes[label],
+                **{name: mark(value, seed, model, name) for name in dimensions},
+            }
+            for label, value in worths.items()
+        }
+        said = {"evaluations": evaluations}
+    else:
+        said = {"notes": notes, "scores": {label: round(v) for label, v in worths.items()}}
+    return {"abstained": False, "reason": None, **said, "ranking": ranked(worths)}
+
+
+def mark(value: float, seed: str, model: str, dimension: str) -> int:
+    off = draw("mark", seed, model, dimension, str(value)) % 3 - 1
+    return min(10, max(1, round(value) + off))
+
+
+def conclusion(seed: str, model: str, prompt: str, n_words: int) -> str:
+    asked = prompt[prompt.rfind("[END ") :]
+    if '"approved"' in asked:
+        sure = 0.5 + draw("sure", seed, model, prompt) / 2**65
+        reasons = [prose(f"{seed}|{model}|{prompt}", 10)]
+        return json.dumps({"reasons": reasons, "approved": sure > 0.6, "confidence": sure})
+    if '"ranking"' in asked:
+        order = ranked(worth_by_label(seed, model, prompt))
+        return json.dumps({"reason": prose(f"{seed}|{prompt}", 10), "ranking": order})
+    return prose(f"{seed}|{model}|{prompt}", n_words)

@@ -1,0 +1,55 @@
+"""Does a reviewer grow harsher or kinder over the weeks, against the others?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerage.audit import Metric, Panel, Sums, metrics
+from peerage.audit.cells import tabulate
+from peerage.audit.estimates import estimates, slope_of
+from peerage.audit.limits import Tested
+from peerage.audit.rows import group
+from peerage.audit.view import View
+from peerage.audit.wording import unknown
+
+NAME = "drift"
+WEEK_S = 7 * 86_400.0
+MID_WEEK = 2_800  # weeks since 1970: keeps the squares of recent weeks small
+
+
+def sums(view: View) -> Sums:
+    """By reviewer and cluster: n, x, y, xx, xy of week and deviation; and the weeks seen."""
+    at = view.judged.numbers["at"]
+    kept = np.isfinite(at) & view.has_others
+    week = np.floor(np.where(kept, at, MID_WEEK * WEEK_S) / WEEK_S) - MID_WEEK
+    y = view.deviation
+    cells = view.by_reviewer(None, week, y, week * week, week * y, kept=kept)
+    when = view.ballot.first(week)[view.ballot.sum(kept) > 0].astype(np.int64)
+    who = view.ballot_reviewer[view.ballot.sum(kept) > 0]
+    since = when - int(when.min(initial=0))
+    seen = group((who, len(view.names)), (since, int(since.max(initial=0)) + 1))
+    return {"reviews": cells, "weeks": tabulate(seen, who, when + MID_WEEK, [None])}
+
+
+def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    n_min = panel.n_min(NAME)
+    n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))
+    tested = [
+        Tested(
+            NAME,
+            panel.names[one.subject],
+            one.value,
+            one.low,
+            one.high,
+            one.p,
+            int(n_weeks.get(one.subject, 0)),
+            n_min,
+            panel.healthy(NAME) * panel.sd,
+            "points a week against the others; a drift that all share looks like none",
+        )
+        for one in estimates(sums["reviews"], slope_of)
+    ]
+    return tested or [unknown(NAME, n_min, "no review has both a time and another beside it")]
+
+
+metrics.register(NAME)(Metric(NAME, ("at",), sums, findings, "the time of each review"))

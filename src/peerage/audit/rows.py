@@ -1,0 +1,181 @@
+"""Reviews as arrays: what an engine hands to the audit, whole sessions at a time.
+
+Names are codes into one sorted tuple, so that a reviewer who is also a candidate has one
+code. A value that is not there is NaN. Nothing here depends on the order of the rows.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.integer]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+Kind = TypeVar("Kind", bound=np.generic)
+
+N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
+N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
+ROOMY = 4  # a table of this many cells a row is cheaper than sorting the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Reviews of whole sessions, one element a row in every array.
+
+    `session` counts from zero within these rows; `cluster` gives each session the unit that
+    intervals are made over. `numbers` holds the optional numeric columns, `keys` the
+    optional ones that are only ever compared (`query_id`, `deal`; negative where there is
+    none), `text` the answers.
+    """
+
+    names: tuple[str, ...]
+    n_clusters: int
+    cluster: Ints  # by session
+    session: Ints
+    reviewer: Ints
+    candidate: Ints
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    keys: Mapping[str, Ints] = field(default_factory=dict)
+    text: NDArray[np.object_] | None = None
+    family: Ints | None = None  # by name; -1 where none is known
+    panel: Ints | None = None  # the codes of the reviewers who judged most, at most N_PANEL
+
+    @property
+    def n(self) -> int:
+        return len(self.session)
+
+    @property
+    def n_sessions(self) -> int:
+        return len(self.cluster)
+
+
+def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
+    """The rows a few sessions at a time, so that a chunk's arrays stay in the processor's cache.
+
+    Only where the rows of each session stand together; else all of them are one chunk.
+    """
+    if rows.n <= n_rows or (np.diff(rows.session) < 0).any():
+        yield rows
+        return
+    starts = np.searchsorted(rows.session, np.arange(rows.n_sessions + 1))
+    at = 0
+    while at < rows.n_sessions:
+        end = int(np.searchsorted(starts, starts[at] + n_rows, side="right")) - 1
+        end = min(max(end, at + 1), rows.n_sessions)
+        part = slice(int(starts[at]), int(starts[end]))
+        yield replace(
+            rows,
+            cluster=rows.cluster[at:end],
+            session=rows.session[part] - at,
+            reviewer=rows.reviewer[part],
+            candidate=rows.candidate[part],
+            numbers={name: values[part] for name, values in rows.numbers.items()},
+            keys={name: values[part] for name, values in rows.keys.items()},
+            text=None if rows.text is None else rows.text[part],
+        )
+        at = end
+
+
+def clusters_of(sessions: Sequence[str]) -> tuple[Ints, int]:
+    """The cluster of each session, and how many there are; the same on every engine.
+
+    Up to `N_CLUSTERS` sessions each is its own, in the order of their ids. More are put
+    into buckets by a checksum of the id: a bucket is a cluster as good as its members.
+    """
+    if len(sessions) <= N_CLUSTERS:
+        place = {name: i for i, name in enumerate(sorted(sessions))}
+        return np.array([place[name] for name in sessions], dtype=np.int64), len(sessions)
+    codes = [zlib.crc32(name.encode()) for name in sessions]
+    return np.array(codes, dtype=np.int64) % N_CLUSTERS, N_CLUSTERS
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows put into groups: a code for each row, and how many codes there may be.
+
+    `starts` is given where the rows of each group stand together and no group is empty:
+    sums are then several times quicker.
+    """
+
+    code: Ints
+    n: int
+    starts: Ints | None = None
+
+    def count(self) -> Floats:
+        if self.starts is not None:
+            return self._lengths().astype(np.float64)
+        return np.bincount(self.code, minlength=self.n).astype(np.float64)
+
+    def sum(self, values: Floats | Bools) -> Floats:
+        if self.starts is not None and len(self.starts):
+            return np.add.reduceat(values, self.starts, dtype=np.float64)
+        total: Floats = np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
+        return total
+
+    def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        """One value of each group, for what all its rows share; zero for empty groups."""
+        if self.starts is not None:
+            return values[self.starts]
+        found = np.zeros(self.n, dtype=values.dtype)
+        found[self.code] = values
+        return found
+
+    def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
+        """A value of each group, for each of its rows."""
+        if self.starts is not None:
+            return np.repeat(values, self._lengths())
+        return values[self.code]
+
+    def _lengths(self) -> Ints:
+        assert self.starts is not None  # noqa: S101 — the callers looked
+        return np.diff(np.append(self.starts, len(self.code)))
+
+
+def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
+    """Rows by the combination of several codes, dense where that is cheap, else sorted."""
+    code, size = _combined(codes_and_sizes)
+    if size > ROOMY * len(code) + 65_536:
+        kept, code = np.unique(code, return_inverse=True)
+        size = len(kept)
+    return Groups(code, size)
+
+
+def held_group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
+    """The same with no group empty, and quick where the rows of each group stand together."""
+    code, _ = _combined(codes_and_sizes)
+    step = np.diff(code)
+    if (step >= 0).all():
+        new = np.append(True, step > 0)[: len(code)]
+        return Groups(np.cumsum(new) - 1, int(new.sum()), np.flatnonzero(new))
+    kept, code = np.unique(code, return_inverse=True)
+    return Groups(code, len(kept))
+
+
+def _combined(codes_and_sizes: Sequence[tuple[Ints, int]]) -> tuple[Ints, int]:
+    first, size = codes_and_sizes[0]
+    code = first.astype(np.int64)
+    for codes, n in codes_and_sizes[1:]:
+        if size * max(n, 1) > 2**62:
+            _, code = np.unique(code, return_inverse=True)
+            size = int(code.max(initial=-1)) + 1
+        code = code * max(n, 1)
+        code += codes
+        size *= max(n, 1)
+    return code, size
+
+
+def has_duplicates(rows: Rows) -> bool:
+    """Whether a reviewer judged one answer twice in one round."""
+    n = len(rows.names)
+    codes = [(rows.session, rows.n_sessions), (rows.reviewer, n), (rows.candidate, n)]
+    if "round" in rows.numbers:
+        values, code = np.unique(rows.numbers["round"], return_inverse=True)
+        codes.append((code, len(values)))
+    return bool((group(*codes).count() > 1).any())

@@ -1,0 +1,55 @@
+"""Does a reviewer think better of its own answers than the others do?"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from peerage.audit import Metric, Panel, Sums, metrics
+from peerage.audit.cells import Cells, beside, tabulate
+from peerage.audit.estimates import contrast, estimates
+from peerage.audit.limits import Tested
+from peerage.audit.rows import group
+from peerage.audit.view import View
+from peerage.audit.wording import unknown
+
+NAME = "self_preference"
+
+
+def sums(view: View) -> Sums:
+    """By reviewer and cluster: n, deviation of own answers; n, deviation of the others'."""
+    rows = view.own
+    known, gap = view.own_deviation
+    cluster = rows.cluster[rows.session]
+    cells = group((rows.reviewer, len(view.names)), (cluster, view.all.n_clusters))
+    own = tabulate(cells, rows.reviewer, cluster, [known.astype(np.float64), gap])
+    return {"reviews": beside(own, view.by_reviewer(view.has_others, view.deviation))}
+
+
+def findings(sums: Sums, panel: Panel) -> list[Tested]:
+    tested = preferences(sums["reviews"], NAME, panel, "own answers beside the others' view of them")
+    if tested:
+        return tested
+    return [unknown(NAME, panel.n_min(NAME), "nobody reviewed its own answer where others did too")]
+
+
+def preferences(cells: Cells, name: str, panel: Panel, note: str) -> list[Tested]:
+    """A reviewer's deviation on some answers, net of its deviation on the rest."""
+    return [
+        Tested(
+            name,
+            panel.names[one.subject],
+            one.value,
+            one.low,
+            one.high,
+            one.p,
+            int(one.sums[0]),
+            panel.n_min(name),
+            panel.healthy(name) * panel.sd,
+            f"{note}, net of harshness",
+        )
+        for one in estimates(cells, contrast)
+        if one.sums[0] > 0
+    ]
+
+
+metrics.register(NAME)(Metric(NAME, (), sums, findings))

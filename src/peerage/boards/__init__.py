@@ -1,0 +1,75 @@
+"""Boards: from sums and encoded facts to ranked rows, one board a file.
+
+A board is made of columns, because a board over millions of opinions has rows enough to make
+a list of dicts its slowest part; `rows` builds them for whoever wants them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from peerage.registry import Registry
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = Sequence[Any] | NDArray[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A ranked table that echoes what it was computed under.
+
+    A float that is NaN in a column is undefined, and None in a row.
+    """
+
+    board: str
+    columns: Mapping[str, Column]
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)  # what only this board has to say
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        plain = [plain_values(values) for values in self.columns.values()]
+        return [dict(zip(self.columns, row, strict=True)) for row in zip(*plain, strict=True)]
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the board."""
+        return {
+            "board": self.board,
+            "parameters": dict(self.parameters),
+            "rows": self.rows,
+            **self.notes,
+            "flags": list(self.flags),
+        }
+
+
+def plain_values(values: Column) -> list[Any]:
+    """A column as Python's own values, None for NaN."""
+    listed: list[Any] = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [
+        None if isinstance(value, float) and not math.isfinite(value) else value for value in listed
+    ]
+
+
+boards: Registry[Callable[..., Board]] = Registry("board", __name__)
+
+B = TypeVar("B", bound=Callable[..., Board])
+
+
+def board(name: str) -> Callable[[B], B]:
+    """Register a function that makes a board, under the board's name."""
+
+    def keep(make: B) -> B:
+        boards.register(name)(make)
+        return make
+
+    return keep

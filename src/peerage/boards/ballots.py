@@ -1,0 +1,197 @@
+"""Reviews as votes: what each row's place on its ballot is worth.
+
+A ballot is what one reviewer said of one session in one round. These are the same numbers
+that a session's own count gives, for many sessions at once and in arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.types import OwnVotes
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+ROOMY = 4  # a table of this many cells a row is cheaper than sorting the rows
+ALWAYS_ROOM = 65_536
+
+
+class Rows(Protocol):
+    """Reviews of whole sessions as an engine hands them over, one element a row."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
+    @property
+    def n_clusters(self) -> int: ...
+    @property
+    def cluster(self) -> NDArray[Any]: ...
+    @property
+    def session(self) -> NDArray[Any]: ...
+    @property
+    def reviewer(self) -> NDArray[Any]: ...
+    @property
+    def candidate(self) -> NDArray[Any]: ...
+    @property
+    def numbers(self) -> Mapping[str, Floats]: ...
+    @property
+    def n_sessions(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What each row is worth; arrays over rows, and the ballot that each row is on.
+
+    `share` is the part of its rivals that the candidate beat and `doubled` twice its place
+    (0 is first), both only where the row `counts`. `judged` are the rows whose scores
+    count: own ones are not among them unless own votes are in.
+    """
+
+    ballot: Ints
+    n_ballots: int
+    counts: Bools
+    share: Floats
+    doubled: Ints
+    judged: Bools
+
+    @property
+    def wins(self) -> Bools:
+        """Sole first places: a tie for first is no one's win."""
+        first: Bools = self.counts & (self.doubled == 0)
+        return first
+
+
+def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
+    """The votes of some whole sessions; `n_by_session` counts the candidates of each.
+
+    `out` takes the reviewer's own answer off its ballot before places are counted, `in`
+    counts it like any other, and `seed` keeps its slot but not the vote for it.
+    """
+    ballot, n_ballots = _ballots(rows)
+    others: Bools = rows.reviewer != rows.candidate
+    worth = _worth(rows, ballot, n_ballots)
+    ranked = np.isfinite(worth)
+    if own_votes == "out":
+        ranked &= others
+        shown = np.bincount(ballot, weights=others, minlength=n_ballots)
+    elif own_votes == "in":
+        shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
+    else:
+        shown = _first(ballot, n_by_session[rows.session], n_ballots).astype(np.float64)
+    doubled = _doubled_places(ballot, worth, ranked, n_ballots)
+    top = (2.0 * (shown - 1.0))[ballot]
+    can_vote = top > 0.0
+    counts = ranked & can_vote
+    if own_votes == "seed":
+        counts &= others
+    share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
+    judged = can_vote if own_votes == "in" else can_vote & others
+    return Votes(ballot, n_ballots, counts, share, doubled, judged)
+
+
+def _ballots(rows: Rows) -> tuple[Ints, int]:
+    """The ballot of each row as a code from zero, and how many there are."""
+    key = rows.session.astype(np.int64) * len(rows.names) + rows.reviewer
+    if "round" in rows.numbers:
+        held, code = np.unique(rows.numbers["round"], return_inverse=True)
+        key = key * len(held) + code
+    return dense(key)
+
+
+def dense(key: Ints) -> tuple[Ints, int]:
+    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
+    if len(key) == 0:
+        return key, 0
+    step = np.diff(key)
+    if (step >= 0).all():
+        code = np.empty(len(key), dtype=np.int64)
+        code[0] = 0
+        np.cumsum(step > 0, out=code[1:])
+        return code, int(code[-1]) + 1
+    low = int(key.min())
+    width = int(key.max()) - low + 1
+    if width <= ROOMY * len(key) + ALWAYS_ROOM:
+        held = np.bincount(key - low, minlength=width) > 0
+        places = np.cumsum(held) - 1
+        return places[key - low], int(places[-1]) + 1
+    kept, code = np.unique(key, return_inverse=True)
+    return code.astype(np.int64), len(kept)
+
+
+def _first(code: Ints, values: Ints, n: int) -> Ints:
+    """A value of each group, for what all its rows share."""
+    found = np.zeros(n, dtype=values.dtype)
+    found[code] = values
+    return found
+
+
+def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
+    """What places follow from, the lower the better; NaN where a row has no place.
+
+    Ranks; on a ballot without any rank, scores. A ranking stands even where scores say more.
+    """
+    rank, score = rows.numbers.get("rank"), rows.numbers.get("score")
+    if rank is None:
+        return -score if score is not None else np.full(len(ballot), np.nan)
+    if score is None:
+        return rank
+    has_rank = np.isfinite(rank)
+    if has_rank.all():
+        return rank
+    ranked = np.bincount(ballot, weights=has_rank, minlength=n_ballots)[ballot] > 0.0
+    worth: Floats = np.where(ranked, rank, -score)
+    return worth
+
+
+def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:
+    """Twice each ranked row's place on its ballot, ties sharing the mean; 0 for the others."""
+    if not ranked.any():
+        return np.zeros(len(ballot), dtype=np.int64)
+    every = bool(ranked.all())
+    held = worth if every else worth[ranked]
+    low = float(held.min())
+    width = float(held.max()) - low + 1.0
+    if n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM and _whole(held):
+        level = (worth if every else np.where(ranked, worth, low)).astype(np.int64) - int(low)
+        return _counted_places(ballot, level, ranked, n_ballots, int(width))
+    return _sorted_places(ballot, worth, ranked)
+
+
+def _whole(values: Floats) -> bool:
+    return bool((values == np.rint(values)).all())
+
+
+def _counted_places(ballot: Ints, level: Ints, ranked: Bools, n_ballots: int, width: int) -> Ints:
+    """Places by counting how many hold each of a few levels: one pass and no sort."""
+    cell = ballot * width + level
+    size = n_ballots * width
+    n = np.bincount(cell if ranked.all() else cell[ranked], minlength=size).reshape(-1, width)
+    before = np.cumsum(n, axis=1)
+    before -= n
+    before *= 2
+    before += n
+    before -= 1
+    doubled = before.ravel()[cell]
+    return doubled if ranked.all() else np.where(ranked, doubled, 0)
+
+
+def _sorted_places(ballot: Ints, worth: Floats, ranked: Bools) -> Ints:
+    known = np.flatnonzero(ranked)
+    order = known[np.lexsort((worth[known], ballot[known]))]
+    by_ballot, by_worth = ballot[order], worth[order]
+    new_ballot = np.append(True, np.diff(by_ballot) != 0)
+    new_tier = new_ballot | np.append(True, np.diff(by_worth) != 0)
+    at = np.arange(len(order))
+    start = np.maximum.accumulate(np.where(new_ballot, at, 0))
+    tier_start = np.maximum.accumulate(np.where(new_tier, at, 0))
+    tier = np.cumsum(new_tier) - 1
+    size = np.bincount(tier)[tier]
+    doubled = np.zeros(len(ballot), dtype=np.int64)
+    doubled[order] = 2 * (tier_start - start) + size - 1
+    return doubled

@@ -1,0 +1,72 @@
+"""Items: what a community thinks of each, and what a test of that standing should weigh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from peerage.boards import Board, board
+from peerage.boards.opinions import Coefficients, Community, Floats, Ints, ranked, sums_by
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSums:
+    """Per item: how many opinions, what they weigh, and their weighted sum."""
+
+    n: Ints
+    weight: Floats
+    total: Floats
+
+    def quality(self, n_min: int) -> Floats:
+        """The weighted mean opinion, 0 for an item with fewer than `n_min`."""
+        known = (self.n >= max(n_min, 1)) & (self.weight > 0.0)
+        quality: Floats = np.where(known, self.total, 0.0) / np.where(known, self.weight, 1.0)
+        return quality
+
+
+def item_sums(community: Community, weights: Floats | None = None) -> ItemSums:
+    """The sums of every item's opinions; with weights 1 they are integers for integer scales."""
+    n_levels = len(community.scale)
+    scale = np.asarray(community.scale)
+    cells = community.item.astype(np.int64)
+    cells *= n_levels
+    cells += community.level
+    size = community.n_items * n_levels
+    counts = np.bincount(cells, minlength=size).reshape(-1, n_levels)
+    if weights is None:
+        held = counts.astype(np.float64)
+    else:
+        held = sums_by(cells, weights, size).reshape(-1, n_levels)
+    return ItemSums(counts.sum(axis=1), held.sum(axis=1), held @ scale)
+
+
+def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients) -> Floats:
+    """What each item should weigh in a test: max(0, .7·quality + .3·min(2, ρ/100)).
+
+    ρ is the total score of the item's contributor.
+    """
+    standing = np.minimum(coefficients.reputation_cap, reputation / 100.0)
+    raw = coefficients.quality_weight * quality + coefficients.reputation_weight * standing
+    weights: Floats = np.maximum(0.0, raw)
+    return weights
+
+
+@board("items")
+def items(
+    community: Community, sums: ItemSums, total_by_person: Floats, coefficients: Coefficients
+) -> Board:
+    """The items, the best liked first; one without opinions enough has quality 0."""
+    quality = sums.quality(coefficients.min_reviews_for_quality)
+    weight = item_weights(quality, total_by_person[community.author], coefficients)
+    order, _ = ranked(quality)
+    return Board(
+        "items",
+        {
+            "item_id": community.items[order],
+            "contributor": community.people[community.author][order],
+            "quality": quality[order],
+            "reviews": sums.n[order],
+            "weight": weight[order],
+        },
+    )

@@ -1,0 +1,215 @@
+"""Opinions as arrays: who may speak, which word stands, and what it weighs.
+
+Names are places in sorted lists, so ties that are broken by name are broken by code. A
+community holds what was imported; `eligible` is what every board counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.errors import ConfigError, UsageError
+
+Ints = NDArray[np.integer[Any]]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Names = NDArray[np.object_]
+
+DAY_S = 86_400.0
+FADED = 1_000.0  # half-lives after which a weight is kept from vanishing, so that ratios stay
+SAME = 1e-11  # scores this close are the same score, differently added
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficients:
+    """The numbers of the community boards; the defaults are the seed's."""
+
+    affiliation_bonus_points: float = 10.0
+    min_reviews_for_quality: int = 3
+    min_reviews_required: int = 5
+    quality_weight: float = 0.7
+    reputation_weight: float = 0.3
+    reputation_cap: float = 2.0
+    scale: tuple[float, ...] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        levels = tuple(sorted({float(level) for level in self.scale}))
+        if len(levels) < 2 or not np.isfinite(levels).all():
+            raise ConfigError(
+                f"an opinion scale needs two levels or more, not {list(self.scale)}.",
+                place="[community] scale",
+                hint="Write [-1, 1], or [-1, 0, 1, 2].",
+            )
+        object.__setattr__(self, "scale", levels)
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """People, items and opinions; arrays by person, by item and by opinion.
+
+    `level` is an opinion's place on the scale. `category` is −1 where an item has none.
+    `registered` is None where no list of users was given.
+    """
+
+    people: Names
+    items: Names
+    author: Ints  # by item: a person
+    item: Ints
+    reviewer: Ints
+    level: Ints
+    scale: tuple[float, ...] = (-1.0, 1.0)
+    at: Floats | None = None  # seconds; never NaN here
+    affiliated: Bools | None = None
+    registered: Bools | None = None
+    category: Ints | None = None
+    categories: Names | None = None
+    n_own: int = 0  # left out: opinions on one's own items
+    n_superseded: int = 0  # left out: an earlier word on the same item
+    flags: tuple[str, ...] = field(default=())
+
+    @property
+    def n(self) -> int:
+        return len(self.item)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    @property
+    def n_people(self) -> int:
+        return len(self.people)
+
+    @property
+    def value(self) -> Floats:
+        return np.asarray(self.scale, dtype=np.float64)[self.level]
+
+    @property
+    def middle(self) -> float:
+        """Above it an opinion supports."""
+        return (self.scale[0] + self.scale[-1]) / 2.0
+
+    def kept(self, rows: Ints | Bools) -> Community:
+        """The same people and items with some of the opinions."""
+        return replace(
+            self,
+            item=self.item[rows],
+            reviewer=self.reviewer[rows],
+            level=self.level[rows],
+            at=None if self.at is None else self.at[rows],
+        )
+
+
+def pair_keys(community: Community) -> NDArray[np.int64]:
+    """One number for each (item, reviewer)."""
+    keys = community.item.astype(np.int64)
+    keys *= max(community.n_people, 1)
+    keys += community.reviewer
+    return keys
+
+
+def eligible(community: Community) -> Community:
+    """What counts: no opinion on one's own item, and of several on one item the last.
+
+    Last by time, then by row. Both kinds that are left out are counted, and the history
+    stays in the community that was handed in.
+    """
+    own = community.author[community.item] == community.reviewer
+    n_own = int(np.count_nonzero(own))
+    kept = community.kept(~own) if n_own else community
+    keys = pair_keys(kept)
+    ordered = np.sort(keys)
+    n_pairs = int(np.count_nonzero(ordered[1:] != ordered[:-1])) + bool(len(ordered))
+    n_superseded = len(keys) - n_pairs
+    if n_superseded:
+        kept = kept.kept(_last(kept, keys))
+    return replace(kept, n_own=n_own, n_superseded=n_superseded)
+
+
+def _last(community: Community, keys: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows whose word stands, in the order of rows."""
+    times = np.zeros(len(keys)) if community.at is None else community.at
+    order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
+    ends = np.append(keys[order][1:] != keys[order][:-1], True)
+    return np.sort(order[ends])
+
+
+def within(community: Community, since_s: float | None, as_of: float | None) -> Community:
+    """The opinions of a window that ends at `as_of`; items and people stay."""
+    if community.at is None or (since_s is None and as_of is None):
+        return community
+    end = float(community.at.max(initial=-np.inf)) if as_of is None else as_of
+    inside = community.at <= end
+    if since_s is not None:
+        inside &= community.at >= end - since_s
+    return community.kept(inside)
+
+
+def of_category(community: Community, category: str) -> Community:
+    """The items of one category and the opinions on them; everyone stays."""
+    if community.category is None or community.categories is None:
+        raise UsageError(
+            f"nothing here has a category, so none is {category!r}.",
+            hint="Give opinions or items a `category` column.",
+        )
+    wanted = np.flatnonzero(community.categories == category)
+    chosen = np.isin(community.category, wanted)
+    place = np.cumsum(chosen) - 1
+    rows = chosen[community.item]
+    kept = community.kept(rows)
+    return replace(
+        kept,
+        items=community.items[chosen],
+        author=community.author[chosen],
+        category=community.category[chosen],
+        item=place[kept.item].astype(np.int32),
+    )
+
+
+def decay(community: Community, half_life_days: float, as_of: float | None = None) -> Floats:
+    """What each opinion still weighs: half after a half-life, a quarter after two."""
+    if not half_life_days > 0:
+        raise UsageError(f"a half-life is a number of days above zero, not {half_life_days:g}.")
+    if community.at is None:
+        raise UsageError(
+            "a half-life needs to know when opinions were given.", hint="Give them an `at` column."
+        )
+    end = float(community.at.max(initial=0.0)) if as_of is None else as_of
+    ages = np.maximum(end - community.at, 0.0) / (half_life_days * DAY_S)
+    weights: Floats = np.exp2(-np.minimum(ages, FADED))
+    return weights
+
+
+def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
+    """The order, best first, and the rank of each: equal values share one ("1224").
+
+    Those not `among` the ranked come last with rank 0. Values closer than rounding are
+    equal, and listed in the order of their codes, which is that of their names.
+    """
+    chosen = np.ones(len(values), dtype=bool) if among is None else among
+    order = np.lexsort((-values, ~chosen))
+    n_ranked = int(np.count_nonzero(chosen))
+    best = values[order[:n_ranked]]
+    new = np.append(True, best[:-1] - best[1:] > SAME)[:n_ranked]
+    starts = np.flatnonzero(new)
+    group = np.cumsum(new) - 1
+    ranks = np.zeros(len(values), dtype=np.int64)
+    ranks[order[:n_ranked]] = starts[group] + 1
+    rest = order[n_ranked:]
+    listed = order[:n_ranked][np.lexsort((order[:n_ranked], group))]
+    return np.concatenate((listed, np.sort(rest))), ranks
+
+
+def listed_names(names: Names, codes: Ints, limit: int = 10) -> str:
+    """The first few names, for a flag."""
+    shown = ", ".join(str(names[code]) for code in codes[:limit])
+    return f"{shown}, …" if len(codes) > limit else shown
+
+
+def sums_by(codes: Ints, values: Floats | Ints | Bools, n: int) -> Floats:
+    """The sum of the values of each code."""
+    weights = np.asarray(values, dtype=np.float64)
+    return np.bincount(codes, weights=weights, minlength=n).astype(np.float64, copy=False)

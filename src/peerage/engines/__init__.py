@@ -1,0 +1,79 @@
+"""Bytes to and from analytics: every sum is written once and runs on every engine.
+
+An engine opens a source as a lazy relation and runs what others wrote. There are two ways to
+write a sum, and both give the same numbers on each engine:
+
+- as narwhals expressions on the relation (`open`, then `arrays`): counts and plain sums by
+  group, which is what boards mostly are;
+- as a pure function of arrays (`fold`): where a sum needs an answer's other reviewers or a
+  ballot's other rows, the engine hands over blocks of whole sessions as codes and numbers,
+  in bounded memory and wherever it likes (in this process, or on a cluster's workers), and
+  returns the parts to be added.
+
+Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own
+hash, rounding, correlation or collation decides a result: names are sorted by Python, and
+sessions get their cluster from a checksum of their id. Row order never matters.
+
+What narwhals cannot say on both backends stands in the engine, by name: `epoch` (times as
+seconds), the encoding of names inside `fold`, and the reading of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from peerage.registry import Registry
+
+if TYPE_CHECKING:
+    import narwhals as nw
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from peerage.audit.rows import Rows
+
+    Frame = nw.LazyFrame[Any]
+    Columns = dict[str, NDArray[np.generic]]
+
+T = TypeVar("T")
+Source = Any  # a path, a glob, a list of paths, or any table that speaks Arrow
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Which columns a fold needs, and the names that its codes count in.
+
+    `numbers` arrive as floats with NaN for null; `keys` as integers that are only compared,
+    negative for null; `deal`, if asked for among the keys, counts the distinct deals.
+    """
+
+    names: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    text: bool = False
+    family_by_name: Mapping[str, str] = field(default_factory=dict)
+    panel: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """What reports ask of an engine."""
+
+    def open(self, source: Source) -> Frame:
+        """The source as a lazy relation; nothing is read yet."""
+        ...
+
+    def arrays(self, frame: Frame) -> Columns:
+        """A (small) result as arrays: NaN for a null number, None for a null text."""
+        ...
+
+    def epoch(self, frame: Frame, column: str) -> Frame:
+        """The relation with a column of times as seconds since 1970, in floats."""
+        ...
+
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> Sequence[T]:
+        """A pure function's value on each of the blocks of whole sessions that make up the frame."""
+        ...
+
+
+engines: Registry[Callable[[], Engine]] = Registry("engine", __name__)

@@ -1,0 +1,339 @@
+"""DuckDB, embedded: Parquet, CSV and JSON lines from disk, or any table in memory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.audit.rows import Ints, Rows, clusters_of
+from peerage.engines import Reading, Source, engines
+from peerage.errors import InputError
+
+if TYPE_CHECKING:
+    import duckdb
+    import narwhals as nw
+
+    from peerage.engines import Columns
+
+    Frame = nw.LazyFrame[Any]
+    Relation = duckdb.DuckDBPyRelation
+
+T = TypeVar("T")
+
+BLOCK_ROWS = 2_000_000  # rows worked on at a time: about 60 bytes each as they arrive
+READERS = {
+    ".parquet": "read_parquet",
+    ".pq": "read_parquet",
+    ".csv": "read_csv",
+    ".tsv": "read_csv",
+    ".json": "read_json",
+    ".jsonl": "read_json",
+    ".ndjson": "read_json",
+}
+
+
+@engines.register("duckdb")
+class DuckDB:
+    """One private connection; it never writes to what it reads."""
+
+    def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
+        import duckdb
+
+        self.block_rows = block_rows
+        self.connection = duckdb.connect()
+
+    def open(self, source: Source) -> Frame:
+        import narwhals as nw
+
+        return nw.from_native(self._relation(source))
+
+    def arrays(self, frame: Frame) -> Columns:
+        return {name: _filled(values) for name, values in _native(frame).fetchnumpy().items()}
+
+    def epoch(self, frame: Frame, column: str) -> Frame:
+        import duckdb
+        import narwhals as nw
+
+        relation = _native(frame)
+        kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
+        name = f'"{column}"'
+        if kind.startswith(("TIMESTAMP", "DATE")):
+            seconds = f"epoch({name})"
+        elif kind == "VARCHAR":
+            seconds = f"epoch(cast({name} as timestamptz))"
+        else:  # seconds, or milliseconds where they would lie thousands of years ahead
+            number = f"cast({name} as double)"
+            seconds = f"case when abs({number}) >= 1e11 then {number} / 1e3 else {number} end"
+        others = [f'"{other}"' for other in relation.columns if other != column]
+        try:
+            changed = relation.project(", ".join([*others, f"{seconds} as {name}"]))
+            if kind == "VARCHAR":  # only a text can fail, and it should fail here
+                changed.aggregate(f"max({name})").fetchall()
+        except duckdb.Error as error:
+            raise InputError(
+                f"`{column}` holds something that is no time: {str(error).splitlines()[0]}",
+                hint="Write ISO 8601 or seconds since 1970.",
+            ) from None
+        return nw.from_native(changed)
+
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
+        relation = _native(frame)
+        coded = relation.project(_projection(reading))
+        n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
+        encode = _Encoder(relation, reading)
+        n_blocks = -(-n_rows // self.block_rows)
+        if n_blocks <= 1:
+            return [kernel(encode.rows(coded.fetchnumpy()))]
+        # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
+        # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
+        kept = self._kept(coded)
+        try:
+            return [
+                kernel(encode.rows(kept.filter(f"block % {n_blocks} = {i}").fetchnumpy()))
+                for i in range(n_blocks)
+            ]
+        finally:
+            self.connection.execute("drop table if exists peerage_fold")
+
+    def _kept(self, coded: Relation) -> Relation:
+        """The relation materialised, if it is ours; somebody else's is read again each time."""
+        import duckdb
+
+        try:
+            self.connection.execute("create or replace temp table peerage_fold as from coded")
+        except duckdb.Error:
+            return coded
+        return self.connection.table("peerage_fold")
+
+    # -- sources -------------------------------------------------------------------------------
+
+    def _relation(self, source: Source) -> Relation:
+        import duckdb
+
+        if isinstance(source, duckdb.DuckDBPyRelation):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return self._file([os.fspath(source)])
+        if isinstance(source, Sequence) and source and all(_is_path(one) for one in source):
+            return self._file([os.fspath(one) for one in source])
+        if isinstance(source, Sequence) and all(isinstance(one, Mapping) for one in source):
+            names = dict.fromkeys(name for row in source for name in row)
+            source = {name: _column([row.get(name) for row in source]) for name in names}
+        return self._table(source)
+
+    def _file(self, paths: list[str]) -> Relation:
+        import duckdb
+
+        suffix = Path(paths[0]).suffix.lower()
+        reader = READERS.get(suffix)
+        if reader is None:
+            raise InputError(
+                f"do not know how to read {suffix or 'a file without a suffix'}.",
+                place=paths[0],
+                hint=f"Known: {', '.join(READERS)}.",
+            )
+        try:
+            relation = getattr(self.connection, reader)(paths if len(paths) > 1 else paths[0])
+            relation.columns  # noqa: B018 — the header is read here, so that a bad file says so
+        except (duckdb.Error, OSError) as error:
+            raise InputError(
+                f"cannot be read: {str(error).splitlines()[0]}", place=paths[0]
+            ) from None
+        opened: Relation = relation
+        return opened
+
+    def _table(self, source: Source) -> Relation:
+        """A table in memory: by DuckDB itself where it can, else column by column."""
+        import duckdb
+
+        table = nw_native(source) if _is_narwhals(source) else source
+        if isinstance(table, duckdb.DuckDBPyRelation):
+            return table
+        if not isinstance(table, Mapping):
+            try:
+                return self.connection.sql("select * from table")
+            except duckdb.Error:
+                table = _columns_of(table)
+        columns = {name: _column(values) for name, values in table.items()}  # noqa: F841 — by name
+        return self.connection.sql("select * from columns")
+
+
+def _projection(reading: Reading) -> str:
+    """Narrow columns: hashes for what is only compared, floats for the rest."""
+    block = "query_id" if "query_id" in reading.keys else "session_id"
+    parts = [
+        "hash(session_id) as session_id",
+        "hash(reviewer) as reviewer",
+        "hash(candidate) as candidate",
+        f"cast(hash(coalesce({block}, session_id)) % 65521 as usmallint) as block",
+    ]
+    parts += [f'cast("{name}" as double) as "{name}"' for name in reading.numbers]
+    parts += [f'hash("{name}") as "{name}", "{name}" is null as "no_{name}"' for name in reading.keys]
+    parts += ["text"] if reading.text else []
+    return ", ".join(parts)
+
+
+class _Encoder:
+    """Hashes into codes. The hash is DuckDB's own and never leaves: it only finds equal texts."""
+
+    def __init__(self, relation: Relation, reading: Reading) -> None:
+        self.reading = reading
+        self._sessions = _distinct(relation, "session_id")
+        self.cluster, self.n_clusters = clusters_of(self._sessions.texts)
+        code = {name: i for i, name in enumerate(reading.names)}
+        self._names = _Codes(reading.names, hashes_of(reading.names))
+        self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
+        families = sorted({name for name in reading.family_by_name.values() if name})
+        self.family = np.array(
+            [
+                families.index(family) if (family := reading.family_by_name.get(name)) else -1
+                for name in reading.names
+            ]
+        )
+        self.panel = np.array([code[name] for name in reading.panel], dtype=np.int64)
+
+    def rows(self, arrays: Mapping[str, NDArray[np.generic]]) -> Rows:
+        session, cluster = self._session(np.asarray(arrays["session_id"], dtype=np.uint64))
+        return Rows(
+            names=self.reading.names,
+            n_clusters=self.n_clusters,
+            cluster=cluster,
+            session=session,
+            reviewer=self._names(arrays["reviewer"]),
+            candidate=self._names(arrays["candidate"]),
+            numbers={name: _floats(arrays[name]) for name in self.reading.numbers},
+            keys={name: self._key(name, arrays) for name in self.reading.keys},
+            text=_filled(arrays["text"]) if self.reading.text else None,
+            family=self.family if self.reading.family_by_name else None,
+            panel=self.panel,
+        )
+
+    def _session(self, hashes: NDArray[np.uint64]) -> tuple[Ints, Ints]:
+        """Dense codes of the sessions in a block, and their clusters; cheap for rows in runs."""
+        starts = np.r_[True, hashes[1:] != hashes[:-1]] if len(hashes) else np.zeros(0, dtype=bool)
+        runs = hashes[starts]
+        kept, first, code = np.unique(runs, return_index=True, return_inverse=True)
+        place = np.empty(len(kept), dtype=np.int64)
+        place[np.argsort(first)] = np.arange(len(kept))  # in the order they appear: in runs, sorted
+        session = np.repeat(place[code], np.diff(np.append(np.flatnonzero(starts), len(hashes))))
+        return session, self.cluster[self._sessions(runs[np.sort(first)])]
+
+    def _key(self, name: str, arrays: Mapping[str, NDArray[np.generic]]) -> NDArray[np.int64]:
+        hashes = np.asarray(arrays[name], dtype=np.uint64)
+        null = np.asarray(arrays[f"no_{name}"], dtype=bool)
+        if name == "deal" and self._deals is not None:
+            return np.where(null, -1, self._deals(hashes, null))
+        return np.where(null, -1, (hashes >> np.uint64(1)).astype(np.int64))
+
+
+def _distinct(relation: Relation, column: str) -> _Codes:
+    """The codes of a text column: the place of each text among those that it holds."""
+    found = (
+        relation.filter(f"{column} is not null")
+        .project(f"{column} as text, hash({column}) as hash")
+        .distinct()
+        .fetchnumpy()
+    )
+    return _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
+
+
+def hashes_of(texts: Sequence[str]) -> NDArray[np.uint64]:
+    """DuckDB's hash of each text."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        found = connection.execute(
+            "select hash(text) as hash from (select unnest(cast(? as varchar[])) as text)",
+            [list(texts)],
+        ).fetchnumpy()
+    return np.asarray(found["hash"], dtype=np.uint64)
+
+
+class _Codes:
+    """From hashes of texts to the places of the texts in a list."""
+
+    def __init__(self, texts: Sequence[str], hashes: NDArray[np.uint64]) -> None:
+        self.texts = texts
+        self._codes = np.argsort(hashes)
+        self._hashes = hashes[self._codes]
+
+    def __call__(
+        self, hashes: NDArray[Any], null: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        if len(self._hashes) == 0:
+            return np.full(len(hashes), -1, dtype=np.int64)
+        place = np.searchsorted(self._hashes, hashes)
+        if null is not None:
+            place = np.where(null, 0, place)
+        return self._codes[place]
+
+
+def _native(frame: Frame) -> Relation:
+    relation: Relation = frame.to_native()
+    return relation
+
+
+def _filled(values: Any) -> NDArray[Any]:
+    """Masked values as NaN, or as None among objects."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype.kind == "O":
+        out: NDArray[Any] = values.filled(None)
+        return out
+    return _floats(values)
+
+
+def _floats(values: Any) -> NDArray[np.float64]:
+    if isinstance(values, np.ma.MaskedArray):
+        filled: NDArray[np.float64] = np.ma.filled(values.astype(np.float64), np.nan)
+        return filled
+    return np.asarray(values, dtype=np.float64)
+
+
+def _column(values: Any) -> NDArray[Any]:
+    """A column that DuckDB reads as it is meant: texts and gaps as objects, numbers as numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind in "USO":
+        listed = list(values)
+        if any(one is not None for one in listed) and all(
+            one is None or (isinstance(one, (int, float)) and not isinstance(one, bool))
+            for one in listed
+        ):
+            return np.array([np.nan if one is None else one for one in listed], dtype=np.float64)
+        return np.array(listed, dtype=object)
+    return array
+
+
+def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
+    """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(table)
+    except TypeError:
+        raise InputError(
+            f"a {type(table).__name__} is no table.",
+            hint="Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
+        ) from None
+    eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
+    return {name: eager[name].to_numpy() for name in eager.columns}
+
+
+def nw_native(frame: Any) -> Any:
+    """What a narwhals frame wraps."""
+    import narwhals as nw
+
+    return nw.to_native(frame)
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_narwhals(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "narwhals"

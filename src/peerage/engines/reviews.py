@@ -1,0 +1,245 @@
+"""A `reviews` table: which columns it has, what is wrong with it, and what a fold needs to know.
+
+Everything here is narwhals expressions, the same on every engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerage.engines import Engine, Reading, Source
+from peerage.errors import InputError
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from peerage.engines import Columns
+
+    Frame = nw.LazyFrame[Any]
+
+REQUIRED = ("session_id", "reviewer", "candidate")
+NUMBERS = ("rank", "score", "position", "words", "round", "reasoning_words", "correct", "place")
+TEXTS = ("category", "query_id", "text", "family", "deal")
+N_SHOWN = 10
+N_PANEL = 16
+N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
+AT_LEAST = {"rank": 1.0, "position": 0.0, "words": 0.0, "reasoning_words": 0.0, "place": 0.0}
+WHOLE = ("position", "round", "place")
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """A checked table: its canonical columns, and what a first look at it showed."""
+
+    frame: Any  # a narwhals LazyFrame
+    columns: tuple[str, ...]
+    n_rows: int
+    n_scores: int
+    n_ranks: int
+    not_finite: int  # scores that are NaN or infinite: read as no score, and said
+    latest: float | None
+
+
+def read_reviews(engine: Engine, source: Source) -> Reviews:
+    """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
+    import narwhals as nw
+
+    opened = engine.open(source)
+    schema = opened.collect_schema()
+    _check_columns(tuple(schema.names()))
+    kept = [name for name in (*REQUIRED, *NUMBERS, "at", *TEXTS) if name in schema]
+    kept += sorted(name for name in schema.names() if name.startswith("mark_"))
+    numbers = [name for name in kept if name in NUMBERS or name.startswith("mark_")]
+    for name in numbers:
+        if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
+            opened = _as_numbers(engine, opened, name, schema[name])
+    texts = [name for name in kept if name in (*REQUIRED, *TEXTS)]
+    frame = opened.select(
+        *(nw.col(name).cast(nw.String) for name in texts),
+        *(nw.col(name).cast(nw.Float64) for name in numbers),
+        *(["at"] if "at" in schema else []),
+    )
+    if "at" in schema:
+        frame = engine.epoch(frame, "at")
+    return _looked_at(engine, frame, tuple(kept), numbers)
+
+
+def _check_columns(names: tuple[str, ...]) -> None:
+    missing = [name for name in REQUIRED if name not in names]
+    if missing:
+        raise InputError(
+            f"a reviews table needs the column {', '.join(missing)}.",
+            hint=f"It has: {', '.join(names[:20]) or 'none'}.",
+        )
+    if not any(name in ("rank", "score") or name.startswith("mark_") for name in names):
+        raise InputError(
+            "a reviews table needs a `rank` or a `score`.",
+            hint=f"It has: {', '.join(names[:20])}.",
+        )
+
+
+def _as_numbers(engine: Engine, frame: Frame, name: str, kind: Any) -> Frame:
+    """The frame with a text column read as numbers, or a refusal that shows the texts."""
+    import narwhals as nw
+
+    if kind != nw.String:
+        return frame  # a column of nothing but nulls has no type of its own
+    values = engine.arrays(frame.select(name).head(N_LOOKED_AT))[name]
+    wrong = [f"row {i + 1}: {name} {v!r}" for i, v in enumerate(values) if not _is_number(v)]
+    if wrong:
+        raise InputError(f"`{name}` is not a number everywhere.", hint=_listed(wrong))
+    return frame
+
+
+def _is_number(value: object) -> bool:
+    if value is None:
+        return True
+    try:
+        float(str(value))
+    except ValueError:
+        return False
+    return True
+
+
+def _looked_at(
+    engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str]
+) -> Reviews:
+    """One pass over the table: counts of everything that may be wrong with it."""
+    import narwhals as nw
+
+    counts = [nw.len().alias("n")]
+    counts += [nw.col(name).is_null().sum().alias(f"null_{name}") for name in REQUIRED]
+    for name in numbers:
+        counts.append(nw.col(name).is_finite().sum().alias(f"finite_{name}"))
+        counts.append((~nw.col(name).is_null()).sum().alias(f"held_{name}"))
+        if name in AT_LEAST:
+            counts.append((nw.col(name) < AT_LEAST[name]).sum().alias(f"low_{name}"))
+    if "at" in columns:
+        counts.append(nw.col("at").max().alias("latest"))
+    seen = {
+        name: 0.0 if value is None else float(value)
+        for name, (value,) in engine.arrays(frame.select(*counts)).items()
+    }
+    seen = {name: 0.0 if np.isnan(value) and name != "latest" else value for name, value in seen.items()}
+    _refuse(engine, frame, numbers, seen)
+    usable = [n for n in numbers if n in ("score", "rank") or n.startswith("mark_")]
+    latest = seen.get("latest")
+    return Reviews(
+        frame,
+        columns,
+        int(seen["n"]),
+        int(seen.get("finite_score", 0)),
+        int(seen.get("finite_rank", 0)),
+        int(sum(seen[f"held_{name}"] - seen[f"finite_{name}"] for name in usable)),
+        None if latest is None or not np.isfinite(latest) else latest,
+    )
+
+
+def _refuse(engine: Engine, frame: Frame, numbers: list[str], seen: Mapping[str, float]) -> None:
+    for name in REQUIRED:
+        if seen[f"null_{name}"]:
+            rows = _examples(engine, frame, name, lambda v: v is None)
+            raise InputError(f"`{name}` is empty in {int(seen[f'null_{name}'])} rows.", hint=rows)
+    for name in numbers:
+        if seen.get(f"low_{name}"):
+            least = AT_LEAST[name]
+            rows = _examples(engine, frame, name, lambda v, least=least: v is not None and v < least)
+            raise InputError(f"`{name}` lies below {least:g}.", hint=rows)
+
+
+def _examples(engine: Engine, frame: Frame, name: str, wrong: Any) -> str:
+    wanted = dict.fromkeys((*REQUIRED, name))
+    found = engine.arrays(frame.select(*wanted).head(N_LOOKED_AT))
+    rows = []
+    for i, values in enumerate(zip(*(found[column] for column in wanted), strict=True)):
+        row = dict(zip(wanted, values, strict=True))
+        if wrong(row[name]):
+            rows.append(f"row {i + 1}: {', '.join(f'{k} {v}' for k, v in row.items())}")
+        if len(rows) == N_SHOWN:
+            break
+    return _listed(rows)
+
+
+def _listed(rows: list[str]) -> str:
+    shown = rows[:N_SHOWN]
+    more = f"; and {len(rows) - N_SHOWN} more" if len(rows) > N_SHOWN else ""
+    return "; ".join(shown) + more + "."
+
+
+def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Frame:
+    """The rows within a window; a row without a time is always in it."""
+    import narwhals as nw
+
+    frame: Frame = reviews.frame
+    if "at" not in reviews.columns:
+        return frame
+    if earliest is not None:
+        frame = frame.filter((nw.col("at") >= earliest) | nw.col("at").is_null())
+    if latest is not None:
+        frame = frame.filter((nw.col("at") <= latest) | nw.col("at").is_null())
+    return frame
+
+
+def reading_of(
+    engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: tuple[str, ...], text: bool
+) -> Reading:
+    """The names of a table and what else its codes need, from a few small groupings."""
+    reviewers = _counts(engine, frame, "reviewer")
+    candidates = _counts(engine, frame, "candidate")
+    most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
+    keys = tuple(name for name in ("query_id", "deal") if name in columns)
+    return Reading(
+        names=tuple(sorted({*reviewers, *candidates})),
+        numbers=numbers,
+        keys=keys,
+        text=text,
+        family_by_name=_families(engine, frame) if "family" in columns else {},
+        panel=tuple(sorted(most)),
+    )
+
+
+def _counts(engine: Engine, frame: Frame, column: str) -> dict[str, int]:
+    import narwhals as nw
+
+    found = engine.arrays(frame.group_by(column).agg(nw.len().alias("n")))
+    return {str(name): int(n) for name, n in zip(found[column], found["n"], strict=True)}
+
+
+def _families(engine: Engine, frame: Frame) -> dict[str, str]:
+    """The family of each name. The column may speak of candidates or of reviewers: of those
+    whom it gives one family each."""
+    for column in ("candidate", "reviewer"):
+        found = engine.arrays(frame.select(column, "family").unique())
+        pairs = [
+            (str(name), str(family))
+            for name, family in zip(found[column], found["family"], strict=True)
+            if family is not None
+        ]
+        if len({name for name, _ in pairs}) == len(pairs):
+            return dict(pairs)
+    raise InputError(
+        "`family` gives one candidate several families, and one reviewer too.",
+        hint="It is the family of the candidate (or of the reviewer): one for each name.",
+    )
+
+
+def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) -> None:
+    """Raises with the first ten rows that say the same thing twice."""
+    import narwhals as nw
+
+    key = [*REQUIRED, *(["round"] if "round" in columns else [])]
+    twice = frame.group_by(*key).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
+    found: Columns = engine.arrays(twice.sort(*key).head(N_SHOWN))
+    rows = [
+        ", ".join(f"{name} {value}" for name, value in zip((*key, "n"), values, strict=True))
+        for values in zip(*(found[name] for name in (*key, "n")), strict=True)
+    ]
+    if rows:
+        raise InputError(
+            "a reviewer judged one answer twice in one round.",
+            hint=f"{_listed(rows)} Number repeats in a `round` column.",
+        )

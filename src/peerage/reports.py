@@ -1,0 +1,141 @@
+"""The read side: a source and an engine in; audits out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from peerage.engines import Engine, Source, engines
+from peerage.errors import InputError, UsageError
+from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from peerage.audit.across import Plan, Totals
+    from peerage.audit.limits import Limits
+    from peerage.audit.rows import Rows
+    from peerage.engines.reviews import Reviews
+
+UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def audit(
+    reviews: Source,
+    *,
+    engine: str | Engine = "duckdb",
+    since: str = "all",
+    reviewer: str | None = None,
+    dimension: str | None = None,
+    limits: Limits | None = None,
+) -> Audit:
+    """What can be said of the reviewers of many sessions, from any `reviews` table.
+
+    q-values are over all findings, also where only one reviewer's are asked for. With a
+    dimension the marks of that dimension are audited in place of scores.
+    """
+    from peerage.audit.across import add, conclude
+    from peerage.audit.limits import Limits
+    from peerage.engines.reviews import read_reviews, refuse_duplicates
+    from peerage.engines.reviews import since as windowed
+
+    runner = engines.get(engine)() if isinstance(engine, str) else engine
+    table = read_reviews(runner, reviews)
+    window = span_s(since)
+    latest = table.latest
+    earliest = None if window is None or latest is None else latest - window
+    frame = windowed(table, earliest, None)
+    plan, kernel, reading = _prepared(runner, table, frame, dimension)
+    parts = runner.fold(frame, reading, kernel)
+    if any(part is None for part in parts):
+        refuse_duplicates(runner, frame, table.columns)
+    totals = add([part for part in parts if part is not None])
+    found = conclude(totals, reading.names, plan, limits or Limits())
+    found = replace(found, views={**found.views, "since": since, "not_finite": table.not_finite})
+    if reviewer is not None:
+        found = _about(found, reviewer, reading.names)
+    return found
+
+
+def _prepared(
+    engine: Engine, table: Reviews, frame: Any, dimension: str | None
+) -> tuple[Plan, Callable[[Rows], Totals | None], Any]:
+    from peerage.audit.across import plan as planned
+    from peerage.audit.across import sums_of
+    from peerage.audit.rows import has_duplicates
+    from peerage.engines.reviews import NUMBERS, reading_of
+
+    value = _value_column(table, dimension)
+    plan = planned(table.columns, value)
+    numbers = tuple(
+        name
+        for name in table.columns
+        if (name in NUMBERS or name == "at" or name in plan.dimensions or name == value)
+        and (name not in ("rank", "score") or name == value)
+    )
+    text = "style" in plan.metrics
+    reading = reading_of(engine, frame, table.columns, numbers, text)
+
+    def kernel(rows: Rows) -> Totals | None:
+        return None if has_duplicates(rows) else sums_of(rows, plan)
+
+    return plan, kernel, reading
+
+
+def _value_column(table: Reviews, dimension: str | None) -> str:
+    """What stands for a review's score: marks if asked for, else scores, else ranks."""
+    if dimension is not None:
+        name = f"mark_{dimension}"
+        if name not in table.columns:
+            marks = [c.removeprefix("mark_") for c in table.columns if c.startswith("mark_")]
+            raise UsageError(
+                f"no review has a mark for {dimension!r}.",
+                hint=f"Known: {', '.join(marks) or 'none'}.",
+            )
+        return name
+    if "score" in table.columns and table.n_scores >= table.n_ranks:
+        return "score"
+    if "rank" in table.columns:
+        return "rank"
+    if "score" in table.columns:
+        return "score"
+    raise InputError(
+        "the table has marks but neither a rank nor a score.", hint="Name a dimension to audit."
+    )
+
+
+def _about(found: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
+    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
+    if reviewer not in names:
+        known = ", ".join(names[:20])
+        raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
+    kept = tuple(
+        one
+        for one in found.findings
+        if one.subject == reviewer or one.subject.startswith(f"{reviewer}>")
+    )
+    return replace(found, findings=kept)
+
+
+def span_s(since: str) -> float | None:
+    """Seconds of "30d", "12h" or "4w"; None for "all"."""
+    if since == "all":
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", since.strip())
+    if match is None:
+        raise UsageError(f"{since!r} is no span of time.", hint="Try 30d, 12h, 4w or all.")
+    return float(match[1]) * UNITS_S[match[2]]
+
+
+def audit_document(found: Audit) -> dict[str, Any]:
+    """An audit as plain JSON values, in the public shape."""
+    return {
+        "findings": [finding_row(one) for one in found.findings],
+        "parameters": dict(found.views),
+    }
+
+
+def finding_row(one: Finding) -> dict[str, Any]:
+    row = asdict(one)
+    order = ("metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note")
+    return {name: row[name] for name in order}
