@@ -155,6 +155,12 @@ def law_of(settings: config.Settings, category: str = "") -> Law:
     )
 
 
+def law_then(settings: config.Settings, recorded: Mapping[str, Any]) -> Law:
+    """The law a stored session was held under, as far as reading its ballots goes."""
+    name = recorded.get("rubric")
+    return Law(rubric=config.rubric(name, settings) if name else None)
+
+
 def limits_of(settings: config.Settings) -> SessionLimits:
     """The thresholds of a single session's audit."""
     audit = settings.audit

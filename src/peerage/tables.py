@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from peerage.council import folding
@@ -31,7 +32,7 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
         reading = count(ballot, review, law.rubric)
         rank = _ranks(reading)
         for position, slot in enumerate(ballot.slots):
-            answer = answers[slot.author]
+            answer = answers.get(slot.author)
             score = reading.overall.get(slot.author)
             marks = review.marks.get(slot.label, {})
             yield {
@@ -40,13 +41,13 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
                 "candidate": slot.author,
                 "rank": rank.get(slot.author),
                 "score": None if score is None else float(score),
-                "position": position,
-                "words": answer.words,
+                "position": position if ballot.positions_known else None,
+                "words": answer.words if answer and answer.text else None,
                 "category": session.query.category or None,
                 "at": events[-1].at,
                 "round": ballot.round,
                 "query_id": session.query.id or None,
-                "reasoning_words": answer.reasoning_words,
+                "reasoning_words": answer.reasoning_words if answer else None,
                 "family": families.get(slot.author) or None,
                 "deal": _deal(session, ballot) if order == "balanced" else None,
                 "place": session.ordinal + index.get(ballot.reviewer, 0),
@@ -72,6 +73,21 @@ def _deal(session: Session, ballot: Ballot) -> str:
     """Which square the order came from; ballots of one square were balanced together."""
     key = json.dumps([session.seed, sorted(ballot.authors), ballot.round])
     return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def reviews_in(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> list[Path]:
+    """Everything a store knows of who reviewed whom, as Parquet files: held here or imported."""
+    mirror = synced(store, law_for)
+    return [*mirror.segments, *imported(store, mirror, "reviews")]
+
+
+def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
+    """The imported tables of a kind, each as the file it was checked into."""
+    entries = [entry for entry in store.imports() if entry.kind == kind]
+    return [
+        mirror.keep(f"{kind}-{entry.hash[:16]}.parquet", store.import_parts(entry.id))
+        for entry in entries
+    ]
 
 
 def synced(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> Mirror:

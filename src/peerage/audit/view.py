@@ -19,6 +19,7 @@ class View:
 
     def __init__(self, rows: Rows, score: Floats) -> None:
         known = np.isfinite(score)
+        self.given = score  # as it came, NaN where there is none
         self.all = rows
         self.rows = rows if known.all() else select(rows, known)
         self.every_score = score if known.all() else score[known]
@@ -40,7 +41,7 @@ class View:
 
     @cached_property
     def score(self) -> Floats:
-        """The scores of `judged`, centred on their mean: sums of squares then keep their digits."""
+        """The scores of `judged`."""
         score = self.every_score
         return score[~self.is_own] if self.is_own.any() else score
 

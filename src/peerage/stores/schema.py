@@ -52,6 +52,37 @@ def events_and_sessions(db: sqlite3.Connection) -> None:
     db.execute("CREATE TABLE seasons (id TEXT PRIMARY KEY, seed TEXT NOT NULL) WITHOUT ROWID")
 
 
+@migration
+def imports(db: sqlite3.Connection) -> None:
+    """Tables made elsewhere, kept as the Parquet they were checked into.
+
+    A part is some hundred thousand rows in a few megabytes; a file is there whole or not at all.
+    """
+    db.execute(
+        """
+        CREATE TABLE imports (
+            id INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            hash TEXT NOT NULL,
+            name TEXT NOT NULL,
+            n_rows INTEGER NOT NULL,
+            at REAL NOT NULL,
+            UNIQUE (kind, hash)
+        )
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE import_parts (
+            import_id INTEGER NOT NULL REFERENCES imports (id),
+            part INTEGER NOT NULL,
+            data BLOB NOT NULL,
+            PRIMARY KEY (import_id, part)
+        ) WITHOUT ROWID
+        """
+    )
+
+
 def migrate(db: sqlite3.Connection, version: int) -> None:
     """Bring a store from a version up to this one, in one transaction."""
     db.execute("BEGIN IMMEDIATE")

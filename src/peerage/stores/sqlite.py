@@ -12,13 +12,14 @@ import json
 import queue
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from peerage.council import folding
-from peerage.stores import Listing, StoreError, stores
+from peerage.stores import Import, Listing, StoreError, stores
 from peerage.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
 from peerage.types import Event
 
@@ -85,14 +86,52 @@ class SqliteStore:
         db.close()
 
     def season_seed(self, season: str, drawn: str) -> str:
-        with _reported(self.path):
-            self._db.execute("BEGIN IMMEDIATE")
+        with _reported(self.path), self._transaction():
             self._db.execute("INSERT OR IGNORE INTO seasons VALUES (?, ?)", (season, drawn))
             row = self._db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
-            self._db.execute("COMMIT")
         return str(row[0])
 
+    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
+        with _reported(self.path), self._transaction():
+            row = self._db.execute(
+                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)",
+                (entry.kind, entry.hash, entry.name, entry.n_rows, entry.at),
+            )
+            self._db.executemany(
+                "INSERT INTO import_parts VALUES (?, ?, ?)",
+                ((row.lastrowid, i, data) for i, data in enumerate(parts)),
+            )
+
+    def append_all(self, events: Iterable[Event]) -> None:
+        with _reported(self.path), self._transaction():
+            _insert(self._db, list(events))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One transaction on the caller's thread: all of it or nothing."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
     # -- reading -------------------------------------------------------------------------------
+
+    def imports(self) -> list[Import]:
+        with _reported(self.path):
+            rows = self._db.execute(
+                "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
+            ).fetchall()
+        return [Import(*row) for row in rows]
+
+    def import_parts(self, import_id: int) -> Iterator[bytes]:
+        with _reported(self.path):
+            rows = self._db.execute(
+                "SELECT data FROM import_parts WHERE import_id = ? ORDER BY part", (import_id,)
+            )
+            yield from (row[0] for row in rows)
 
     def events(self, session_id: str) -> list[Event]:
         with _reported(self.path):
@@ -221,24 +260,28 @@ def _commit(db: sqlite3.Connection, events: Sequence[Event]) -> sqlite3.Error | 
     """One transaction for all of them; the error, if it could not be."""
     try:
         db.execute("BEGIN IMMEDIATE")
-        db.executemany(
-            "INSERT INTO events (session_id, seq, kind, at, body) VALUES (?, ?, ?, ?, ?)",
-            [(e.session_id, e.seq, e.kind, e.at, json.dumps(e.body)) for e in events],
-        )
-        for event in events:
-            if event.kind == folding.OPENED:
-                _list_session(db, event)
-            elif event.kind == folding.FINISHED:
-                db.execute(
-                    "UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?",
-                    (event.at, event.body["status"], event.session_id),
-                )
+        _insert(db, events)
         db.execute("COMMIT")
     except sqlite3.Error as error:
         if db.in_transaction:
             db.execute("ROLLBACK")
         return error
     return None
+
+
+def _insert(db: sqlite3.Connection, events: Sequence[Event]) -> None:
+    db.executemany(
+        "INSERT INTO events (session_id, seq, kind, at, body) VALUES (?, ?, ?, ?, ?)",
+        [(e.session_id, e.seq, e.kind, e.at, json.dumps(e.body)) for e in events],
+    )
+    for event in events:
+        if event.kind == folding.OPENED:
+            _list_session(db, event)
+        elif event.kind == folding.FINISHED:
+            db.execute(
+                "UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?",
+                (event.at, event.body["status"], event.session_id),
+            )
 
 
 def _list_session(db: sqlite3.Connection, event: Event) -> None:
