@@ -1,7 +1,7 @@
-"""A model server that answers at once and misbehaves on demand: OpenAI's chat completions on loopback.
+"""A model server that answers at once and misbehaves on demand, in OpenAI's protocol.
 
-It runs in a process of its own (`python bench/_mock_server.py --port 0` prints its address as
-one line of JSON and ends when its standard input does). A reply is a function of the seed and
+It runs in a process of its own (`python -m bench._mock_server` prints its address as one line of
+JSON and ends when its standard input does). A reply is a function of the seed and
 of the request alone, so that a season run twice, or interrupted and resumed, reads the same.
 
 How to behave is written in the model's name, after a question mark, as in a URL:
@@ -19,82 +19,24 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import Any
-from urllib.parse import parse_qsl
+from typing import cast
 
-if __package__:
-    from bench._mock_text import compose
-else:  # started as a file: its neighbours are found beside it
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    from bench._mock_text import compose
-
-Json = dict[str, Any]
+from bench._mock_documents import (
+    Json,
+    Manners,
+    Rates,
+    chunked,
+    completion,
+    head,
+    manners,
+    packed,
+    pieces,
+    trouble,
+)
+from bench._mock_text import compose
 
 HEAD_END = b"\r\n\r\n"
-REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Found"}
-
-
-# -- how to behave ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Manners:
-    """How calls of one model are answered: the faults one after the other, and the details."""
-
-    do: tuple[str, ...] = ("ok",)
-    latency_ms: float = 0.0
-    retry_after: str = ""  # seconds or a date, sent with 429 and 503
-    refuses: tuple[str, ...] = ()  # parameters that earn a 400: response_format, temperature, …
-    usage: bool = True
-    cost_usd: str = ""  # as OpenRouter reports it
-    reasoning_words: int = 0
-    n_words: int = 60  # of an answer
-    n_bytes: int = 0  # pads a reply to this size
-    parts: bool = False  # content as a list of parts
-    fenced: bool = False  # JSON in a Markdown fence, with talk before it
-    echo_key: bool = False  # errors repeat the caller's Authorization header
-    piece_ms: float = 0.0  # between the pieces of a stream
-
-
-READERS: dict[str, Callable[[str], Any]] = {
-    "tuple[str, ...]": lambda text: tuple(text.split(",")),
-    "float": float,
-    "int": int,
-    "str": str,
-    "bool": lambda text: text not in ("", "0"),
-}
-
-
-@functools.lru_cache(maxsize=4096)
-def manners(model: str) -> Manners:
-    """The manners that a model's name asks for; an unknown word is the caller's mistake."""
-    asked = dict(parse_qsl(model.partition("?")[2], strict_parsing=True)) if "?" in model else {}
-    reader_by_name = {entry.name: READERS[str(entry.type)] for entry in fields(Manners)}
-    return Manners(**{name: reader_by_name[name](text) for name, text in asked.items()})
-
-
-@dataclass(frozen=True)
-class Rates:
-    """How often calls go wrong whatever their model, drawn from the seed and the request."""
-
-    seed: str = "0"
-    latency_ms: float = 0.0
-    p_by_fault: Mapping[str, float] = field(default_factory=dict)
-
-    def draw(self, body: bytes, n_before: int) -> str:
-        """The fault of this attempt, or "ok"; asking again is a new draw."""
-        if not self.p_by_fault:
-            return "ok"
-        digest = hashlib.sha256(b"%s|%d|%s" % (self.seed.encode(), n_before, body)).digest()
-        u = int.from_bytes(digest[:8], "big") / 2**64
-        for fault, p in self.p_by_fault.items():
-            if u < p:
-                return fault
-            u -= p
-        return "ok"
 
 
 # -- what was asked and how it went -------------------------------------------------------------
@@ -124,94 +66,11 @@ class Tally:
         return {**plain, "n_distinct": len(self.seen)}
 
 
-# -- documents ----------------------------------------------------------------------------------
-
-
-def packed(document: object) -> bytes:
-    return json.dumps(document, separators=(",", ":")).encode()
-
-
-def n_tokens(text: str) -> int:
-    return len(text) // 4 + 1
-
-
-def usage(request: Json, text: str, how: Manners) -> Json:
-    sent = sum(len(str(message.get("content"))) for message in request["messages"])
-    counted: Json = {"prompt_tokens": sent // 4 + 1, "completion_tokens": n_tokens(text)}
-    counted["total_tokens"] = sum(counted.values())
-    return {**counted, "cost": float(how.cost_usd)} if how.cost_usd else counted
-
-
-def completion(request: Json, text: str, fault: str, how: Manners) -> Json:
-    """A chat completion with this text, or with what a fault makes of it."""
-    message: Json = {"role": "assistant", "content": text}
-    if how.parts:
-        half = len(text) // 2
-        message["content"] = [{"type": "text", "text": t} for t in (text[:half], text[half:])]
-    if how.reasoning_words:
-        message["reasoning_content"] = " ".join(["hmm"] * how.reasoning_words)
-    if fault == "null":
-        message["content"] = None
-    elif fault == "blank":
-        message["content"] = " \n"
-    elif fault == "refusal":
-        message |= {"content": None, "refusal": "I cannot help with that."}
-    reason = "length" if fault == "length" else "stop"
-    document: Json = {
-        "id": "chatcmpl-mock",
-        "object": "chat.completion",
-        "created": 0,
-        "model": request["model"],
-        "choices": [{"index": 0, "message": message, "finish_reason": reason}],
-    }
-    return document | {"usage": usage(request, text, how)} if how.usage else document
-
-
-def pieces(request: Json, text: str, fault: str, how: Manners) -> Iterator[Json]:
-    """The same completion as a stream of chunks."""
-    about = {"id": "chatcmpl-mock", "object": "chat.completion.chunk", "created": 0}
-    about["model"] = request["model"]
-
-    def chunk(delta: Json, reason: str | None = None) -> Json:
-        return {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
-
-    yield chunk({"role": "assistant", "content": None if fault == "null" else ""})
-    if how.reasoning_words:
-        yield chunk({"reasoning_content": " ".join(["hmm"] * how.reasoning_words)})
-    if fault not in ("null", "refusal"):
-        for start in range(0, len(text), 24):
-            yield chunk({"content": text[start : start + 24]})
-    yield chunk({}, "length" if fault == "length" else "stop")
-    if how.usage and (request.get("stream_options") or {}).get("include_usage"):
-        yield {**about, "choices": [], "usage": usage(request, text, how)}
-
-
-def trouble(status: int, message: str, param: str | None = None) -> bytes:
-    return packed({"error": {"message": message, "type": "mock", "param": param, "code": status}})
-
-
-def head(status: int, length: int | None, kind: bytes, extra: bytes = b"") -> bytes:
-    reason = REASONS.get(status, b"Mock")
-    framing = b"transfer-encoding: chunked" if length is None else b"content-length: %d" % length
-    return b"HTTP/1.1 %d %s\r\ncontent-type: %s\r\n%s\r\n%s\r\n" % (
-        status,
-        reason,
-        kind,
-        framing,
-        extra,
-    )
-
-
-def chunked(data: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(data), data)
-
+# -- one connection -----------------------------------------------------------------------------
 
 JSON_TYPE, SSE_TYPE = b"application/json", b"text/event-stream"
 HTML = b"<!doctype html><title>Gateway</title><h1>Please sign in</h1>"
 ENDLESS_PIECE = "and so on " * 400
-
-
-# -- one connection -----------------------------------------------------------------------------
 
 
 class Connection(asyncio.Protocol):
@@ -226,11 +85,10 @@ class Connection(asyncio.Protocol):
         self.timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast("asyncio.Transport", transport)
         self.tally.n_connections += 1
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, _: Exception | None) -> None:
         if self.task is not None:
             self.task.cancel()
         if self.timer is not None:
@@ -261,7 +119,7 @@ class Connection(asyncio.Protocol):
         elif path == b"/stats":
             self.send(200, packed(self.tally.document()))
         elif path == b"/reset":
-            self.tally.__init__()  # type: ignore[misc]
+            vars(self.tally).update(vars(Tally()))
             self.send(200, b"{}")
         elif path.endswith(b"/models"):
             self.send(200, packed({"object": "list", "data": [{"id": "mock", "object": "model"}]}))
@@ -317,9 +175,7 @@ class Connection(asyncio.Protocol):
     def reply(self, request: Json, text: str, fault: str, how: Manners, said: bytes) -> None:
         if said:
             wait = how.retry_after if fault in ("429", "503") else ""
-            self.send(
-                int(fault), said, extra=f"retry-after: {wait}\r\n".encode() if wait else b""
-            )
+            self.send(int(fault), said, extra=f"retry-after: {wait}\r\n".encode() if wait else b"")
         elif fault == "html":
             self.send(200, HTML, b"text/html; charset=utf-8")
         elif fault == "error_200":  # as OpenRouter says that the model behind it failed

@@ -13,11 +13,11 @@ from typing import Any
 
 Json = dict[str, Any]
 
-WORDS = (
+WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the a model answer because first second clearly evidence holds when value check result "
     "simple careful exact known limit case proof number order follows shows means note always "
-    "rarely test claim source reason step".split()
-)
+    "rarely test claim source reason step"
+).split()
 BLOCK = re.compile(r"^\[BEGIN (Response [A-Z]{1,2}) (\w+)\]\n(.*?)\n\[END \1 \2\]$", re.S | re.M)
 MARKED = re.compile(r'"(\w+)": <mark>')
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -105,10 +107,8 @@ def run() -> list[Row]:
         documents = _documents(Batch(batch.rank[:n_peer], batch.own[:n_peer]), [])
         row = compare(
             f"borda, N = {n}",
-            lambda plain=plain: score_batch(plain),
-            lambda documents=documents: [
-                seed_borda(d["rankings"], d["label_to_model"]) for d in documents
-            ],
+            partial(score_batch, plain),
+            partial(_each, seed_borda, [(d["rankings"], d["label_to_model"]) for d in documents]),
             n=N_SESSIONS,
             target=target,
             peer_name="the seed's function",
@@ -119,8 +119,8 @@ def run() -> list[Row]:
         full = _documents(marked, names)
         row = compare(
             f"full, N = {n}",
-            lambda batch=batch: score_batch(batch, "out", rubric),
-            lambda full=full: [seed_full(document, weights) for document in full],
+            partial(score_batch, batch, "out", rubric),
+            partial(_each, seed_full, [(document, weights) for document in full]),
             n=N_SESSIONS,
             target=target,
             peer_name="the seed's functions",
@@ -128,6 +128,11 @@ def run() -> list[Row]:
         )
         rows.append(_scaled(row, N_SESSIONS / N_FULL_PEER))
     return rows
+
+
+def _each(function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> None:
+    for arguments in calls:
+        function(*arguments)
 
 
 def _scaled(row: Row, times: float) -> Row:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -17,8 +17,10 @@ from peerage import config
 from peerage.audit.session import SessionLimits
 from peerage.council import folding
 from peerage.council.blinding import lone_ordinal
+from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError
 from peerage.providers.calling import Caller
+from peerage.providers.replay import reads_logs_with
 from peerage.scoring import Law
 from peerage.season import Season
 from peerage.session import Agenda, Docket, run
@@ -31,6 +33,13 @@ NO_SEATS = (
     "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, "
     "or install the local model: pip install 'peerage[local]'. `peerage doctor` tells more."
 )
+
+
+@reads_logs_with
+def _histories(url: str) -> Iterator[list[Event]]:
+    """Every session of a log, for seats that repeat it."""
+    store = open_store(url)
+    return store.histories([listed.id for listed in store.sessions()])
 
 
 class Council:
@@ -118,6 +127,7 @@ class Council:
             rounds=council.rounds,
             early_stop=council.early_stop,
             deadline_s=council.deadline_s,
+            moderator=moderators.get(council.moderator),
         )
 
 

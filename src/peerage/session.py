@@ -33,7 +33,7 @@ from peerage.council.prompts import (
     render_review,
     review_schema,
 )
-from peerage.council.safety import screen
+from peerage.council.safety import Moderator, one_gate_each, screen
 from peerage.errors import BudgetError
 from peerage.providers import Call, Reply, Stage
 from peerage.scoring import Law, Scored, score_session
@@ -74,6 +74,7 @@ class Agenda:
     rounds: int = 1
     early_stop: bool = False
     deadline_s: float | None = None  # for each stage
+    moderator: Moderator = screen
 
     def with_role(self, role: str) -> tuple[Seat, ...]:
         return tuple(seat for seat in self.seats if role in seat.roles)
@@ -229,7 +230,10 @@ class _Sitting:
         body |= {"given": True} if given else {"usage": plain(response.usage)}
         await self._record(folding.ANSWERED, body)
         if self.agenda.law.safety_gate:
-            (gate,) = screen([response])
+            gates = self.agenda.moderator([response])
+            if isinstance(gates, Awaitable):
+                gates = await gates
+            (gate,) = one_gate_each([response], gates)
             self._record(folding.SCREENED, plain(gate))
 
     async def _gather_reviews(self, round_: int) -> None:

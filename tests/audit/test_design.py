@@ -17,9 +17,7 @@ EVERYONE = np.ones((1, 1))
 
 def view_of(order: list[list[int]], **more: list[object]) -> View:
     """A session of outsiders; order[r] lists the candidates as reviewer r saw them."""
-    rows = [
-        (f"r{r}", f"c{c}", at) for r, shown in enumerate(order) for at, c in enumerate(shown)
-    ]
+    rows = [(f"r{r}", f"c{c}", at) for r, shown in enumerate(order) for at, c in enumerate(shown)]
     rng = np.random.default_rng(5)
     columns = {
         "session_id": ["s"] * len(rows),
@@ -39,7 +37,10 @@ def test_shuffled_orders_have_the_variance_of_all_their_permutations() -> None:
     who = np.unique(view.judged.reviewer)
     seen = spread(spread_sums(view, is_first(view), [g]), np.ones((2, 1)), who, len(view.names))
     by_ballot = [g[:3], g[3:]]
-    every = [sum(part[i] for part, i in zip(by_ballot, firsts, strict=True)) for firsts in product(range(3), repeat=2)]
+    every = [
+        sum(part[i] for part, i in zip(by_ballot, firsts, strict=True))
+        for firsts in product(range(3), repeat=2)
+    ]
     assert np.mean(every) == pytest.approx(0.0)
     assert seen.variance == pytest.approx(np.var(every))
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.audit.limits import Tested, status
+from peerage.audit import limits
 
-BASE = Tested("length", "all", 0.5, 0.4, 0.6, 0.001, 100, 30, 0.2, correlation=True)
+BASE = limits.Tested("length", "all", 0.5, 0.4, 0.6, 0.001, 100, 30, 0.2, correlation=True)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ BASE = Tested("length", "all", 0.5, 0.4, 0.6, 0.001, 100, 30, 0.2, correlation=T
     ],
 )
 def test_a_status_follows_from_n_q_and_the_healthy_range(changes, q, expected) -> None:
-    assert status(replace(BASE, **changes), q) == expected
+    assert limits.status(replace(BASE, **changes), q) == expected
 
 
 def test_only_what_was_tested_on_enough_counts_for_the_family() -> None:

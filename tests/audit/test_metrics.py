@@ -181,7 +181,7 @@ def small(n_sessions: int = 3, seats: str = "abc") -> dict[str, np.ndarray]:
 def test_one_session_is_too_few() -> None:
     found = audited(small(1))
     plain(found)
-    assert not {one.status for one in found.findings} & {"evidence", "clear"} - {"clear"}
+    assert not evidence(found)
 
 
 def test_one_reviewer_has_a_mean_and_nobody_to_be_compared_with() -> None:
@@ -271,4 +271,5 @@ def test_the_order_of_rows_changes_nothing() -> None:
             other.status,
             other.n,
         )
-        assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+        if one.value is not None:
+            assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)

@@ -44,7 +44,11 @@ def test_a_deviation_is_from_the_mean_of_the_others_without_own_votes(
     view = View(rows, rows.numbers["score"])
     listed = list(
         zip(
-            columns["session_id"], columns["reviewer"], columns["candidate"], columns["score"], strict=True
+            columns["session_id"],
+            columns["reviewer"],
+            columns["candidate"],
+            columns["score"],
+            strict=True,
         )
     )
     expected = []
@@ -87,7 +91,7 @@ def test_huge_codes_are_sorted_instead_of_laid_out() -> None:
 
 
 def test_chunks_hold_whole_sessions_and_all_rows() -> None:
-    rows = rows_of({k: v for k, v in sorted_table().items()})
+    rows = rows_of(dict(sorted_table().items()))
     parts = list(chunks(rows, 10))
     assert sum(part.n for part in parts) == rows.n
     assert sum(part.n_sessions for part in parts) == rows.n_sessions

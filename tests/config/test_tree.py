@@ -77,6 +77,7 @@ def test_nothing_said_gives_the_documented_defaults(load: Load) -> None:
         "order": "balanced",
         "seed": None,
         "safety_gate": False,
+        "moderator": "patterns",
         "safety_score_cap": 0.0,
         "audit": True,
         "verdict": "synthesis",

@@ -69,7 +69,7 @@ class Totals:
 def plan(columns: Sequence[str], value: str) -> Plan:
     """The metrics that these columns allow, and what the others lack."""
     have = set(columns)
-    every = {name: metric for name, metric in metrics}
+    every = dict(metrics)
     missing = {
         name: lacking
         for name, metric in every.items()
@@ -228,5 +228,3 @@ def _views(totals: Totals, plan: Plan, panel: Panel) -> dict[str, Any]:
             for at, mean, n in curve_of(totals.by_metric["position"]["curve"])
         ]
     return views
-
-

@@ -24,9 +24,7 @@ def sums(view: View) -> Sums:
     sy, so, some = sums(y), sums(o), np.maximum(n, 1.0)
     yy, oo, yo = sums(y * y), sums(o * o), sums(y * o)
     return {
-        "reviews": view.by_ballot(
-            n, yy - sy * sy / some, oo - so * so / some, yo - sy * so / some
-        )
+        "reviews": view.by_ballot(n, yy - sy * sy / some, oo - so * so / some, yo - sy * so / some)
     }
 
 

@@ -75,9 +75,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         healthy = panel.healthy(NAME)
         n_ballots = int(n[at].sum())
         p = seen.p(total)
-        out.append(
-            Tested(NAME, subject, value, low, high, p, n_ballots, n_min, healthy, note)
-        )
+        out.append(Tested(NAME, subject, value, low, high, p, n_ballots, n_min, healthy, note))
     return out
 
 

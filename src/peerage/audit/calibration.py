@@ -18,9 +18,7 @@ def sums(view: View) -> Sums:
     """By reviewer and cluster: n, y, yy of scores; n, sum of deviations from the others."""
     score = view.score
     return {
-        "reviews": view.by_reviewer(
-            None, score, score * score, view.has_others, view.deviation
-        )
+        "reviews": view.by_reviewer(None, score, score * score, view.has_others, view.deviation)
     }
 
 

@@ -105,7 +105,7 @@ def _interval(
     se = math.sqrt((spread.n - 1) / spread.n * spread.squares)
     if se <= FLAT * max(abs(centre), abs(zero)) or spread.squares**2 == 0.0:
         return _steady(value, spread.n, null)
-    half = t_critical(LEVEL, round(spread.df, 1)) * se
+    half = t_critical(LEVEL, round(spread.df, 3)) * se
     p = student_t_p((centre - zero) / se, spread.df)
     low, high = centre - half, centre + half
     return (math.tanh(low), math.tanh(high), p) if fisher else (low, high, p)

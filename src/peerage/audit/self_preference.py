@@ -26,7 +26,9 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    tested = preferences(sums["reviews"], NAME, panel, "own answers beside the others' view of them")
+    tested = preferences(
+        sums["reviews"], NAME, panel, "own answers beside the others' view of them"
+    )
     if tested:
         return tested
     return [unknown(NAME, panel.n_min(NAME), "nobody reviewed its own answer where others did too")]

@@ -35,9 +35,7 @@ def sums(view: View) -> Sums:
     step = max(1, -(-rows.n_sessions * _n_candidates(view) // MAX_ANSWERS))
     sampled = view if step == 1 else _sample(view, step)
     texts = sampled.all.text if sampled.all.text is not None else texts
-    every = group(
-        (sampled.all.session, rows.n_sessions), (sampled.all.candidate, len(view.names))
-    )
+    every = group((sampled.all.session, rows.n_sessions), (sampled.all.candidate, len(view.names)))
     likeness, known = _likeness(sampled, every, texts)
     nobody = np.zeros(0, dtype=np.int64)
     if not known.any():
@@ -136,9 +134,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         note = "likeness to its own answers against liking, within answers"
         note += "; from a sample of the sessions" if sampled else ""
         name = panel.names[who]
-        out.append(
-            Tested(NAME, name, r, low, high, p, int(n), n_min, edge, note, correlation=True)
-        )
+        out.append(Tested(NAME, name, r, low, high, p, int(n), n_min, edge, note, correlation=True))
     return out or [unknown(NAME, n_min, "no reviewer has answers of its own to compare with")]
 
 

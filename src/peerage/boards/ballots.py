@@ -59,6 +59,7 @@ class Votes:
     share: Floats
     doubled: Ints
     judged: Bools
+    shown: Floats  # candidates counted as shown, by ballot
 
     @property
     def wins(self) -> Bools:
@@ -79,7 +80,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     ranked = np.isfinite(worth)
     if own_votes == "out":
         ranked &= others
-        shown = np.bincount(ballot, weights=others, minlength=n_ballots)
+        shown = np.bincount(ballot[others], minlength=n_ballots).astype(np.float64)
     elif own_votes == "in":
         shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
     else:
@@ -92,7 +93,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
         counts &= others
     share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
     judged = can_vote if own_votes == "in" else can_vote & others
-    return Votes(ballot, n_ballots, counts, share, doubled, judged)
+    return Votes(ballot, n_ballots, counts, share, doubled, judged, shown)
 
 
 def _ballots(rows: Rows) -> tuple[Ints, int]:

@@ -115,8 +115,8 @@ def rows_of(
         top, bottom = (table[:, column] for column in RANKED_BY[rule])
         ranked = estimate(sums.value, top, bottom, sums)
     lower = valued.lower_is_better if valued is not None else rule in LOWER_IS_BETTER
-    order, rank = _order(ranked.value, table[:, WINS], models, seen, lower)
-    low, high, tier = _rank_ranges(ranked, table, seen, lower)
+    order, rank = standing(ranked.value, table[:, WINS], models, lower, seen)
+    low, high, tier = _rank_ranges(ranked, seen, lower)
     voted = np.where(table[:, HELD] > 0.0, table[:, HELD], np.nan)
     columns: dict[str, Any] = {
         "model": [models[i] for i in order],
@@ -150,27 +150,35 @@ def rounded(values: Floats, order: Sequence[int]) -> list[float | None]:
     return [round(v, DECIMALS) + 0.0 if math.isfinite(v) else None for v in picked]
 
 
-def _order(
-    values: Floats, wins: Floats, models: Sequence[str], seen: Ints, lower: bool
+def standing(
+    values: Floats,
+    wins: Floats,
+    models: Sequence[str],
+    lower: bool = False,
+    among: Ints | None = None,
 ) -> tuple[list[int], dict[int, int]]:
-    """The models from the best down, and their ranks; equal up to their wins is equal."""
+    """The models from the best down, and their ranks; equal up to their wins is equal.
 
-    def standing(i: int) -> tuple[bool, float, float]:
+    Those without a value come last.
+    """
+
+    def key(i: int) -> tuple[bool, float, float]:
         value = float(values[i])
         if not math.isfinite(value):
             return True, 0.0, 0.0
         return False, round(value if lower else -value, DECIMALS), -float(wins[i])
 
-    order = sorted(seen.tolist(), key=lambda i: (*standing(i), models[i]))
+    places = range(len(models)) if among is None else among.tolist()
+    order = sorted(places, key=lambda i: (*key(i), models[i]))
     rank: dict[int, int] = {}
     for place, i in enumerate(order):
-        tied = place > 0 and standing(order[place - 1]) == standing(i)
+        tied = place > 0 and key(order[place - 1]) == key(i)
         rank[i] = rank[order[place - 1]] if tied else place + 1
     return order, rank
 
 
 def _rank_ranges(
-    ranked: Estimates, table: Floats, seen: Ints, lower: bool
+    ranked: Estimates, seen: Ints, lower: bool
 ) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
     """The best and worst rank and the tier of each model that has a value and a spread."""
     known = seen[np.isfinite(ranked.value[seen])]
@@ -227,6 +235,19 @@ def _from_products(products: Floats, top: Floats, bottom: Floats, n: Floats) -> 
     error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
     reach = np.array([t_critical(LEVEL, max(one - 1.0, 1.0)) for one in n.tolist()])
     return Estimates(value, value - reach * error, value + reach * error, covariance=covariance)
+
+
+def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Floats]:
+    """Intervals of values whose clusters' influences are known, by Student's t."""
+    low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
+    for i in np.flatnonzero(np.isfinite(value)).tolist():
+        held = influences[influences[:, i] != 0.0, i]
+        if len(held) >= 2:
+            fewer = math.sqrt(len(held) / (len(held) - 1.0))
+            error = math.sqrt(float((held * held).sum())) * fewer
+            half = t_critical(LEVEL, by_cluster.effective_df(held)) * error
+            low[i], high[i] = value[i] - half, value[i] + half
+    return low, high
 
 
 def _two_way(sessions: Estimates, sums: Sums) -> Estimates:

@@ -20,10 +20,14 @@ N_ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class PeerWeights:
-    """The weight of each reviewer, in sum 1, and the scores that they give the models."""
+    """The weights of reviewers, in sum 1: those of the last round's scores, and what follows.
 
-    weight: Floats
+    A round is scores under the weights so far (`used`), then `weight` from those scores.
+    """
+
+    used: Floats
     score: Floats
+    weight: Floats
     outsiders: tuple[int, ...]  # reviewers that are no models: they weigh the mean of the others
 
 
@@ -43,11 +47,10 @@ def peer_weights(
     voted = votes > 0.0
     weight = np.full(len(own), 1.0 / len(own))
     for _ in range(n_rounds):
-        score = _scores(given, voted, weight)
+        used = weight
+        score = _scores(given, voted, used)
         weight = _scaled(score, own, inside)
-    return PeerWeights(
-        weight, _scores(given, voted, weight), tuple(np.flatnonzero(~inside).tolist())
-    )
+    return PeerWeights(used, score, weight, tuple(np.flatnonzero(~inside).tolist()))
 
 
 def _scores(given: Floats, voted: np.ndarray, weight: Floats) -> Floats:

@@ -34,7 +34,7 @@ DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """How many of each kind; rings by their sizes. The mean opinions and the items are a person's."""
+    """How many of each kind, rings by their sizes; items and mean opinions are one person's."""
 
     honest: int = 300
     lazy: int = 0
@@ -126,7 +126,8 @@ def _seen(
     chosen = rng.choice(len(author), size=min(n_said, len(author)), replace=False)
     if ring[person] >= 0:
         chosen = np.union1d(chosen, np.flatnonzero(ring[author] == ring[person]))
-    return chosen[author[chosen] != person]
+    kept: NDArray[np.int64] = chosen[author[chosen] != person]
+    return kept
 
 
 def _judged(rng: np.random.Generator, kind: str, quality: NDArray[np.float64]) -> NDArray[np.int64]:

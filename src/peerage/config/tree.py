@@ -60,6 +60,7 @@ class CouncilSettings(Table):
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
     safety_gate: Flag = False
+    moderator: Name = "patterns"
     safety_score_cap: Mark = 0.0
     audit: Flag = True
     verdict: VerdictKind = "synthesis"

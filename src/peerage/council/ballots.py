@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from peerage.council.labels import Labels, canonical_label
 from peerage.council.prose import is_refusal, said_in_prose
 from peerage.council.rankings import LISTS, Ranking
-from peerage.council.replies import Found, folded, objects_of
+from peerage.council.replies import MENTION, Found, folded, objects_of
 from peerage.council.verdicts import Said, abstain, abstention, names_a_label, read_verdict
 from peerage.types import Ballot, Review
 
@@ -38,6 +39,7 @@ OTHER_NAMES = {
     "ratings": "scores",
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
+STRING_END = re.compile(r"\"\s*+[}\],]")
 FENCE_AND_SPACE = " \t\r\n`"
 
 
@@ -51,8 +53,10 @@ def parse(text: object, ballot: Ballot) -> Review:
     body = text if decoded is None else decoded
     labels = Labels(ballot)
     reply = objects_of(body)
-    own = [found for found in reply.objects if not found.quoted or _is_all(found, body)]
+    own = [found for found in reply.objects if not found.quoted]
     last = next((found for found in reversed(own) if _is_last_word(found, labels)), None)
+    if last is None and len(own) < len(reply.objects):
+        last = _quoted_end(reply.objects[-1], body, labels)
     said = _unwrapped(own, body, labels) if last is None else _stated(last, body, labels)
     prose = ""
     if said is None:
@@ -86,11 +90,6 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
 # -- which object is the verdict ---------------------------------------------------------------
 
 
-def _is_all(found: Found, text: str) -> bool:
-    """Whether an object between quotation marks is the whole reply."""
-    return len(text.strip()) == found.end - found.start + 2
-
-
 def _is_last_word(found: Found, labels: Labels) -> bool:
     """Whether this is a verdict or an abstention, or the ruin of one."""
     if found.state != "whole" and found.is_like_a_verdict:
@@ -98,10 +97,17 @@ def _is_last_word(found: Found, labels: Labels) -> bool:
     return bool(abstention(found.value)) or names_a_label(found.value, labels)
 
 
+def _quoted_end(found: Found, text: str, labels: Labels) -> Found | None:
+    """A verdict between quotation marks, where there is no other and it ends the reply."""
+    if text[found.end :].strip(FENCE_AND_SPACE + MENTION) or not _is_last_word(found, labels):
+        return None
+    return found._replace(repairs=(*found.repairs, "quoted"))
+
+
 def _stated(found: Found, text: str, labels: Labels) -> Said | None:
     """What a last word says, unless it is a ruin or stands inside one.
 
-    A quotation mark and then a brace that closes nothing, behind the object, mean that it
+    The end of a string and a brace that closes nothing, behind the object, mean that it
     was quoted in the notes of a verdict that forgot to escape it.
     """
     how = HOW_BY_STATE[found.state]
@@ -109,7 +115,7 @@ def _stated(found: Found, text: str, labels: Labels) -> Said | None:
         return None
     if text.find("}", found.end) >= 0:
         tail = text[found.end :]
-        if tail.count("}") > tail.count("{") and '"' in tail[: tail.index("}")]:
+        if tail.count("}") > tail.count("{") and STRING_END.search(tail):
             return None
     return Said(found.value, found.repairs + how)
 

@@ -95,7 +95,8 @@ NUMBER = re.compile(
     r"[-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+(?=\s*+(?:[,\]}/#]|\Z)|[^\S\n]*+\n)"
 )
 FRACTION = re.compile(r"\s*+/\s*+\d")
-BARE = re.compile(r"(?:[^,\[\]{}\"“”\n/#]|/(?![/*])){1,80}+(?=[,\]}\n#]|/[/*]|\Z)")
+BARE = re.compile(rf"(?:[^,\[\]{{}}\"“”\n/#]|/(?![/*])){{1,80}}+(?=\s*+(?:[,\]}}]|\Z|{COMMENT}))")
+COLON = re.compile(r"\s*+:")
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,
@@ -293,6 +294,8 @@ class Reader:
             if match is None or text.find("\n", at, match.end()) >= 0:
                 self._barren[barren] = at if match else len(text)
                 raise _Stop(pos + 1)
+            if not in_object and COLON.match(text, match.end()):
+                raise _Stop(pos + 1)  # a key, so this list has ended without its bracket
             at = match.end()
         if at > pos + 1:
             self._note("unescaped_quotes")

@@ -11,16 +11,15 @@ MAX_CACHED = 64
 MAX_PHRASE = 200
 
 # What stands around a label without being part of it.
-WRAPPING = " \t\r\n\f\v\u00a0\ufeff\u200b*_~`\"'“”„‘’«»[](){}<>#:;,.!|="
+WRAPPING = " \ufeff\u200b*_~`\"'“”„‘’«»[](){}<>#:;,.!|="
 WORDS = "response|answer|candidate|option|model|assistant|output|reply|submission"
-GAP = r"[\s_:#*\-]"
-HEADING = re.compile(rf"(?:responses?{GAP}++)++(?=\S)", re.IGNORECASE)
-WORD_AND_LETTERS = re.compile(
-    rf"(?:(?:{WORDS}){GAP}++)++[\[(\"'“‘*`<]*+([A-Z]{{1,2}})", re.IGNORECASE
-)
+GAP = r"[\s_:#*\-\[\](){}<>\"'“”„‘’«»`~.,;!|=\ufeff\u200b]"
+HEADING = re.compile(rf"(?:responses?{GAP}++)++(?=.)")
+WORD_AND_LETTERS = re.compile(rf"(?:(?:{WORDS}){GAP}++)++([a-z]{{1,2}})")
 JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
-LETTERS = re.compile(r"[A-Za-z]{1,2}")
-GAPS = re.compile(r"\s+")
+LETTERS = re.compile(rf"(?:(?:{WORDS}){GAP}++)++[\[(\"'“‘*`<]*+([a-z]{{1,2}})")
+JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
+LETTERS = re.compile(r"([A-Za-z]{1,2})")
 # "A (best)", "B: wrong", "C - the clearest": what follows the label is a remark.
 REMARK = re.compile(r"[:(,;\[–—|]|\s-+\s|\.\s")
 # "Response A is the best": with the word before it, a letter is a label whatever follows.
@@ -37,16 +36,17 @@ def canonical_label(text: str) -> str:
 
 
 def _canonical(text: str) -> str:
+    text = " ".join(text.split())
     bare = text.strip(WRAPPING)
-    match = WORD_AND_LETTERS.fullmatch(bare) or JOINED.fullmatch(bare)
-    if match:
-        return match[1].upper()
+    joined = JOINED.fullmatch(bare)
+    if joined:
+        return joined[1]
+    bare = bare.casefold()
     heading = HEADING.match(bare)
     if heading:
-        bare = bare[heading.end() :].strip(WRAPPING) or bare
-    if LETTERS.fullmatch(bare):
-        return bare.upper()
-    return GAPS.sub(" ", bare).casefold() or text.strip().casefold()
+        bare = bare[heading.end() :]
+    match = WORD_AND_LETTERS.fullmatch(bare) or LETTERS.fullmatch(bare)
+    return match[1].upper() if match else bare or text.casefold()
 
 
 _cached = lru_cache(maxsize=4096)(_canonical)

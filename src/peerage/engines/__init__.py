@@ -28,15 +28,13 @@ from peerage.registry import Registry
 
 if TYPE_CHECKING:
     import narwhals as nw
-    import numpy as np
-    from numpy.typing import NDArray
 
     from peerage.audit.rows import Rows
 
     Frame = nw.LazyFrame[Any]
-    Columns = dict[str, NDArray[np.generic]]
 
 T = TypeVar("T")
+Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a glob, a list of paths, or any table that speaks Arrow
 
 

@@ -11,14 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.audit.rows import Ints, Rows, clusters_of
-from peerage.engines import Reading, Source, engines
+from peerage.engines import Columns, Reading, Source, engines
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
     import narwhals as nw
-
-    from peerage.engines import Columns
 
     Frame = nw.LazyFrame[Any]
     Relation = duckdb.DuckDBPyRelation
@@ -138,7 +136,11 @@ class DuckDB:
                 hint=f"Known: {', '.join(READERS)}.",
             )
         try:
-            relation = getattr(self.connection, reader)(paths if len(paths) > 1 else paths[0])
+            # Segments written at different times may differ in their optional columns.
+            by_name = {"union_by_name": True} if reader == "read_parquet" else {}
+            relation = getattr(self.connection, reader)(
+                paths if len(paths) > 1 else paths[0], **by_name
+            )
             relation.columns  # noqa: B018 — the header is read here, so that a bad file says so
         except (duckdb.Error, OSError) as error:
             raise InputError(
@@ -151,15 +153,15 @@ class DuckDB:
         """A table in memory: by DuckDB itself where it can, else column by column."""
         import duckdb
 
-        table = nw_native(source) if _is_narwhals(source) else source
-        if isinstance(table, duckdb.DuckDBPyRelation):
-            return table
-        if not isinstance(table, Mapping):
+        given = nw_native(source) if _is_narwhals(source) else source
+        if isinstance(given, duckdb.DuckDBPyRelation):
+            return given
+        if not isinstance(given, Mapping):
             try:
-                return self.connection.sql("select * from table")
+                return self.connection.sql("select * from given")  # DuckDB finds it by its name
             except duckdb.Error:
-                table = _columns_of(table)
-        columns = {name: _column(values) for name, values in table.items()}  # noqa: F841 — by name
+                given = _columns_of(given)
+        columns = {name: _column(values) for name, values in given.items()}  # noqa: F841
         return self.connection.sql("select * from columns")
 
 
@@ -173,7 +175,9 @@ def _projection(reading: Reading) -> str:
         f"cast(hash(coalesce({block}, session_id)) % 65521 as usmallint) as block",
     ]
     parts += [f'cast("{name}" as double) as "{name}"' for name in reading.numbers]
-    parts += [f'hash("{name}") as "{name}", "{name}" is null as "no_{name}"' for name in reading.keys]
+    parts += [
+        f'hash("{name}") as "{name}", "{name}" is null as "no_{name}"' for name in reading.keys
+    ]
     parts += ["text"] if reading.text else []
     return ", ".join(parts)
 
@@ -283,7 +287,8 @@ def _filled(values: Any) -> NDArray[Any]:
     if not isinstance(values, np.ma.MaskedArray):
         return np.asarray(values)
     if values.dtype.kind == "O":
-        out: NDArray[Any] = values.filled(None)
+        out: NDArray[Any] = np.array(values.data, dtype=object)
+        out[np.ma.getmaskarray(values)] = None  # filled(None) would fill in a question mark
         return out
     return _floats(values)
 

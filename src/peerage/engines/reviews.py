@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerage.engines import Engine, Reading, Source
+from peerage.engines import Columns, Engine, Reading, Source
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
     import narwhals as nw
-
-    from peerage.engines import Columns
 
     Frame = nw.LazyFrame[Any]
 
@@ -118,19 +116,26 @@ def _looked_at(
         counts.append((~nw.col(name).is_null()).sum().alias(f"held_{name}"))
         if name in AT_LEAST:
             counts.append((nw.col(name) < AT_LEAST[name]).sum().alias(f"low_{name}"))
+    counts += [
+        (~nw.col(name).is_null()).sum().alias(f"held_{name}")
+        for name in (*TEXTS, "at")
+        if name in columns
+    ]
     if "at" in columns:
         counts.append(nw.col("at").max().alias("latest"))
     seen = {
-        name: 0.0 if value is None else float(value)
+        name: 0.0 if value is None or (np.isnan(value) and name != "latest") else float(value)
         for name, (value,) in engine.arrays(frame.select(*counts)).items()
     }
-    seen = {name: 0.0 if np.isnan(value) and name != "latest" else value for name, value in seen.items()}
     _refuse(engine, frame, numbers, seen)
     usable = [n for n in numbers if n in ("score", "rank") or n.startswith("mark_")]
     latest = seen.get("latest")
+    # A column that holds nothing is as good as not there, and is said to be missing.
+    kept = {*REQUIRED, "score", "rank"} if seen["n"] else set(columns)
+    held = tuple(c for c in columns if c in kept or seen[f"held_{c}"])
     return Reviews(
         frame,
-        columns,
+        held,
         int(seen["n"]),
         int(seen.get("finite_score", 0)),
         int(seen.get("finite_rank", 0)),
@@ -147,7 +152,9 @@ def _refuse(engine: Engine, frame: Frame, numbers: list[str], seen: Mapping[str,
     for name in numbers:
         if seen.get(f"low_{name}"):
             least = AT_LEAST[name]
-            rows = _examples(engine, frame, name, lambda v, least=least: v is not None and v < least)
+            rows = _examples(
+                engine, frame, name, lambda v, least=least: v is not None and v < least
+            )
             raise InputError(f"`{name}` lies below {least:g}.", hint=rows)
 
 

@@ -7,35 +7,23 @@ an exception. `except Exception` has its one home here, where a provider's reply
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Literal, NoReturn
+from typing import Literal
 
 from peerage.errors import BudgetError, ConfigError
 from peerage.providers import Call, CallError, Kind, Provider, Reply, providers
 from peerage.providers.keys import secret, sentence
-from peerage.providers.ledger import Ledger
+from peerage.providers.ledger import Ledger, bill
 from peerage.providers.limits import Limiter
+from peerage.providers.patience import RETRIES, Patience
 from peerage.providers.prices import FREE, Price, pico, price_of, usd
 from peerage.types import Failure, Seat, Usage
 
-# How often a kind of failure is worth another try; one that is not here never is. A limit
-# that ran out has cost a whole limit's time; a rate limit often counts by the minute.
-RETRIES: Mapping[Kind, int] = {
-    "rate_limited": 7,
-    "server_error": 4,
-    "connection": 3,
-    "not_json": 2,
-    "empty": 2,
-    "truncated": 2,
-    "timeout": 1,
-}
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
@@ -43,28 +31,6 @@ UNCHARGED = frozenset(
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 
 OnText = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long to wait before another try."""
-
-    first_s: float = 0.5  # doubles with every try
-    longest_s: float = 30.0
-    longest_asked_s: float = 120.0  # an endpoint that asks for more is not waited for
-
-    def wait_s(self, key: str, n_failed: int, asked_s: float | None) -> float | None:
-        """Seconds until the next try, or None where there should be none.
-
-        The jitter follows from the call's key, so that calls spread and a run repeats.
-        """
-        digest = hashlib.sha256(f"{key}|{n_failed}".encode("utf-8", "surrogatepass")).digest()
-        jitter = int.from_bytes(digest[:8], "big") / 2**64
-        if asked_s is None:
-            return min(self.longest_s, self.first_s * 2 ** (n_failed - 1)) * (0.5 + jitter / 2)
-        if asked_s > self.longest_asked_s:
-            return None
-        return asked_s + jitter / 4 * max(asked_s, self.first_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,14 +157,15 @@ class Caller:
         A second try writes another text: it is told only to those who take a restart.
         The deadline is a time of this caller's clock, and covers waits and tries together.
         """
+        lost: list[Usage] = []  # by tries that gave no reply
         if deadline is None:
-            return await self._call(call, on_text, on_restart, None)
+            return await self._call(call, on_text, on_restart, None, lost)
         try:
             async with asyncio.timeout(deadline - self._clock()):
-                return await self._call(call, on_text, on_restart, deadline)
+                return await self._call(call, on_text, on_restart, deadline, lost)
         except TimeoutError:
-            message = "no reply before the deadline"
-            return Failure(call.seat.name, "timeout", message, call.stage, Usage())
+            error = CallError("timeout", "no reply before the deadline")
+            return self._failure(call, error, lost)
 
     async def _call(
         self,
@@ -206,21 +173,19 @@ class Caller:
         on_text: OnText | None,
         on_restart: Callable[[], None] | None,
         deadline: float | None,
+        lost: list[Usage],
     ) -> Reply | Failure:
         line = self._line(call.seat)
-        lost: list[Usage] = []
         n_by_kind: Counter[Kind] = Counter()
         while True:
             try:
-                reply = await self._attempt(call, line, on_text)
+                reply = await self._attempt(call, line, on_text, lost)
+                return reply if not lost else replace(reply, usage=_sum([*lost, reply.usage]))
             except CallError as error:
                 n_by_kind[error.kind] += 1
-                lost.append(_usage(line, error))
                 wait_s = self._wait_s(call, error, n_by_kind, deadline)
                 if wait_s is None:
                     return self._failure(call, error, lost)
-            else:
-                return reply if not lost else replace(reply, usage=_together([*lost, reply.usage]))
             if on_text is not None:
                 if on_restart is None:
                     on_text = None
@@ -241,28 +206,158 @@ class Caller:
         return wait_s
 
     def _failure(self, call: Call, error: CallError, lost: list[Usage]) -> Failure:
-        key = secret(call.seat.api_key_env)
-        tries = f" (after {len(lost)} tries)" if len(lost) > 1 else ""
-        message = sentence(error.message, key) + tries
-        return Failure(call.seat.name, error.kind, message, call.stage, _together(lost))
+        message = sentence(error.message, secret(call.seat.api_key_env))
+        if len(lost) > 1:
+            message += f" (after {len(lost)} tries)"
+        return Failure(call.seat.name, error.kind, message, call.stage, _sum(lost))
 
-    # -- an attempt --------------------------------------------------------------------------
+    # -- one try -----------------------------------------------------------------------------
 
-    async def _attempt(self, call: Call, line: _Line, on_text: OnText | None) -> Reply:
-        """One try, with a place in both lines and with the money for it."""
-        await line.own.acquire()
+    async def _attempt(
+        self, call: Call, line: _Line, on_text: OnText | None, lost: list[Usage]
+    ) -> Reply:
+        era, held = await self._enter(call, line)
+        seat, stage, started = call.seat.name, call.stage, self._clock()
         try:
-            era = await self._enter(line.shared)
-        except BaseException:
+            reply = await _ask(line.provider, call, on_text)
+        except CallError as error:
+            usage = (
+                Usage(0, 0, 0.0) if error.usage is None and error.kind in UNCHARGED else error.usage
+            )
+            cost = line.cost(usage)
+            self.ledger.settle(held, seat, stage, cost)
+            lost.append(_with_cost(usage or Usage(), cost))
+            self._leave(line, era, error)
+            self._note(call, error.kind, started, error.message)
+            raise
+        except BaseException:  # called off: what the endpoint will charge for it nobody knows
+            self.ledger.settle(held, seat, stage, None)
+            lost.append(Usage())
+            line.shared.release()
             line.own.release()
             raise
-        started, settled = self._clock(), False
-        held = 0
+        cost = line.cost(reply.usage)
+        self.ledger.settle(held, seat, stage, cost)
+        line.shared.succeed()
+        line.own.release()
+        latency_ms = self._note(call, "ok", started)
+        return replace(reply, usage=_with_cost(reply.usage, cost), latency_ms=latency_ms)
+
+    async def _enter(self, call: Call, line: _Line) -> tuple[int, int]:
+        """A place in the seat's line and in its endpoint's, and the money, or nothing at all.
+
+        Gives the era of the place and what was set aside. Who holds money has a place, so
+        those who wait for money here wait only for calls that are under way.
+        """
+        own, shared = line.own, line.shared
+        await own.acquire()
         try:
-            if self.ledger.has_budget:
-                held = await self._reserve(call, line)
-            reply = await _ask(line.provider, call, on_text)
-            latency_ms = (self._clock() - started) * 1000
-            ...
-        finally:
-            ...
+            era = await shared.acquire()
+            try:
+                while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
+                    await self._sleep(wait_s)
+                held = await self._reserve(call, line) if self.ledger.has_budget else 0
+            except BaseException:
+                shared.release()
+                raise
+        except BaseException:
+            own.release()
+            raise
+        return era, held
+
+    async def _reserve(self, call: Call, line: _Line) -> int:
+        try:
+            return await self.ledger.reserve(line.most(call))
+        except BudgetError as error:
+            raise CallError("budget", str(error)) from None
+
+    def _leave(self, line: _Line, era: int, error: CallError) -> None:
+        """Hand both places back; an endpoint that has too much to do gets less from all."""
+        asked_s = error.retry_after_s
+        if error.kind not in OVERLOADED:
+            line.shared.release()
+        else:
+            if asked_s is not None and asked_s <= self._patience.longest_asked_s:
+                line.shared.resume_at = max(line.shared.resume_at, self._clock() + asked_s)
+            line.shared.strain(era)
+        line.own.release()
+
+    def _note(
+        self, call: Call, kind: Kind | Literal["ok"], started: float, message: str = ""
+    ) -> float:
+        latency_ms = (self._clock() - started) * 1000
+        if self._on_attempt is not None:
+            self._on_attempt(call, Attempt(call.attempt, kind, latency_ms, message))
+        return latency_ms
+
+
+# -- the boundary -----------------------------------------------------------------------------
+
+
+async def _ask(provider: Provider, call: Call, on_text: OnText | None) -> Reply:
+    """A provider's reply within the seat's limit; whatever else comes of it is a `CallError`."""
+    try:
+        async with asyncio.timeout(call.seat.timeout_s):
+            if on_text is None:
+                return await provider.complete(call)
+            return await _streamed(provider.stream(call), on_text)
+    except CallError:
+        raise
+    except TimeoutError:
+        raise CallError("timeout", f"no reply in {call.seat.timeout_s:g} s") from None
+    except Exception as error:  # noqa: BLE001 - one reply may cost no more than itself
+        raise CallError("provider", f"{type(error).__name__}: {error}") from None
+
+
+async def _streamed(pieces: AsyncIterator[str | Reply], on_text: OnText) -> Reply:
+    try:
+        async for piece in pieces:
+            if isinstance(piece, Reply):
+                return piece
+            on_text(piece)
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
+    raise CallError("truncated", "the stream ended without a reply")
+
+
+# -- money ------------------------------------------------------------------------------------
+
+
+def refuse_unpriced(seats: Iterable[Seat]) -> None:
+    """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
+    unpriced = [seat.name for seat in seats if _price(seat) is None]
+    if unpriced:
+        raise ConfigError(
+            f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
+            place="[[seat]]",
+            hint="Set price_in and price_out there (0 where it is free), or take the budget away.",
+        )
+
+
+def _price(seat: Seat) -> Price | None:
+    """A seat's price; where its provider is free so is the seat, unless it names one."""
+    free = getattr(providers.get(seat.provider), "free", False)
+    named = seat.price_in is not None or seat.price_out is not None
+    return FREE if free and not named else price_of(seat)
+
+
+def _with_cost(usage: Usage, cost: int | None) -> Usage:
+    if cost is None or usage.cost_usd is not None:
+        return usage
+    return Usage(usage.tokens_in, usage.tokens_out, usd(cost))
+
+
+def _sum(usages: list[Usage]) -> Usage:
+    """What several tries took together; unknown where it is unknown of one of them."""
+
+    def total(parts: list[int | None]) -> int | None:
+        known = [part for part in parts if part is not None]
+        return sum(known) if len(known) == len(parts) else None
+
+    return Usage(
+        total([usage.tokens_in for usage in usages]),
+        total([usage.tokens_out for usage in usages]),
+        bill(usages).usd,
+    )

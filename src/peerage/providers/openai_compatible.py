@@ -202,12 +202,12 @@ class OpenAICompatible:
     def _scrubbed(self, error: CallError) -> CallError:
         """The same failure in one line, without the key, which a server may have repeated."""
         message = sentence(error.message, secret(self.key_name, self._environ))
-        return CallError(
-            error.kind, message, retry_after_s=error.retry_after_s, usage=error.usage
-        )
+        return CallError(error.kind, message, retry_after_s=error.retry_after_s, usage=error.usage)
 
 
-async def _texts(arriving: AsyncGenerator[bytes, None], pieces: Pieces) -> AsyncGenerator[str, None]:
+async def _texts(
+    arriving: AsyncGenerator[bytes, None], pieces: Pieces
+) -> AsyncGenerator[str, None]:
     """The texts of a stream as they come, up to its end; the pieces keep the whole."""
     async with aclosing(arriving):
         async for data in arriving:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from peerage.types import Seat
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice
+    from genai_prices.types import ModelPrice, TieredPrices
 
 PICO = 10**12  # picodollars in a dollar
 PER_TOKEN = 10**6  # a dollar per million tokens is a million picodollars per token
@@ -45,14 +45,15 @@ class Price:
 
     def cost(self, tokens_in: int, tokens_out: int) -> int:
         """Picodollars for a call; caches that make a prompt cheaper are not known here."""
-        for step in reversed(self.steps):
-            if tokens_in > step.above or step.above == 0:
-                return tokens_in * step.token_in + tokens_out * step.token_out
-        raise AssertionError("steps begin at 0")
+        step = self.steps[0]
+        for higher in self.steps[1:]:
+            if tokens_in > higher.above:
+                step = higher
+        return tokens_in * step.token_in + tokens_out * step.token_out
 
     def bound(self, tokens_in: int, tokens_out: int) -> int:
         """The most that a call of at most so many tokens can cost."""
-        reached = [step for step in self.steps if step.above < tokens_in or step.above == 0]
+        reached = [self.steps[0], *(step for step in self.steps[1:] if step.above < tokens_in)]
         return max(tokens_in * s.token_in + tokens_out * s.token_out for s in reached)
 
 
@@ -106,10 +107,10 @@ def _listed(model: str, base_url: str) -> Price | None:
 
 def _steps(listed: ModelPrice) -> Price | None:
     """A listed price as steps; a list that leaves one side out says nothing of it."""
-    sides = [getattr(listed, name, None) for name in ("input_mtok", "output_mtok")]
-    if any(side is None for side in sides):
+    token_in, token_out = getattr(listed, "input_mtok", None), getattr(listed, "output_mtok", None)
+    if token_in is None or token_out is None:
         return None
-    tables = [_by_start(side) for side in sides]
+    tables = [_by_start(token_in), _by_start(token_out)]
     starts = sorted({start for table in tables for start in table})
 
     def at(table: dict[int, Decimal], start: int) -> int:
@@ -118,11 +119,8 @@ def _steps(listed: ModelPrice) -> Price | None:
     return Price(tuple(Step(start, *(at(table, start) for table in tables)) for start in starts))
 
 
-def _by_start(side: object) -> dict[int, Decimal]:
+def _by_start(side: Decimal | TieredPrices) -> dict[int, Decimal]:
     """A price by the number of prompt tokens above which it holds."""
     if isinstance(side, Decimal):
         return {0: side}
-    from genai_prices.types import TieredPrices
-
-    assert isinstance(side, TieredPrices)
     return {0: side.base, **{tier.start: tier.price for tier in side.tiers}}

@@ -56,9 +56,10 @@ Histories = Callable[[str], Iterable[list[Event]]]
 _histories: list[Histories] = []
 
 
-def reads_logs_with(histories: Histories) -> None:
+def reads_logs_with(histories: Histories) -> Histories:
     """Name the reader of logs; stores are on this floor too, so it is handed in from above."""
     _histories[:] = [histories]
+    return histories
 
 
 @lru_cache(maxsize=8)

@@ -49,7 +49,7 @@ class Completion:
 def parse_completion(body: bytes, content_type: str = "") -> Completion:
     """The completion in a response's body."""
     document = parse_document(decoded(body, content_type))
-    choices = document.get("choices")
+    choices: Any = document.get("choices")
     if not choices and document.get("error"):
         raise reported(document["error"])
     try:
@@ -145,7 +145,7 @@ class Pieces:
             raise reported(document["error"])
         if document.get("usage"):
             self.usage = usage_of(document["usage"])
-        choices = document.get("choices") or ({},)
+        choices: Any = document.get("choices") or ({},)
         delta = choices[0].get("delta") or {}
         self.finish = choices[0].get("finish_reason") or self.finish
         self.reasoning.append(_reasoning(delta))
@@ -207,14 +207,18 @@ def usage_of(said: object) -> Usage:
     total = _count(said.get("total_tokens"))
     if total is not None and tokens_in is not None:
         tokens_out = max(tokens_out or 0, total - tokens_in)
-    cost = said.get("cost")
-    priced = isinstance(cost, int | float) and not isinstance(cost, bool)
-    known = priced and math.isfinite(cost) and cost >= 0
-    return Usage(tokens_in, tokens_out, float(cost) if known else None)
+    return Usage(tokens_in, tokens_out, _amount(said.get("cost")))
 
 
 def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
+
+
+def _amount(value: object) -> float | None:
+    if type(value) not in (int, float):  # true is no amount
+        return None
+    amount = float(value)  # type: ignore[arg-type]
+    return amount if math.isfinite(amount) and amount >= 0 else None
 
 
 def _texts(content: object) -> Iterator[str]:

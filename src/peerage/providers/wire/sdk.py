@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import httpx2
 import openai
+from openai import RequestOptions
 
 from peerage.providers.wire.http import Answer, Wire
 
@@ -22,15 +23,17 @@ class Client:
     """One endpoint through the SDK; it never retries, since each attempt must be seen."""
 
     def __init__(self, wire: Wire, base_url: str, key: str | None) -> None:
-        bearer = f"Bearer {key}" if key else openai.Omit()
         self._client = openai.AsyncOpenAI(
-            api_key=key or "",
+            api_key=key or "none",
             base_url=base_url,
             max_retries=0,
-            default_headers=cast("dict[str, str]", {"Authorization": bearer}),
+            # Named here, it keeps a header of that name out of OPENAI_CUSTOM_HEADERS.
+            default_headers={"Authorization": f"Bearer {key}"},
             http_client=_Pool(wire),
-            _enforce_credentials=False,
         )
+        self._options: RequestOptions = {}
+        if key is None:
+            self._options = {"headers": {"Authorization": openai.Omit()}}
         self._client.admin_api_key = None
         self._client.organization = None
         self._client.project = None
@@ -38,7 +41,10 @@ class Client:
     async def post(self, body: bytes) -> Answer:
         try:
             response = await self._client.post(
-                "/chat/completions", cast_to=httpx2.Response, content=body
+                "/chat/completions",
+                cast_to=httpx2.Response,
+                content=body,
+                options=self._options,
             )
         except openai.APIStatusError as error:
             response = error.response
@@ -58,17 +64,19 @@ class _Pool(httpx2.AsyncClient):
     def __init__(self, wire: Wire) -> None:
         super().__init__(transport=httpx2.AsyncBaseTransport())
         self._wire = wire
+        self._url = httpx2.URL(str(wire.url))  # parsed once: there is no other
 
-    def build_request(self, method: str, url: Any, **about: Any) -> httpx2.Request:
-        return httpx2.Request(method, url, headers=about["headers"], content=about["content"])
+    def build_request(self, method: str, url: object, **about: Any) -> httpx2.Request:  # noqa: ARG002
+        body = {"body": about["content"]}
+        return httpx2.Request(method, self._url, headers=about["headers"], extensions=body)
 
     async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
         given = request.headers
         headers = {name: given[name] for name in SENT if name in given}
-        answer = await self._wire.post(request.content, headers)
+        answer = await self._wire.post(request.extensions["body"], headers)
         return httpx2.Response(
             answer.status,
-            content=answer.body if answer.status >= 400 else b"",
+            content=answer.body if answer.status >= 400 else None,
             request=request,
             extensions={"answer": answer},
         )

@@ -1,0 +1,301 @@
+"""`peerage board models`: who leads, by how much, and which gaps are real."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from peerage.boards import Board
+from peerage.doors.cli.screen import interval_bar, write_json
+from peerage.standings import Terms, board_models
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+MAX_ROWS = 100  # of a table on a terminal; --json and --csv have them all
+MAX_MATRIX = 12
+SHADES = " ░▒▓█"
+SPARKS = "▁▂▃▄▅▆▇█"
+MEANINGS = {
+    "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
+    "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "sessions_of_several_categories": "sessions whose reviews name several categories",
+    "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
+    "scores_not_finite": "scores that are NaN or infinite, read as no score",
+    "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a board goes; with none of these, a table on the terminal."""
+
+    json: bool = False
+    csv: bool = False
+    parquet: Path | None = None
+    html: Path | None = None
+    quiet: bool = False
+
+
+def run(
+    source: Any,
+    terms: Terms,
+    output: Output,
+    engine: str = "duckdb",
+    master: str | None = None,
+    item_weights: Any | None = None,
+) -> None:
+    """Make the board of a reviews table and show it as asked."""
+    from peerage.engines import engines
+
+    runner: Any = engines.get(engine)
+    board = board_models(
+        source,
+        terms,
+        engine=runner(master=master) if master is not None else runner(),
+        item_weights=item_weights,
+    )
+    write(board, output)
+
+
+def write(board: Board, output: Output) -> None:
+    """The board in every form asked for: files, then one thing on stdout."""
+    if output.parquet is not None:
+        write_parquet(board, output.parquet)
+    if output.html is not None:
+        from peerage.doors.board_page import render_board
+
+        output.html.write_text(render_board(board), encoding="utf-8")
+    if not output.quiet:
+        for path in (output.parquet, output.html):
+            if path is not None:
+                sys.stderr.write(f"peerage: wrote {path}\n")
+    if output.json:
+        write_json(board.document())
+    elif output.csv:
+        write_csv(board)
+    else:
+        from rich.console import Console
+
+        show(Console(), board, output.quiet)
+
+
+def write_csv(board: Board) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(board.columns)
+    writer.writerows(row.values() for row in board.rows)
+
+
+def write_parquet(board: Board, path: Path) -> None:
+    """The rows as Parquet; a column without any value is one of numbers."""
+    from peerage.engines.duckdb import DuckDB
+
+    rows = board.rows
+    columns = {
+        name: [row[name] for row in rows] if any(row[name] is not None for row in rows) else []
+        for name in board.columns
+    }
+    filled = {name: values or [float("nan")] * len(rows) for name, values in columns.items()}
+    DuckDB().open(filled).to_native().write_parquet(str(path))
+
+
+# -- on a terminal -----------------------------------------------------------------------------
+
+
+def show(console: Console, board: Board, quiet: bool = False) -> None:
+    """A board on a terminal: one table (or one a category), then what was asked for beside it."""
+    rows = board.rows
+    if not quiet:
+        console.print(heading(board), style="bold", highlight=False, markup=False)
+    if not rows:
+        console.print("No reviews in this window.", style="dim")
+    for name, part in _parts(rows):
+        if name is not None:
+            console.print(f"\n{name or 'no category'}", style="bold", markup=False)
+        console.print(table(part))
+    if "matrix" in board.notes:
+        console.print(matrix(board.notes["matrix"]))
+    if "rules" in board.notes:
+        console.print(rules(board.notes["rules"]))
+    for line in history(board.notes.get("history", [])):
+        console.print(line, highlight=False, markup=False)
+    if not quiet:
+        for line in notes(board):
+            console.print(line, style="dim", highlight=False, markup=False)
+
+
+def heading(board: Board) -> str:
+    said = board.parameters
+    window = "all reviews" if said["since"] == "all" else f"the last {said['since']}"
+    until = f" up to {said['as_of']}" if said["as_of"] else ""
+    where = f", category {said['category']}" if said["category"] is not None else ""
+    return f"Models: {window}{until}{where}"
+
+
+def _parts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, list[Mapping[str, Any]]]]:
+    """The rows as one table, or one for each category, in the order they come."""
+    parts: dict[str | None, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        parts.setdefault(row.get("category"), []).append(row)
+    return list(parts.items())
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """The models of one board; a line parts the tiers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=None, pad_edge=False, header_style="dim")
+    shown.add_column("rank", justify="right", no_wrap=True)
+    shown.add_column("model")
+    shown.add_column("share of rivals beaten, 95%", no_wrap=True)
+    has_value = any("value" in row for row in rows)
+    has_length = any("share_length_controlled" in row for row in rows)
+    heads = ["value"] if has_value else []
+    heads += ["borda", "score", "z"] + (["at equal length"] if has_length else [])
+    for head in (*heads, "wins", "votes", "sessions"):
+        shown.add_column(head, justify="right", no_wrap=True)
+    tier = rows[0]["tier"] if rows else None
+    for row in rows[:MAX_ROWS]:
+        if row["tier"] != tier:
+            tier = row["tier"]
+            shown.add_row("", Text(f"── tier {tier} ──" if tier else "── no votes ──", style="dim"))
+        numbers = [row["value"]] if has_value else []
+        numbers += [row["aggregate_borda"], row["mean_score"], row["z_score"]]
+        numbers += [row["share_length_controlled"]] if has_length else []
+        shown.add_row(
+            rank_text(row),
+            Text(str(row["model"])),
+            share_text(row),
+            *(decimal(number) for number in numbers),
+            *(str(row[name]) for name in ("total_wins", "total_votes", "appearances")),
+        )
+    if len(rows) > MAX_ROWS:
+        shown.add_row("", f"… and {len(rows) - MAX_ROWS} more (--json has them all)")
+    return shown
+
+
+def rank_text(row: Mapping[str, Any]) -> str:
+    low, high = row["rank_low"], row["rank_high"]
+    if low is None:
+        return str(row["rank"])
+    return f"{row['rank']} ({low}–{high})" if low != high else f"{row['rank']} ({low})"
+
+
+def share_text(row: Mapping[str, Any]) -> Any:
+    from rich.text import Text
+
+    if row["share"] is None:
+        return Text("no votes", style="dim")
+    line = interval_bar(row["share"], row["share_low"], row["share_high"], 24)
+    sure = (
+        f" ± {(row['share_high'] - row['share_low']) / 2:.3f}"
+        if row["share_low"] is not None
+        else ""
+    )
+    text = Text(f"{line} {row['share']:.3f}{sure}")
+    text.stylize("cyan", 0, len(line))
+    return text
+
+
+def decimal(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.2f}"
+
+
+def matrix(found: Mapping[str, Any]) -> RenderableType:
+    """Head to head: how often the row stands above the column."""
+    from rich.table import Table
+    from rich.text import Text
+
+    names = found["models"][:MAX_MATRIX]
+    shown = Table(box=None, pad_edge=False, header_style="dim", title="row above column, %")
+    shown.add_column("")
+    for name in names:
+        shown.add_column(Text(_short(name)), justify="right")
+    for name, row in zip(names, found["above"], strict=False):
+        cells = [_shade(value) for value in row[: len(names)]]
+        shown.add_row(Text(_short(name)), *cells)
+    return shown
+
+
+def _short(name: str, limit: int = 14) -> str:
+    return name if len(name) <= limit else name[: limit - 1] + "…"
+
+
+def _shade(value: float | None) -> Any:
+    from rich.text import Text
+
+    if value is None:
+        return Text("·", style="dim")
+    style = "green" if value > 0.55 else "red" if value < 0.45 else ""
+    return Text(f"{SHADES[round(value * (len(SHADES) - 1))]} {100 * value:.0f}", style=style)
+
+
+def rules(found: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """The same ballots under every rule: value and rank side by side."""
+    from rich.table import Table
+    from rich.text import Text
+
+    by_rule = {
+        one["rule"]: {row["model"]: row for row in one["rows"]} for one in found if one["rows"]
+    }
+    shown = Table(box=None, pad_edge=False, header_style="dim", title="rules side by side")
+    shown.add_column("model")
+    for name in by_rule:
+        shown.add_column(name, justify="right", no_wrap=True)
+    first = next(iter(by_rule.values()), {})
+    names = list(dict.fromkeys([*first, *(name for rows in by_rule.values() for name in rows)]))
+    for name in names[:MAX_ROWS]:
+        cells = [
+            f"{decimal(row['value'])} ({row['rank']})" if (row := rows.get(name)) else "–"
+            for rows in by_rule.values()
+        ]
+        shown.add_row(Text(name), *cells)
+    return shown
+
+
+def history(points: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Each model's weekly share as a line of blocks."""
+    weeks = sorted({point["week"] for point in points})
+    if not weeks:
+        return []
+    by_model: dict[str, dict[str, float]] = {}
+    for point in points:
+        if point["share"] is not None:
+            by_model.setdefault(point["model"], {})[point["week"]] = point["share"]
+    longest = max((len(name) for name in by_model), default=0)
+    lines = [f"share by week, {weeks[0]} to {weeks[-1]}"]
+    for name, shares in by_model.items():
+        blocks = "".join(_block(shares.get(week)) for week in weeks)
+        latest = shares[max(shares)]
+        lines.append(f"  {name.ljust(longest)}  {blocks}  {latest:.3f}")
+    return lines
+
+
+def _block(share: float | None) -> str:
+    return " " if share is None else SPARKS[round(share * (len(SPARKS) - 1))]
+
+
+def notes(board: Board) -> list[str]:
+    said = board.parameters
+    over = "sessions and reviewers" if said["interval"] == "two-way" else "sessions"
+    lines = [
+        f"{board.notes.get('sessions', 0)} sessions, {board.notes.get('reviews', 0)} reviews; rule "
+        f"{board.notes['rule']}, own votes {said['own_votes']}, reviewers' weights "
+        f"{said['reputation']}; intervals over {over}, ranks in parentheses hold all at once."
+    ]
+    for flag in board.flags:
+        name, _, n = flag.partition(":")
+        lines.append(f"  flag  {n} {MEANINGS.get(name, name.replace('_', ' '))}")
+    if (slope := board.notes.get("length_slope")) is not None:
+        lines.append(f"  a model's share moves {slope:+.3f} with each e-fold of length")
+    if weights := board.notes.get("reviewer_weights"):
+        listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
+        lines.append(f"  reviewers weigh {listed}")
+    return lines

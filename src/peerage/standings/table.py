@@ -1,0 +1,233 @@
+"""A reviews table within its window: who is in it, and its sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from peerage.boards.model_sums import (
+    R_SHARE,
+    R_VOTES,
+    SESSIONS,
+    Plan,
+    Sums,
+    add,
+    one_slice,
+)
+from peerage.boards.peers import peer_weights
+from peerage.boards.session_means import sums_of
+from peerage.engines import Engine, Reading, Source
+from peerage.errors import InputError, UsageError
+from peerage.standings.terms import Terms, instant, iso, span_s
+
+if TYPE_CHECKING:
+    import narwhals as nw
+
+    from peerage.audit.rows import Rows
+    from peerage.engines.reviews import Reviews
+
+    Frame = nw.LazyFrame[Any]
+
+CHUNK_ROWS = 131_072  # what a processor's cache holds
+FEW_ROWS = 200_000  # up to here sessions are kept apart from the start
+MANY_SESSIONS = 200  # of every model: then sums of products say all there is to their spread
+MANY_MODELS = 256  # above, products of all pairs cost more than sums by cluster
+
+
+class Table:
+    """Reviews on an engine, under the terms of a board; nothing is read twice without need."""
+
+    def __init__(
+        self, engine: Engine, source: Source, asked: Terms, item_weights: Source | None = None
+    ) -> None:
+        from peerage.engines.reviews import read_reviews, since
+        from peerage.rules import rules
+
+        rules.get(asked.rule)
+        self.engine, self.asked = engine, asked
+        self.reviews: Reviews = read_reviews(engine, source)
+        self.columns = self.reviews.columns
+        self._check_columns()
+        self.latest = self.reviews.latest if asked.as_of is None else instant(asked.as_of)
+        span = span_s(asked.since)
+        timed = span is not None and self.latest is not None and "at" in self.columns
+        self.earliest = (self.latest or 0.0) - (span or 0.0) if timed else None
+        self.frame: Frame = since(self.reviews, None, None if asked.as_of is None else self.latest)
+        self.flags: tuple[str, ...] = ()
+        if self.reviews.not_finite:
+            self.flags += (f"scores_not_finite:{self.reviews.not_finite}",)
+        if asked.category is not None:
+            self.frame = _only(self.frame, asked.category)
+        self.categories: tuple[str, ...] = self._coded_categories() if asked.by_category else ()
+        self.has_weights = item_weights is not None
+        if item_weights is not None:
+            self._join_weights(item_weights)
+        self.models = self._names("candidate")
+        self.reviewers = self._names("reviewer")
+        self.names = tuple(sorted({*self.models, *self.reviewers}))
+
+    def _check_columns(self) -> None:
+        asked = self.asked
+        if (asked.by_category or asked.category is not None) and "category" not in self.columns:
+            raise InputError("the reviews have no `category`.")
+        if asked.length_controlled and "words" not in self.columns:
+            raise InputError("a length-controlled view needs the column `words`.")
+        if asked.history and "at" not in self.columns:
+            raise InputError("a history needs the column `at`.")
+        if "rank" not in self.columns and "score" not in self.columns:
+            raise InputError("the table has marks but neither a rank nor a score.")
+
+    def _names(self, column: str) -> tuple[str, ...]:
+        found = self.engine.arrays(self.frame.select(column).unique())
+        return tuple(sorted(str(name) for name in found[column]))
+
+    def _coded_categories(self) -> tuple[str, ...]:
+        """The categories, now numbers in the table, in the order of their names; none is ""."""
+        import narwhals as nw
+
+        found = self.engine.arrays(self.frame.select("category").unique())["category"]
+        names = tuple(sorted({"" if name is None else str(name) for name in found}))
+        code: Any = nw.lit(0.0)
+        for place, name in enumerate(names):
+            here = nw.col("category") == name
+            here = here | nw.col("category").is_null() if name == "" else here
+            code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
+        self.frame = self.frame.with_columns(code.alias("category"))
+        return names
+
+    def _join_weights(self, source: Source) -> None:
+        import narwhals as nw
+
+        given = self.engine.open(source)
+        missing = {"item_id", "weight"} - set(given.collect_schema().names())
+        if missing:
+            raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
+        key = "query_id" if "query_id" in self.columns else "session_id"
+        table = given.select(
+            nw.col("item_id").cast(nw.String).alias("weighed_item"),
+            nw.col("weight").cast(nw.Float64).alias("item_weight"),
+        )
+        self.frame = self.frame.join(table, left_on=key, right_on="weighed_item", how="left")
+
+    # -- sums ----------------------------------------------------------------------------------
+
+    def plan(self) -> Plan:
+        asked = self.asked
+        place = {name: i for i, name in enumerate(self.models)}
+        return Plan(
+            n_models=len(self.models),
+            model_by_name=np.array([place.get(name, -1) for name in self.names], dtype=np.int64),
+            own_votes=asked.own_votes,
+            rule=asked.rule,
+            n_slices=max(1, len(self.categories)),
+            by_category=asked.by_category,
+            earliest=self.earliest,
+            clustered=self.reviews.n_rows <= FEW_ROWS or len(self.models) > MANY_MODELS,
+            by_reviewer="score" in self.columns or asked.interval == "two-way",
+            pairs=asked.matrix or asked.compare_rules or asked.rule == "bradley_terry",
+            lengths=asked.length_controlled,
+        )
+
+    def reading(self, plan: Plan) -> Reading:
+        wanted = ["rank", "score", "round"]
+        wanted += ["at"] if plan.earliest is not None or plan.first_week is not None else []
+        wanted += ["words"] if plan.lengths else []
+        numbers = [name for name in wanted if name in self.columns]
+        numbers += ["category"] if plan.by_category else []
+        numbers += ["item_weight"] if self.has_weights else []
+        return Reading(names=self.names, numbers=tuple(numbers))
+
+    def sums(self, plan: Plan) -> Sums:
+        """The table's sums; sessions are kept apart where some model has few of them."""
+        from peerage.engines.reviews import refuse_duplicates
+
+        total = add(self.engine.fold(self.frame, self.reading(plan), _kernel(plan)))
+        if total.n_twice:
+            refuse_duplicates(self.engine, self.frame, self.columns)
+        if not plan.clustered and _few_sessions(total):
+            return self.sums(replace(plan, clustered=True))
+        return total
+
+    def weighed(self, plan: Plan) -> tuple[Plan, dict[str, float]]:
+        """The plan with reviewers weighed by their own scores, and the weights that follow."""
+        plain = replace(plan, by_reviewer=True, pairs=False, lengths=False)
+        cells = one_slice(self.sums(plain), None).by_reviewer
+        assert cells is not None  # noqa: S101 — asked for just above
+        place = {name: i for i, name in enumerate(self.names)}
+        at = np.array([place[name] for name in self.reviewers], dtype=np.int64)
+        n_models = len(self.models)
+        tables = np.zeros((2, len(self.names), n_models))
+        columns = cells.sums[:, [R_SHARE, R_VOTES]].T
+        tables[:, cells.key // n_models, cells.key % n_models] = columns
+        shares, votes = tables[:, at]
+        found = peer_weights(shares, votes, plan.model_by_name[at].tolist())
+        if found is None:
+            raise UsageError(
+                "no reviewer is a model on this board, so none has a score to be weighed by.",
+                hint="Use --reputation fixed.",
+            )
+        if found.outsiders:
+            self.flags += (f"reviewers_without_a_score:{len(found.outsiders)}",)
+        by_name = np.zeros(len(self.names))
+        by_name[at] = found.used
+        weights = {
+            name: round(weight, 12)
+            for name, weight in zip(self.reviewers, found.weight.tolist(), strict=True)
+        }
+        return replace(plan, weight_by_name=by_name), weights
+
+    # -- what is said of it --------------------------------------------------------------------
+
+    def parameters(self) -> dict[str, Any]:
+        asked = self.asked
+        return {
+            "since": asked.since,
+            "as_of": None if self.latest is None else iso(self.latest),
+            "category": asked.category,
+            "own_votes": asked.own_votes,
+            "interval": asked.interval,
+            "level": 0.95,
+            "reputation": asked.reputation,
+            "item_weights": self.has_weights,
+        }
+
+    def n_after(self, instant_s: float) -> int:
+        """The reviews that carry a later time."""
+        import narwhals as nw
+
+        if self.reviews.latest is None or self.reviews.latest <= instant_s:
+            return 0
+        late = self.reviews.frame.filter(nw.col("at") > instant_s).select(nw.len().alias("n"))
+        return int(self.engine.arrays(late)["n"][0])
+
+    def first_s(self) -> float | None:
+        """When the window begins, or the first review in it."""
+        import narwhals as nw
+
+        if self.earliest is not None:
+            return self.earliest
+        found = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
+        return None if found is None or not np.isfinite(float(found)) else float(found)
+
+
+def _kernel(plan: Plan) -> Callable[[Rows], Sums]:
+    def kernel(rows: Rows) -> Sums:
+        from peerage.audit.rows import chunks
+
+        return add([sums_of(part, plan) for part in chunks(rows, CHUNK_ROWS)])
+
+    return kernel
+
+
+def _few_sessions(sums: Sums) -> bool:
+    n = sums.by_model[:, :, SESSIONS]
+    return bool(((n > 0) & (n < MANY_SESSIONS)).any())
+
+
+def _only(frame: Frame, category: str) -> Frame:
+    import narwhals as nw
+
+    return frame.filter(nw.col("category") == category)

@@ -1,0 +1,184 @@
+"""DuckDB as an engine: every kind of source, blocks that add up, and the same sums as numpy's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from peerage.audit.across import add, conclude, plan, sums_of
+from peerage.audit.encoded import rows_of
+from peerage.audit.limits import Limits
+from peerage.engines import engines
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.reviews import read_reviews, reading_of
+from peerage.errors import InputError, UsageError
+from peerage.simulate.reviews import Planted, Season, simulated_reviews
+
+SEASON = Season(n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"})
+
+
+def columns() -> dict[str, np.ndarray]:
+    return simulated_reviews(SEASON, Planted(position=0.5), 7)
+
+
+def parquet(path: Path, reviews: dict[str, Any]) -> Path:
+    connection = duckdb.connect()
+    connection.sql("select * from reviews").write_parquet(str(path))
+    return path
+
+
+def n_rows(source: Any) -> int:
+    engine = DuckDB()
+    return read_reviews(engine, source).n_rows
+
+
+def test_the_registry_knows_it_and_names_what_it_does_not_know() -> None:
+    assert "duckdb" in engines.names()
+    with pytest.raises(UsageError, match="no engine 'abacus'"):
+        engines.get("abacus")
+
+
+def test_files_of_every_kind_are_read(tmp_path: Path) -> None:
+    n = len(columns()["score"])
+    file = parquet(tmp_path / "reviews.parquet", columns())
+    assert n_rows(file) == n
+    assert n_rows(str(file)) == n
+    assert n_rows([file, file]) == 2 * n
+    assert n_rows(tmp_path / "*.parquet") == n
+    duckdb.sql(f"from '{file}'").write_csv(str(tmp_path / "reviews.csv"))
+    assert n_rows(tmp_path / "reviews.csv") == n
+    duckdb.sql(f"copy (from '{file}') to '{tmp_path / 'reviews.jsonl'}' (format json)")
+    assert n_rows(tmp_path / "reviews.jsonl") == n
+
+
+def test_tables_in_memory_are_read() -> None:
+    reviews = columns()
+    n = len(reviews["score"])
+    assert n_rows(reviews) == n
+    listed = [dict(zip(reviews, row, strict=True)) for row in zip(*reviews.values(), strict=True)]
+    assert n_rows(listed) == n
+    assert n_rows(duckdb.sql("select * from reviews")) == n
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "pandas"])
+def test_other_libraries_tables_are_read_where_they_are_installed(library: str) -> None:
+    """Only what this machine has is tried: none of them is a dependency."""
+    import importlib.util
+
+    if importlib.util.find_spec(library) is None:
+        return
+    module = __import__(library)
+    table = {name: list(values) for name, values in columns().items()}
+    make = module.table if library == "pyarrow" else module.DataFrame
+    assert n_rows(make(table)) == len(table["score"])
+
+
+def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read"):
+        n_rows(tmp_path / "no.parquet")
+    bad = tmp_path / "bad.parquet"
+    bad.write_text("this is no parquet")
+    with pytest.raises(InputError, match="cannot be read"):
+        n_rows(bad)
+    with pytest.raises(InputError, match="how to read"):
+        n_rows(tmp_path / "reviews.docx")
+    with pytest.raises(InputError, match="no table"):
+        n_rows(object())
+
+
+def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
+    table = read_reviews(engine, source)
+    agreed = plan(table.columns, "score")
+    numbers = tuple(
+        name
+        for name in ("score", "position", "words", "at", "place", "round")
+        if name in table.columns
+    )
+    reading = reading_of(engine, table.frame, table.columns, numbers, False)
+    parts = engine.fold(table.frame, reading, lambda rows: sums_of(rows, agreed))
+    return conclude(add(parts), reading.names, agreed, Limits()).findings
+
+
+def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            one.metric,
+            one.subject,
+            one.status,
+            one.n,
+            *(None if x is None else round(x, 9) for x in (one.value, one.low, one.high, one.p)),
+        )
+        for one in findings
+    ]
+
+
+def test_the_engine_gives_the_sums_of_plain_numpy() -> None:
+    table = columns()
+    agreed = plan(tuple(table), "score")
+    rows = rows_of(table)
+    plain = conclude(sums_of(rows, agreed), rows.names, agreed, Limits()).findings
+    assert rounded(findings_of(DuckDB(), table)) == rounded(plain)
+
+
+@pytest.mark.parametrize("block_rows", [100, 333])
+def test_blocks_change_nothing(block_rows: int, tmp_path: Path) -> None:
+    """Whole queries stay together, so that even repeats across sessions are found."""
+    file = parquet(tmp_path / "reviews.parquet", columns())
+    assert rounded(findings_of(DuckDB(block_rows), file)) == rounded(findings_of(DuckDB(), file))
+    relation = duckdb.connect().read_parquet(str(file))
+    assert rounded(findings_of(DuckDB(block_rows), relation)) == rounded(
+        findings_of(DuckDB(), file)
+    )
+
+
+def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
+    table = {
+        "session_id": ["s", "s", "t"],
+        "reviewer": ["a", "b", "a"],
+        "candidate": ["c", "c", "c"],
+        "score": [1.0, None, 3.0],
+        "query_id": ["q", None, "q"],
+    }
+    engine = DuckDB()
+    found = read_reviews(engine, table)
+    reading = reading_of(engine, found.frame, found.columns, ("score",), False)
+    (rows,) = engine.fold(found.frame, reading, lambda rows: rows)
+    assert np.isnan(rows.numbers["score"][1])
+    assert (rows.keys["query_id"] < 0).tolist() == [False, True, False]
+    assert rows.names == ("a", "b", "c")
+    assert rows.session.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        [1_700_000_000, 1_700_000_060],
+        [1_700_000_000_000, 1_700_000_060_000],
+        ["2023-11-14T22:13:20Z", "2023-11-15T00:14:20+02:00"],
+    ],
+)
+def test_times_are_seconds_whatever_they_came_as(at: list[Any]) -> None:
+    table = {
+        "session_id": ["s", "t"],
+        "reviewer": ["a", "a"],
+        "candidate": ["c", "c"],
+        "score": [1.0, 2.0],
+        "at": at,
+    }
+    assert read_reviews(DuckDB(), table).latest == 1_700_000_060.0
+
+
+def test_a_time_that_is_none_is_refused() -> None:
+    table = {
+        "session_id": ["s"],
+        "reviewer": ["a"],
+        "candidate": ["c"],
+        "score": [1.0],
+        "at": ["yesterday, I think"],
+    }
+    with pytest.raises(InputError, match="no time"):
+        read_reviews(DuckDB(), table)

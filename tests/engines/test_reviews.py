@@ -1,0 +1,109 @@
+"""What is wrong with a reviews table is said by name, with its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.reviews import read_reviews, reading_of, refuse_duplicates
+from peerage.errors import InputError
+
+GOOD: dict[str, list[Any]] = {
+    "session_id": ["s", "s", "t"],
+    "reviewer": ["a", "b", "a"],
+    "candidate": ["c", "c", "c"],
+    "score": [1.0, 2.0, 3.0],
+}
+
+
+def look(**changes: Any) -> Any:
+    table = {name: values for name, values in {**GOOD, **changes}.items() if values is not None}
+    return read_reviews(DuckDB(), table)
+
+
+def test_a_good_table_is_counted() -> None:
+    found = look()
+    assert (found.n_rows, found.n_scores, found.n_ranks, found.not_finite) == (3, 3, 0, 0)
+
+
+def test_a_missing_column_is_named_with_those_there_are() -> None:
+    with pytest.raises(InputError, match=r"needs the column reviewer.*session_id, candidate"):
+        look(reviewer=None)
+    with pytest.raises(InputError, match="`rank` or a `score`"):
+        look(score=None)
+
+
+def test_an_empty_name_is_refused_with_its_row() -> None:
+    with pytest.raises(InputError, match=r"`reviewer` is empty in 1 rows.*row 2: session_id s"):
+        look(reviewer=["a", None, "a"])
+
+
+def test_a_score_that_is_a_word_is_refused_with_its_row() -> None:
+    with pytest.raises(InputError, match=r"not a number.*row 2: score 'good'"):
+        look(score=["1", "good", "3"])
+
+
+def test_scores_written_as_text_are_numbers() -> None:
+    assert look(score=["1", "2.5", None]).n_scores == 2
+
+
+def test_a_rank_below_one_and_a_negative_position_are_refused() -> None:
+    with pytest.raises(InputError, match=r"`rank` lies below 1.*row 1"):
+        look(rank=[0, 1, 2])
+    with pytest.raises(InputError, match=r"`position` lies below 0.*row 3"):
+        look(position=[0, 1, -1])
+
+
+def test_only_the_first_ten_rows_are_shown() -> None:
+    n = 25
+    table = {
+        "session_id": [f"s{i}" for i in range(n)],
+        "reviewer": [None] * n,
+        "candidate": ["c"] * n,
+        "score": [1.0] * n,
+    }
+    with pytest.raises(InputError) as refused:
+        read_reviews(DuckDB(), {**table, "reviewer": ["x", *[None] * (n - 1)]})
+    assert str(refused.value).count("row ") == 10
+
+
+def test_nan_and_infinity_are_no_scores_and_are_counted() -> None:
+    found = look(score=[float("inf"), 2.0, 3.0])
+    assert found.n_scores == 2
+    assert found.not_finite == 1
+
+
+def test_a_review_said_twice_is_refused_with_its_names() -> None:
+    engine = DuckDB()
+    found = read_reviews(engine, {**GOOD, "session_id": ["s", "s", "s"]})
+    with pytest.raises(InputError, match=r"twice in one round.*session_id s, reviewer a"):
+        refuse_duplicates(engine, found.frame, found.columns)
+    fine = read_reviews(engine, {**GOOD, "session_id": ["s", "s", "s"], "round": [0, 0, 1]})
+    refuse_duplicates(engine, fine.frame, fine.columns)
+
+
+@pytest.mark.parametrize("family", [["x", "x", "x"], ["u", "v", "u"]])
+def test_a_family_may_be_the_candidates_or_the_reviewers(family: list[str]) -> None:
+    engine = DuckDB()
+    found = read_reviews(engine, {**GOOD, "family": family})
+    reading = reading_of(engine, found.frame, found.columns, (), False)
+    assert set(reading.family_by_name.values()) == set(family)
+
+
+def test_a_family_of_neither_is_refused() -> None:
+    engine = DuckDB()
+    found = read_reviews(engine, {**GOOD, "family": ["x", "y", "z"]})
+    with pytest.raises(InputError, match="several families"):
+        reading_of(engine, found.frame, found.columns, (), False)
+
+
+def test_names_of_numbers_are_texts_like_any_other() -> None:
+    found = look(session_id=[1, 1, 2])
+    assert found.n_rows == 3
+
+
+def test_a_column_that_holds_nothing_is_as_good_as_missing() -> None:
+    found = look(words=[None, None, None], family=[None, None, None], rank=[None, None, None])
+    assert found.columns == ("session_id", "reviewer", "candidate", "rank", "score")
