@@ -144,7 +144,7 @@ def rate(k: int, n: int) -> str:
 
 def fair_lines(n_audits: int) -> Iterator[str]:
     """The table of false alarms, in Markdown."""
-    yield "| seats | sessions | orders | p < .05 | evidence before correction | audits with any evidence |"
+    yield "| seats | sessions | orders | p < .05 | before correction | audits with any evidence |"
     yield "|---|---|---|---|---|---|"
     grid = [(5, 200, "balanced"), (5, 200, "shuffle"), (3, 200, "shuffle"), (8, 200, "balanced")]
     grid += [(5, 50, "balanced"), (5, 1000, "shuffle")]
@@ -161,7 +161,7 @@ def fair_lines(n_audits: int) -> Iterator[str]:
 
 def metric_lines(n_audits: int) -> Iterator[str]:
     """False alarms by metric, at five seats and 200 sessions."""
-    yield "| metric | findings | p < .05 | evidence before correction |"
+    yield "| metric | findings | p < .05 | before correction |"
     yield "|---|---|---|---|"
     trial = fair_trial(season_of(5, 200, "balanced"), range(n_audits))
     for metric, n in trial.n_tested.items():
@@ -170,7 +170,7 @@ def metric_lines(n_audits: int) -> Iterator[str]:
 
 
 def power_lines(n_audits: int) -> Iterator[str]:
-    yield "| planted, at 5 seats and 200 sessions | named by | power | audits naming anything unmoved |"
+    yield "| planted (5 seats, 200 sessions) | named by | power | audits naming the unmoved |"
     yield "|---|---|---|---|"
     for plant in PLANTS:
         named, n, others = power(plant, season_of(5, 200, "balanced"), range(n_audits))

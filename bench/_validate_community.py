@@ -116,20 +116,24 @@ def _compared(
 
 
 def crowd(path: Path, name: str) -> Iterator[Check]:
-    """Error of the majority and of opinions weighted once by reviewer score; others for interest."""
+    """Errors of the majority and of opinions weighted once by the reviewer's score.
+
+    A tie is half an error; a score below zero weighs nothing.
+    """
     import duckdb
     import numpy as np
 
-    pairs = duckdb.sql(f"select distinct item_id, truth_opinion from '{path}'").fetchall()
-    truth_by_item = {str(item): truth for item, truth in pairs}
+    found = duckdb.read_parquet(str(path)).project("item_id, truth_opinion").distinct()
+    truth_by_item = {str(item): truth for item, truth in found.fetchall()}
     community = eligible(read(str(path)))
     truth = np.array([truth_by_item[item] for item in community.items], dtype=np.float64)
 
     def error(quality: Any) -> float:
-        return float((np.where(np.asarray(quality) > 0, 1.0, -1.0) != truth).mean())
+        side = np.sign(np.round(np.asarray(quality), 12))
+        return float(np.where(side == 0.0, 0.5, side != truth).mean())
 
     heard = Hearing(community)
-    score = np.nan_to_num(heard.alignment.r)
+    score = np.maximum(np.nan_to_num(heard.alignment.r), 0.0)
     majority, weighted = CROWD[name]
     plain = error(heard.sums.quality(1))
     once = error(item_sums(community, score[community.reviewer]).total)

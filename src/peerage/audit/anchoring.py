@@ -23,7 +23,7 @@ FLAT = 1e-9
 
 
 def sums(view: View) -> Sums:
-    """Values A and q of each row, as if it were first: A − h·q is the ballot's part for harshness h."""
+    """Values A and q of each row, as if it were first; A − h·q is its part for harshness h."""
     first = is_first(view) & view.has_others
     m = view.n_by_ballot
     q = view.within_ballot(view.others)

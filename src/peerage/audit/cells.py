@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.audit.rows import Bools, Floats, Groups, Ints
+from peerage.audit.rows import ROOMY, Bools, Floats, Groups, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,15 @@ class Cells:
 def tabulate(
     groups: Groups, subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools | None]
 ) -> Cells:
-    """Columns of rows added up by group; None counts rows. Groups with nothing in them are left out.
+    """Columns of rows added up by group; None counts rows. Empty groups are left out.
 
     `subject` and `cluster` are those of the rows; each group lies within one of either.
     """
     n = groups.count()
     sums = np.column_stack([n if column is None else groups.sum(column) for column in columns])
-    held = n > 0
+    held = np.flatnonzero(n)
+    if groups.width is not None:  # a code is a subject and a cluster
+        return Cells(held // groups.width, held % groups.width, sums[held])
     return ordered(groups.first(subject)[held], groups.first(cluster)[held], sums[held])
 
 
@@ -47,14 +49,15 @@ def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
     key = subject.astype(np.int64) * width + cluster
     if (np.diff(key) > 0).all():
         return Cells(subject, cluster, sums)
-    kept, code = np.unique(key, return_inverse=True)
-    if len(kept) == len(key):
-        order = np.argsort(key)
-        return Cells(subject[order], cluster[order], sums[order])
-    added = np.column_stack(
-        [np.bincount(code, weights=column, minlength=len(kept)) for column in sums.T]
-    ).astype(np.float64)
-    return Cells(kept // width, kept % width, added)
+    size = int(key.max()) + 1
+    if size <= ROOMY * len(key) + 65_536:
+        kept, code, n_codes = np.flatnonzero(np.bincount(key)), key, size
+    else:
+        kept, code = np.unique(key, return_inverse=True)
+        n_codes = len(kept)
+    columns = [np.bincount(code, weights=column, minlength=n_codes) for column in sums.T]
+    added = np.column_stack(columns).astype(np.float64)
+    return Cells(kept // width, kept % width, added[kept] if n_codes == size else added)
 
 
 def merge(parts: Sequence[Cells]) -> Cells:

@@ -8,8 +8,8 @@ from peerage.audit import Metric, Panel, Sums, metrics
 from peerage.audit.cells import Cells, merge, ordered
 from peerage.audit.estimates import estimates
 from peerage.audit.limits import Tested
-from peerage.audit.rows import Floats, Groups, Ints, group
-from peerage.audit.view import View
+from peerage.audit.rows import Floats, Groups, Ints, Rows, group
+from peerage.audit.view import View, select
 from peerage.audit.wording import one_sided, unknown
 from peerage.stats.clusters import quotient
 
@@ -18,20 +18,16 @@ NAME = "consistency"
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: how many scores repeat an earlier one, and their squared spread."""
-    rows, n_names = view.judged, len(view.names)
-    unit, n_units = _units(view)
+    unit, n_units = _units(view.all)
     nobody = np.zeros(0, dtype=np.int64)
     parts = [Cells(nobody, nobody, np.zeros((0, 2)))]
-    chosen = np.arange(rows.n)
     if not view.repeated:  # only sessions that repeat a query
-        chosen = np.flatnonzero((np.bincount(unit, minlength=n_units) > 1)[unit[rows.session]])
-    code = group(
-        (unit[rows.session[chosen]], n_units),
-        (rows.reviewer[chosen], n_names),
-        (rows.candidate[chosen], n_names),
-    )
-    again = code.count()[code.code] > 1
-    left, same = chosen[again], Groups(code.code[again], code.n)
+        again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
+        view = View(select(view.all, again), view.given[again])
+    rows, n_names = view.judged, len(view.names)
+    code = group((unit[rows.session], n_units), (rows.reviewer, n_names), (rows.candidate, n_names))
+    left = np.flatnonzero(code.count()[code.code] > 1)
+    same = Groups(code.code[left], code.n)
     words = rows.numbers.get("words") if n_units < rows.n_sessions else None
     # A repeated query is a repeated answer only if the answer is as long. Each turn takes one
     # length of every answer, and what is left goes round again.
@@ -56,9 +52,8 @@ def _spread(view: View, same: Groups, taken: Ints) -> Cells:
     return ordered(reviewer, same.first(view.cluster[taken])[twice], table)
 
 
-def _units(view: View) -> tuple[Ints, int]:
+def _units(rows: Rows) -> tuple[Ints, int]:
     """For each session what its answers belong to: its query where it has an id, else itself."""
-    rows = view.judged
     query = rows.keys.get("query_id")
     if query is None:
         return np.arange(rows.n_sessions), rows.n_sessions

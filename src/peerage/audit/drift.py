@@ -19,13 +19,12 @@ MID_WEEK = 2_800  # weeks since 1970: keeps the squares of recent weeks small
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: n, x, y, xx, xy of week and deviation; and the weeks seen."""
-    at = view.judged.numbers["at"]
-    kept = np.isfinite(at) & view.has_others
-    week = np.floor(np.where(kept, at, MID_WEEK * WEEK_S) / WEEK_S) - MID_WEEK
-    y = view.deviation
-    cells = view.by_reviewer(None, week, y, week * week, week * y, kept=kept)
-    when = view.ballot.first(week)[view.ballot.sum(kept) > 0].astype(np.int64)
-    who = view.ballot_reviewer[view.ballot.sum(kept) > 0]
+    at = view.ballot.first(view.judged.numbers["at"])
+    n = np.where(np.isfinite(at), view.ballot.sum(view.has_others), 0.0)
+    y = np.where(n > 0, view.ballot.sum(view.deviation), 0.0)
+    week = np.floor(np.where(n > 0, at, MID_WEEK * WEEK_S) / WEEK_S) - MID_WEEK
+    cells = view.by_ballot(n, n * week, y, n * week * week, y * week)
+    when, who = week[n > 0].astype(np.int64), view.ballot_reviewer[n > 0]
     since = when - int(when.min(initial=0))
     seen = group((who, len(view.names)), (since, int(since.max(initial=0)) + 1))
     return {"reviews": cells, "weeks": tabulate(seen, who, when + MID_WEEK, [None])}

@@ -40,8 +40,9 @@ def sums(view: View) -> Sums:
     several = view.n_by_answer > 1
     place = np.cumsum(several) - 1
     kept = several[view.answer.code] & (seats[rows.reviewer] >= 0)
-    scores = np.full((int(several.sum()), len(panel)), np.nan)
-    scores[place[view.answer.code[kept]], seats[rows.reviewer[kept]]] = view.score[kept]
+    chosen = np.flatnonzero(kept)
+    scores = np.full((len(panel), int(several.sum())), np.nan)
+    scores[seats[rows.reviewer[chosen]], place[view.answer.code[chosen]]] = view.score[chosen]
     cluster = view.answer.first(view.cluster)[several]
     n_sessions = float((np.bincount(rows.session) > 0).sum())
     found = {
@@ -56,9 +57,9 @@ def sums(view: View) -> Sums:
 
 def _pairs(scores: Floats, cluster: Ints, n_clusters: int) -> Cells:
     columns = []
-    for i, j in combinations(range(scores.shape[1]), 2):
-        gap = scores[:, i] - scores[:, j]
-        both = np.isfinite(gap)
+    for i, j in combinations(range(len(scores)), 2):
+        gap = scores[i] - scores[j]
+        both = np.flatnonzero(np.isfinite(gap))
         at, gap = cluster[both], gap[both]
         columns += [np.bincount(at, w, minlength=n_clusters) for w in (None, gap, gap * gap)]
     return _wide(columns, n_clusters)
@@ -66,11 +67,11 @@ def _pairs(scores: Floats, cluster: Ints, n_clusters: int) -> Cells:
 
 def _pairs_by_truth(scores: Floats, truth: Floats, cluster: Ints, n_clusters: int) -> Cells:
     columns = []
-    for i, j in combinations(range(scores.shape[1]), 2):
-        both = np.isfinite(scores[:, i]) & np.isfinite(scores[:, j])
+    for i, j in combinations(range(len(scores)), 2):
+        both = np.isfinite(scores[i]) & np.isfinite(scores[j])
         for level in (truth > 0.5, truth <= 0.5):
             kept = both & level
-            at, a, b = cluster[kept], scores[kept, i], scores[kept, j]
+            at, a, b = cluster[kept], scores[i, kept], scores[j, kept]
             weights = (None, a, b, a * a, b * b, a * b)
             columns += [np.bincount(at, w, minlength=n_clusters) for w in weights]
     return _wide(columns, n_clusters)

@@ -28,7 +28,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A subject's value and what the spread over sessions says of it; None where it says nothing."""
+    """A subject's value and what the spread over sessions says of it; None for nothing."""
 
     subject: int
     value: float | None

@@ -39,10 +39,12 @@ def sums(view: View) -> Sums:
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     cells = sums["reviews"]
     n_answers = int(sums["answers"].sums.sum())
-    out = [_tested(one, "all", n_answers, panel) for one in _correlations(pooled(cells))]
-    for one in _correlations(cells):
-        out.append(_tested(one, panel.names[one.subject], int(one.sums[N]), panel))
-    return out
+    everyone = [_tested(one, "all", n_answers, panel) for one in _correlations(pooled(cells))]
+    each = [
+        _tested(one, panel.names[one.subject], int(one.sums[N]), panel)
+        for one in _correlations(cells)
+    ]
+    return everyone + each
 
 
 def _correlations(cells: Cells) -> list[Estimate]:

@@ -34,10 +34,10 @@ def sums(view: View) -> Sums:
     x = first.astype(np.float64)
     e = view.within_ballot(view.centred)
     d = view.within_ballot(view.deviation)
-    firsts, n = view.answer.sum(x), view.n_by_answer
-    at = view.answer.code
-    pooled = view.within_ballot(x - (firsts / np.maximum(n, 1.0))[at])
-    o = view.within_ballot((firsts[at] - x) / np.maximum(n[at] - 1.0, 1.0))
+    code = view.answer.code
+    firsts, n = view.answer.sum(x)[code], view.n_by_answer[code]
+    pooled = view.within_ballot(x - firsts / n)
+    o = view.within_ballot((firsts - x) / np.maximum(n - 1.0, 1.0))
     shown = np.flatnonzero(first)
     own = 1.0 - 1.0 / view.n_by_ballot[view.ballot.code[shown]]  # "first" within its ballot
     ballots = Groups(view.ballot.code[shown], view.ballot.n)

@@ -76,8 +76,8 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
             session=rows.session[part] - at,
             reviewer=rows.reviewer[part],
             candidate=rows.candidate[part],
-            numbers={name: values[part] for name, values in rows.numbers.items()},
-            keys={name: values[part] for name, values in rows.keys.items()},
+            numbers={name: rows.numbers[name][part] for name in rows.numbers},
+            keys={name: rows.keys[name][part] for name in rows.keys},
             text=None if rows.text is None else rows.text[part],
         )
         at = end
@@ -107,6 +107,7 @@ class Groups:
     code: Ints
     n: int
     starts: Ints | None = None
+    width: int | None = None  # of the last code, where codes are laid out and not sorted
 
     def count(self) -> Floats:
         if self.starts is not None:
@@ -143,8 +144,8 @@ def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
     code, size = _combined(codes_and_sizes)
     if size > ROOMY * len(code) + 65_536:
         kept, code = np.unique(code, return_inverse=True)
-        size = len(kept)
-    return Groups(code, size)
+        return Groups(code, len(kept))
+    return Groups(code, size, width=max(1, codes_and_sizes[-1][1]))
 
 
 def held_group(*codes_and_sizes: tuple[Ints, int]) -> Groups:

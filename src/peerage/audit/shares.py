@@ -32,7 +32,7 @@ def shares(rows: Rows) -> Floats:
 
 
 def _shares(ballot: Ints, rank: Floats) -> Floats:
-    """(n − 1 − place) / (n − 1) with n answers on the ballot; ties share the mean of their places."""
+    """(n − 1 − place) / (n − 1) for n answers on the ballot; ties share their mean place."""
     n_by_ballot = np.bincount(ballot)
     place = np.full(len(rank), np.nan)
     known = np.flatnonzero(np.isfinite(rank))

@@ -29,7 +29,7 @@ MAX_ANSWERS = 20_000  # beyond it every so-many-th session is looked at
 
 
 def sums(view: View) -> Sums:
-    """By reviewer: n, the sum of likeness times liking, its variance when permuted, both squares."""
+    """By reviewer: n, likeness times liking, its variance when permuted, both squares."""
     rows = view.all
     texts = rows.text if rows.text is not None else np.zeros(0, dtype=object)
     step = max(1, -(-rows.n_sessions * _n_candidates(view) // MAX_ANSWERS))
@@ -69,7 +69,7 @@ def _sample(view: View, step: int) -> View:
 def _likeness(
     view: View, every: Groups, texts: NDArray[np.object_]
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """For each judged row how alike the answer is to the reviewer's own, and whether that is known."""
+    """For each judged row the answer's likeness to the reviewer's own, and if that is known."""
     rows = view.all
     held = np.flatnonzero(np.bincount(every.code, minlength=every.n))
     place = np.full(every.n, -1, dtype=np.int64)

@@ -17,7 +17,7 @@ FEW_PAIRS = 400  # up to here pairs with too few reviews are listed too
 
 
 def sums(view: View) -> Sums:
-    """By pair and cluster: n, deviation of the pair; n, deviation of the reviewer's others there."""
+    """By pair and cluster: n, deviation of the pair; n, deviation of the reviewer's others."""
     rows, n_names, n_clusters = view.judged, len(view.names), view.all.n_clusters
     pair = rows.reviewer.astype(np.int64) * n_names + rows.candidate
     cells = group((pair, n_names * n_names), (view.cluster, n_clusters))

@@ -5,10 +5,13 @@ Everything is computed once, when first asked for, and kept for the metrics that
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerage.audit.cells import Cells, tabulate
 from peerage.audit.rows import Bools, Floats, Groups, Ints, Rows, group, held_group
@@ -190,14 +193,34 @@ class View:
         return who, np.column_stack(sums)[who].astype(np.float64)
 
 
+class Chosen(Mapping[str, NDArray[Any]]):
+    """Some rows of several columns; a column is copied when it is asked for, and once."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]], places: Ints) -> None:
+        self._columns, self._places = columns, places
+        self._taken: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._taken:
+            self._taken[name] = self._columns[name][self._places]
+        return self._taken[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
 def select(rows: Rows, kept: Bools) -> Rows:
     """Some of the rows; sessions keep their codes."""
+    places = np.flatnonzero(kept)
     return replace(
         rows,
-        session=rows.session[kept],
-        reviewer=rows.reviewer[kept],
-        candidate=rows.candidate[kept],
-        numbers={name: values[kept] for name, values in rows.numbers.items()},
-        keys={name: values[kept] for name, values in rows.keys.items()},
-        text=None if rows.text is None else rows.text[kept],
+        session=rows.session[places],
+        reviewer=rows.reviewer[places],
+        candidate=rows.candidate[places],
+        numbers=Chosen(rows.numbers, places),
+        keys=Chosen(rows.keys, places),
+        text=None if rows.text is None else rows.text[places],
     )

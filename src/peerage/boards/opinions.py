@@ -117,24 +117,36 @@ def eligible(community: Community) -> Community:
     Last by time, then by row. Both kinds that are left out are counted, and the history
     stays in the community that was handed in.
     """
-    own = community.author[community.item] == community.reviewer
-    n_own = int(np.count_nonzero(own))
-    kept = community.kept(~own) if n_own else community
-    keys = pair_keys(kept)
-    ordered = np.sort(keys)
-    n_pairs = int(np.count_nonzero(ordered[1:] != ordered[:-1])) + bool(len(ordered))
-    n_superseded = len(keys) - n_pairs
+    out = community.author[community.item] == community.reviewer
+    n_own = int(np.count_nonzero(out))
+    keys = pair_keys(community)
+    ordered = np.sort(keys[~out] if n_own else keys)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    n_superseded = len(repeated)
     if n_superseded:
-        kept = kept.kept(_last(kept, keys))
+        out[_earlier(community, keys, np.unique(repeated))] = True
+    kept = community.kept(~out) if n_own or n_superseded else community
     return replace(kept, n_own=n_own, n_superseded=n_superseded)
 
 
-def _last(community: Community, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows whose word stands, in the order of rows."""
-    times = np.zeros(len(keys)) if community.at is None else community.at
-    order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
-    ends = np.append(keys[order][1:] != keys[order][:-1], True)
-    return np.sort(order[ends])
+def _earlier(
+    community: Community, keys: NDArray[np.int64], repeated: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    """The rows that a later word on the same item replaces.
+
+    Few pairs are repeated in most tables: a small table of low bits finds the rows that may
+    be of one, and only those are sorted.
+    """
+    mask = (1 << max(10, len(repeated).bit_length() + 4)) - 1
+    suspects = np.zeros(mask + 1, dtype=bool)
+    suspects[repeated & mask] = True
+    rows = np.flatnonzero(suspects[keys & mask])
+    rows = rows[np.isin(keys[rows], repeated)]
+    times = np.zeros(len(rows)) if community.at is None else community.at[rows]
+    order = np.lexsort((times, keys[rows]))  # stable: equal times stay in the order of rows
+    key = keys[rows[order]]
+    replaced: NDArray[np.intp] = rows[order[:-1][key[1:] == key[:-1]]]
+    return replaced
 
 
 def within(community: Community, since_s: float | None, as_of: float | None) -> Community:

@@ -3,8 +3,8 @@
 The verdict is the last object on its own that has a ranking, evaluations or scores naming a
 label of the ballot, or that abstains. What came before it may be a quotation, and so may
 anything in thoughts, between quotation marks or inside another object. If the last object
-that looks like a verdict cannot be read, no earlier one stands in for it. Only then, or where
-there is none, are tables and lists in prose tried.
+that looks like a verdict cannot be read, nothing before it stands in for it. Only where
+there is none at all are tables and lists in prose tried.
 
 A quotation behind the verdict that nothing marks as one cannot be told from a second
 thought: the last word counts, which is why reviewers are asked to write nothing after it.
@@ -18,10 +18,12 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from peerage.council.asides import MENTION
+from peerage.council.keys import folded
 from peerage.council.labels import Labels, canonical_label
 from peerage.council.prose import is_refusal, said_in_prose
 from peerage.council.rankings import LISTS, Ranking
-from peerage.council.replies import MENTION, Found, folded, objects_of
+from peerage.council.replies import FENCE_AND_SPACE, Found, objects_of
 from peerage.council.verdicts import Said, abstain, abstention, names_a_label, read_verdict
 from peerage.types import Ballot, Review
 
@@ -40,7 +42,6 @@ OTHER_NAMES = {
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
 STRING_END = re.compile(r"\"\s*+[}\],]")
-FENCE_AND_SPACE = " \t\r\n`"
 
 
 def parse(text: object, ballot: Ballot) -> Review:
@@ -52,18 +53,19 @@ def parse(text: object, ballot: Ballot) -> Review:
     decoded = _json_string(text)
     body = text if decoded is None else decoded
     labels = Labels(ballot)
-    reply = objects_of(body)
+    reply = objects_of(body, lambda value: names_a_label(value, labels))
     own = [found for found in reply.objects if not found.quoted]
     last = next((found for found in reversed(own) if _is_last_word(found, labels)), None)
     if last is None and len(own) < len(reply.objects):
         last = _quoted_end(reply.objects[-1], body, labels)
-    said = _unwrapped(own, body, labels) if last is None else _stated(last, body, labels)
-    prose = ""
-    if said is None:
+    if last is not None:
+        said, reason = _stated(last, body, labels), _ruined(last)
+    else:
         prose = reply.prose()
-        said = said_in_prose(prose, labels)
+        said = _unwrapped(own, body, labels) or said_in_prose(prose, labels)
+        reason = _reason(prose, own)
     if said is None:
-        return abstain(ballot, _reason(prose, own, last), text)
+        return abstain(ballot, reason, text)
     how = said.how if decoded is None else ("json_string", *said.how)
     return read_verdict(said.data, ballot, labels, text, how)
 
@@ -167,10 +169,12 @@ def _loaded(body: str) -> Any:
         return None
 
 
-def _reason(prose: str, own: Sequence[Found], last: Found | None) -> str:
+def _ruined(last: Found) -> str:
+    return "truncated" if last.state == "cut" else "unparsed"
+
+
+def _reason(prose: str, own: Sequence[Found]) -> str:
     """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
-    if last is not None:
-        return "truncated" if last.state == "cut" else "unparsed"
     if any(found.is_like_a_verdict for found in own):
         return "no_labels"
     if not own and not prose.strip():

@@ -32,12 +32,14 @@ class Whole(NamedTuple):
 class Broken(NamedTuple):
     """Where reading stopped: what the outer object had said in full by then, and what was open.
 
-    Without an open brace this was no object at all, only a brace in prose.
+    Without an open brace this was no object at all, only a brace in prose. The objects
+    inside, with their starts, were read to their end within something that was not.
     """
 
     value: Object
     resume: int
     open_braces: tuple[int, ...] = ()
+    inside: tuple[tuple[int, Whole], ...] = ()
     open_key: str | None = None
     repairs: tuple[str, ...] = ()
 
@@ -129,13 +131,14 @@ class _Stop(Exception):  # noqa: N818 - no error of anyone's: reading ends here
 class _Frame:
     """An object or list that is still open."""
 
-    __slots__ = ("full", "key", "keys", "start", "value")
+    __slots__ = ("full", "key", "keys", "objects", "start", "value")
 
     def __init__(self, start: int, value: Object | list[Any]) -> None:
         self.start = start
         self.value = value
         self.key: str | None = None
         self.keys: list[str] = []
+        self.objects: list[tuple[int, int, Object]] = []
         self.full = False  # a value has just ended, so a comma or the end should follow
 
     def put(self, value: Any) -> None:
@@ -175,8 +178,14 @@ class Reader:
             braces = tuple(frame.start for frame in stack if isinstance(frame.value, dict))
             if len(stack) == 1 and not root.keys and root.key is None:
                 return Broken({}, start + 1)
+            repairs = tuple(self._repairs)
+            inside = tuple(
+                (start, Whole(value, end, repairs))
+                for frame in stack
+                for start, end, value in frame.objects
+            )
             value = _finished_object(root)
-            return Broken(value, stop.resume, braces, root.key, tuple(self._repairs))
+            return Broken(value, stop.resume, braces, inside, root.key, repairs)
         return Whole(_finished_object(root), end, tuple(self._repairs))
 
     def _fill(self, stack: list[_Frame], pos: int) -> int:
@@ -197,7 +206,10 @@ class Reader:
                 stack.pop()
                 if not stack:
                     return pos
-                stack[-1].put(frame.finished())
+                value = frame.finished()
+                if isinstance(value, dict):
+                    stack[-1].objects.append((frame.start, pos, value))
+                stack[-1].put(value)
             elif char == ",":
                 if frame.key is not None:
                     raise _Stop(pos)

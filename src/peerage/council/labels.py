@@ -17,8 +17,6 @@ GAP = r"[\s_:#*\-\[\](){}<>\"'“”„‘’«»`~.,;!|=\ufeff\u200b]"
 HEADING = re.compile(rf"(?:responses?{GAP}++)++(?=.)")
 WORD_AND_LETTERS = re.compile(rf"(?:(?:{WORDS}){GAP}++)++([a-z]{{1,2}})")
 JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
-LETTERS = re.compile(rf"(?:(?:{WORDS}){GAP}++)++[\[(\"'“‘*`<]*+([a-z]{{1,2}})")
-JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
 LETTERS = re.compile(r"([A-Za-z]{1,2})")
 # "A (best)", "B: wrong", "C - the clearest": what follows the label is a remark.
 REMARK = re.compile(r"[:(,;\[–—|]|\s-+\s|\.\s")

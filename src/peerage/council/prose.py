@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from peerage.council.keys import fold_key
 from peerage.council.labels import LETTERS, Labels
 from peerage.council.rankings import RANK_KEYS, Ranking, Tiers, by_rank, read_rank
-from peerage.council.replies import fold_key
 from peerage.council.verdicts import Said, read_mark
 
 MAX_ROWS = 1000

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from peerage.council.keys import key_value
 from peerage.council.labels import MAX_PHRASE, Labels, phrase_of
-from peerage.council.replies import fold_key
 from peerage.types import MAX_LABELS
 
 Tiers = list[tuple[str, ...]]
@@ -29,15 +29,6 @@ AND = re.compile(r"\band\b|[&/,]")
 LIST_ITEM = re.compile(
     r"^[ \t]{0,20}+(?:[-*•]|#?\d{1,4}[ \t]?[.):]|\d{1,4}(?:st|nd|rd|th)\b:?)[ \t]+", re.MULTILINE
 )
-
-
-def key_value(data: Mapping[Any, Any], *names: str) -> Any:
-    """The value under the first of these names, however it is spelled; else None."""
-    for name in names:
-        if name in data:
-            return data[name]
-    by_name = {fold_key(key): value for key, value in data.items() if isinstance(key, str)}
-    return next((by_name[name] for name in names if name in by_name), None)
 
 
 def label_of(item: Any, labels: Labels) -> str | None:

@@ -8,12 +8,13 @@ never on its own, even when the outer one cannot be read, as long as it ends som
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from bisect import bisect
+from collections.abc import Callable, Iterable
+from typing import Literal, NamedTuple
 
-from peerage.council.jsonish import KEY, Broken, Object, Reader, RepeatedKeys, Whole, read_strict
+from peerage.council.asides import Aside, asides, between_quotes
+from peerage.council.jsonish import KEY, Broken, Object, Reader, Whole, read_strict
+from peerage.council.keys import fold_key, folded
 
 State = Literal["whole", "broken", "cut"]
 
@@ -33,7 +34,8 @@ class Found(NamedTuple):
 
     @property
     def is_like_a_verdict(self) -> bool:
-        return not VERDICT_KEYS.isdisjoint((*self.value, fold_key(self.open_key or "")))
+        said = (*self.value, fold_key(self.open_key or ""))
+        return not VERDICT_KEYS.isdisjoint(said)
 
 
 class Reply(NamedTuple):
@@ -50,107 +52,18 @@ class Reply(NamedTuple):
             for found in self.objects
             if found.state != "cut" or found.is_like_a_verdict
         ]
-        parts = []
-        at = 0
-        for start, end in sorted([*spans, *self.hidden]):
-            parts.append(self.text[at : max(at, start)])
-            at = max(at, end)
-        return "\n".join([*parts, self.text[at:]])
+        return _outside(self.text, [*spans, *self.hidden])
 
 
-def fold_key(key: str) -> str:
-    """A key as it is compared: "Final Ranking" and "final-ranking" are one."""
-    return _folded(key) if len(key) <= MAX_CACHED else _fold(key)
+def _outside(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """The text between some spans, in lines of its own."""
+    parts = []
+    at = 0
+    for start, end in sorted(spans):
+        parts.append(text[at : max(at, start)])
+        at = max(at, end)
+    return "\n".join([*parts, text[at:]])
 
-
-def _fold(key: str) -> str:
-    return KEY_GAPS.sub("_", key.strip(" *_`\"'").casefold())
-
-
-def folded(data: Mapping[Any, Any]) -> Object:
-    """An object with its own keys as they are compared; what it contains stays as it is."""
-    value = {fold_key(key): inner for key, inner in data.items() if isinstance(key, str)}
-    if not isinstance(data, RepeatedKeys):
-        return value
-    told = RepeatedKeys(value)
-    told.repeated = data.repeated
-    return told
-
-
-KEY_GAPS = re.compile(r"[\s\-]+")
-MAX_CACHED = 64
-_folded = lru_cache(maxsize=4096)(_fold)
-
-
-# -- what is not the reviewer's word -----------------------------------------------------------
-
-MENTION = "\"'`“”‘’"
-TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
-BRACKET_TAG = re.compile(r"\[(/?)THINK\]")
-FENCE = re.compile(r"\[(BEGIN|END) ([^\[\]\n]{1,200})\]")
-QUOTATION = re.compile(r"^[ \t]{0,20}+>[^\n]*+", re.MULTILINE)
-
-
-class _Mark(NamedTuple):
-    """A place where the reviewer stops or resumes speaking."""
-
-    start: int
-    end: int
-    kind: Literal["thinks", "thought", "quotes"]
-
-
-def _marks(text: str) -> list[_Mark]:
-    marks: list[_Mark] = []
-    if "<" in text:
-        marks += _tags(text, TAG)
-    if "THINK]" in text:
-        marks += _tags(text, BRACKET_TAG)
-    if "[BEGIN " in text:
-        marks += _fences(text)
-    if ">" in text:
-        marks += [_Mark(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text)]
-    marks.sort(key=lambda mark: mark.start)
-    return marks
-
-
-def _tags(text: str, tag: re.Pattern[str]) -> list[_Mark]:
-    """Thinking tags; an opening one reaches to the next closing one, or to the end.
-
-    A tag between quotation marks is spoken about, not used.
-    """
-    tags = [
-        (m.start(), m.end(), bool(m[1]))
-        for m in tag.finditer(text)
-        if not _between_quotes(text, m.start(), m.end())
-    ]
-    marks: list[_Mark] = []
-    end = len(text)
-    for start, stop, closes in reversed(tags):
-        if closes:
-            marks.append(_Mark(start, stop, "thought"))
-            end = stop
-        else:
-            marks.append(_Mark(start, end, "thinks"))
-    return marks
-
-
-def _between_quotes(text: str, start: int, end: int) -> bool:
-    return start > 0 and end < len(text) and text[start - 1] in MENTION and text[end] in MENTION
-
-
-def _fences(text: str) -> list[_Mark]:
-    """Blocks of the prompt that the reply repeats, from [BEGIN x] to the next [END x]."""
-    ends: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    marks: list[_Mark] = []
-    for match in reversed(list(FENCE.finditer(text))):
-        if match[1] == "END":
-            ends[match[2]].append((match.start(), match.end()))
-        elif ends[match[2]]:
-            marks.append(_Mark(match.start(), ends[match[2]][-1][1], "quotes"))
-    return marks
-
-
-# -- objects -----------------------------------------------------------------------------------
 
 # A brace that a key follows; a comment between them is short and has no brace of its own.
 COMMENTS = r"(?:(?://|\#)[^\n{]{0,200}+\n\s*+|/\*[^*{]{0,200}+\*/\s*+)*+"
@@ -161,18 +74,22 @@ MAX_REFUSED = 8
 MAX_FAILED = 1000  # nobody writes a thousand broken objects before a verdict
 MAX_OPEN = 64
 MAX_INDENT = 200
+FENCE_AND_SPACE = " \t\r\n`"
 
 
 class _Search:
     """One pass over a reply, gathering what stands on its own."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, is_verdict: Callable[[Object], bool]) -> None:
         self.text = text
+        self.is_verdict = is_verdict
         self.reader = Reader(text)
-        self.marks = _marks(text)
+        self.marks = asides(text)
         self.found: list[Found] = []
         self.hidden: list[tuple[int, int]] = []
         self.at_mark = 0
+        self.doubtful_from = len(text)
+        self.contested = False
         self.n_refused = 0
         self.n_failed = 0
 
@@ -189,21 +106,59 @@ class _Search:
                 pos = self._object(here)
             else:
                 break
+        self._settle_doubts()
         return Reply(self.text, tuple(self.found), tuple(self.hidden))
 
-    def _next_mark(self, pos: int) -> _Mark | None:
+    def _settle_doubts(self) -> None:
+        """Decide what a lone opening tag in the midst of a reply means for what follows it.
+
+        In the midst of a line too, and with the only verdict at the very end, it was a word
+        about a tag. Otherwise a verdict behind it may be a thought or may be meant, nobody
+        can tell, and then nothing in the reply can be trusted to be its last word.
+        """
+        if self.doubtful_from == len(self.text):
+            return
+        n_sure = sum(found.start < self.doubtful_from for found in self.found)
+        sure, doubtful = self.found[:n_sure], self.found[n_sure:]
+        hidden_from = self.doubtful_from
+        if any(found.is_like_a_verdict for found in doubtful):
+            at_end = not self.text[doubtful[-1].end :].strip(FENCE_AND_SPACE)
+            alone = not any(found.is_like_a_verdict for found in sure)
+            if at_end and alone and not self._begins_line(self.doubtful_from):
+                return
+            sure, hidden_from = [], 0
+        self.found = sure
+        self.hidden.append((hidden_from, len(self.text)))
+
+    def _next_mark(self, pos: int) -> Aside | None:
         while self.at_mark < len(self.marks) and self.marks[self.at_mark].start < pos:
             self.at_mark += 1
         return self.marks[self.at_mark] if self.at_mark < len(self.marks) else None
 
-    def _heed(self, mark: _Mark) -> int:
-        """Pass over a thought or quotation; a thought that only ends began with the reply."""
+    def _heed(self, mark: Aside) -> int:
+        """Pass over a thought or quotation, and return where to look on.
+
+        A thought that only ends began with the reply. One that only begins is a thought if
+        the reply began with it; later it may be a word about a tag, and is passed in doubt.
+        """
         if mark.kind == "thought":
             self.found.clear()
             self.hidden = [(0, mark.end)]
+        elif mark.kind == "drifts" and self._has_spoken(mark.start):
+            return mark.start + 1
         else:
             self.hidden.append((mark.start, mark.end))
         return mark.end
+
+    def _has_spoken(self, before: int) -> bool:
+        """Whether the reviewer said anything before; what follows is then in doubt."""
+        if (
+            self.doubtful_from == len(self.text)
+            and not _outside(self.text[:before], self.hidden).strip()
+        ):
+            return False
+        self.doubtful_from = min(self.doubtful_from, before)
+        return True
 
     def _object(self, start: int) -> int:
         """Take the object at `start`, and return where to look on."""
@@ -230,20 +185,34 @@ class _Search:
     def _take(self, start: int, whole: Whole) -> None:
         text = self.text
         fenced = start >= 3 and text.startswith("```", start - 3)
-        quoted = not fenced and _between_quotes(text, start, whole.end)
+        quoted = not fenced and between_quotes(text, start, whole.end)
         value = folded(whole.value)
         self.found.append(Found(start, whole.end, value, whole.repairs, quoted=quoted))
+
+    def _take_inside(self, broken: Broken) -> None:
+        """Take what seemed to be part of something broken, if it begins a line."""
+        for start, whole in broken.inside:
+            if self._begins_line(start):
+                self._take(start, whole)
+            self._contest(whole.value)
+
+    def _contest(self, value: Object) -> None:
+        """Note a verdict inside something broken: then neither can be trusted to be the last."""
+        self.contested = self.contested or self.is_verdict(folded(value))
 
     def _broken(self, start: int, broken: Broken) -> int:
         """Look for the end of an object that cannot be read, counting braces.
 
         What is found inside counts as its part if the end is there. If it never ends, it
-        was no object, and what came after it stands on its own.
+        was no object, and what came after it stands on its own; so does what began a line
+        and seemed to be a part of it.
         """
         text, n_before = self.text, len(self.found)
-        root = Found(start, len(text), folded(broken.value), broken.repairs, "cut", broken.open_key)
+        self.contested = False
+        self._take_inside(broken)
+        starts = [found.start for found in self.found[n_before:]]
         # For each open brace, how much was found before it; -1 if it is no object's brace.
-        stack = [n_before] * len(broken.open_braces)
+        stack = [n_before + bisect(starts, brace) for brace in broken.open_braces]
         pos, here = broken.resume, -1
         while pos < len(text):
             if here < pos:
@@ -264,10 +233,17 @@ class _Search:
                 if n_found >= 0:
                     del self.found[n_found:]
                 if not stack:
-                    self.found.append(root._replace(end=pos, state="broken"))
+                    self.found.append(self._ruin(start, pos, broken, "broken"))
                     return pos
-        self._keep_after(n_before, root)
+        self._keep_after(n_before, self._ruin(start, len(text), broken, "cut"))
         return len(text)
+
+    def _ruin(self, start: int, end: int, broken: Broken, state: State) -> Found:
+        """A broken object with what it said in full; nothing if another verdict was inside."""
+        ruin = Found(start, end, folded(broken.value), broken.repairs, state, broken.open_key)
+        if self.contested and ruin.is_like_a_verdict:
+            return ruin._replace(value={}, open_key="ranking")
+        return ruin
 
     def _inner(self, start: int, stack: list[int]) -> int:
         """Take an object inside something broken, or note the brace.
@@ -280,9 +256,14 @@ class _Search:
             read = self._read(start)
         if isinstance(read, Whole):
             self._take(start, read)
+            self._contest(read.value)
             return read.end
-        stack += [-1] if read is None else [len(self.found)] * len(read.open_braces)
-        return start + 1 if read is None else read.resume
+        if read is None:
+            stack.append(-1)
+            return start + 1
+        stack += [len(self.found)] * len(read.open_braces)
+        self._take_inside(read)
+        return read.resume
 
     def _keep_after(self, n_before: int, root: Found) -> None:
         """Put an object without end before what was found in it.
@@ -303,6 +284,6 @@ class _Search:
         return not indent.strip() and len(indent) < MAX_INDENT
 
 
-def objects_of(text: str) -> Reply:
+def objects_of(text: str, is_verdict: Callable[[Object], bool]) -> Reply:
     """The objects of a reply that are on their own, in order; in linear time."""
-    return _Search(text).run()
+    return _Search(text, is_verdict).run()

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from peerage.council.jsonish import Object, RepeatedKeys
+from peerage.council.keys import MAX_CACHED, fold_key, key_value
 from peerage.council.labels import Labels
 from peerage.council.rankings import (
     LABEL_KEYS,
@@ -20,12 +21,10 @@ from peerage.council.rankings import (
     RANK_KEYS,
     Ranking,
     Tiers,
-    key_value,
     label_of,
     one_line,
     shown,
 )
-from peerage.council.replies import MAX_CACHED, fold_key
 from peerage.types import Ballot, Review
 
 MAX_FLAGS = 50
@@ -72,8 +71,8 @@ def abstention(data: Object) -> str:
         word = said.strip().casefold()
         if word in NO:
             return ""
-        if word not in YES:
-            return one_line(said, MAX_REASON)
+        if word not in YES:  # a sentence is a reason, a word that is neither yes nor no is nothing
+            return one_line(said, MAX_REASON) if " " in word else ""
     elif not (said is True or (isinstance(said, NUMBERS) and said == 1)):
         return ""
     reason = next((data[key] for key in REASON_KEYS if key in data), None)

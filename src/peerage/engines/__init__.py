@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from peerage.registry import Registry
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     from peerage.audit.rows import Rows
 
@@ -70,7 +70,7 @@ class Engine(Protocol):
         ...
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> Sequence[T]:
-        """A pure function's value on each of the blocks of whole sessions that make up the frame."""
+        """A pure function's value on each block of whole sessions; together they are the frame."""
         ...
 
 

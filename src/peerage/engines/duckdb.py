@@ -16,7 +16,7 @@ from peerage.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     Frame = nw.LazyFrame[Any]
     Relation = duckdb.DuckDBPyRelation
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BLOCK_ROWS = 2_000_000  # rows worked on at a time: about 60 bytes each as they arrive
+MODULI = (251, 1_021, 4_093, 16_381, 65_521)  # remainders that fit in two bytes
 READERS = {
     ".parquet": "read_parquet",
     ".pq": "read_parquet",
@@ -46,7 +47,7 @@ class DuckDB:
         self.connection = duckdb.connect()
 
     def open(self, source: Source) -> Frame:
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         return nw.from_native(self._relation(source))
 
@@ -55,7 +56,7 @@ class DuckDB:
 
     def epoch(self, frame: Frame, column: str) -> Frame:
         import duckdb
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         relation = _native(frame)
         kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
@@ -81,12 +82,13 @@ class DuckDB:
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         relation = _native(frame)
-        coded = relation.project(_projection(reading))
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
-        encode = _Encoder(relation, reading)
+        encode = _Encoder(self.connection, relation, reading)
+        projection = _projection(reading, encode.names.modulus)
         n_blocks = -(-n_rows // self.block_rows)
         if n_blocks <= 1:
-            return [kernel(encode.rows(coded.fetchnumpy()))]
+            return [kernel(encode.rows(relation.project(projection).fetchnumpy()))]
+        coded = relation.project(f"{projection}, {_block(reading)}")
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
         kept = self._kept(coded)
@@ -165,14 +167,15 @@ class DuckDB:
         return self.connection.sql("select * from columns")
 
 
-def _projection(reading: Reading) -> str:
+def _projection(reading: Reading, modulus: int | None) -> str:
     """Narrow columns: hashes for what is only compared, floats for the rest."""
-    block = "query_id" if "query_id" in reading.keys else "session_id"
+    name = "hash({0}) as {0}"
+    if modulus is not None:
+        name = f"cast(hash({{0}}) % {modulus} as usmallint) as {{0}}"
     parts = [
         "hash(session_id) as session_id",
-        "hash(reviewer) as reviewer",
-        "hash(candidate) as candidate",
-        f"cast(hash(coalesce({block}, session_id)) % 65521 as usmallint) as block",
+        name.format("reviewer"),
+        name.format("candidate"),
     ]
     parts += [f'cast("{name}" as double) as "{name}"' for name in reading.numbers]
     parts += [
@@ -182,15 +185,23 @@ def _projection(reading: Reading) -> str:
     return ", ".join(parts)
 
 
+def _block(reading: Reading) -> str:
+    """What rows are put into blocks by: their query, or their session where they have none."""
+    key = "coalesce(query_id, session_id)" if "query_id" in reading.keys else "session_id"
+    return f"cast(hash({key}) % 65521 as usmallint) as block"
+
+
 class _Encoder:
     """Hashes into codes. The hash is DuckDB's own and never leaves: it only finds equal texts."""
 
-    def __init__(self, relation: Relation, reading: Reading) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
+    ) -> None:
         self.reading = reading
         self._sessions = _distinct(relation, "session_id")
         self.cluster, self.n_clusters = clusters_of(self._sessions.texts)
         code = {name: i for i, name in enumerate(reading.names)}
-        self._names = _Codes(reading.names, hashes_of(reading.names))
+        self.names = _Codes(reading.names, _hashes(connection, reading.names))
         self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
         families = sorted({name for name in reading.family_by_name.values() if name})
         self.family = np.array(
@@ -208,8 +219,8 @@ class _Encoder:
             n_clusters=self.n_clusters,
             cluster=cluster,
             session=session,
-            reviewer=self._names(arrays["reviewer"]),
-            candidate=self._names(arrays["candidate"]),
+            reviewer=self.names(arrays["reviewer"]),
+            candidate=self.names(arrays["candidate"]),
             numbers={name: _floats(arrays[name]) for name in self.reading.numbers},
             keys={name: self._key(name, arrays) for name in self.reading.keys},
             text=_filled(arrays["text"]) if self.reading.text else None,
@@ -246,15 +257,12 @@ def _distinct(relation: Relation, column: str) -> _Codes:
     return _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
 
 
-def hashes_of(texts: Sequence[str]) -> NDArray[np.uint64]:
+def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> NDArray[np.uint64]:
     """DuckDB's hash of each text."""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        found = connection.execute(
-            "select hash(text) as hash from (select unnest(cast(? as varchar[])) as text)",
-            [list(texts)],
-        ).fetchnumpy()
+    found = connection.execute(
+        "select hash(text) as hash from (select unnest(cast(? as varchar[])) as text)",
+        [list(texts)],
+    ).fetchnumpy()
     return np.asarray(found["hash"], dtype=np.uint64)
 
 
@@ -265,16 +273,27 @@ class _Codes:
         self.texts = texts
         self._codes = np.argsort(hashes)
         self._hashes = hashes[self._codes]
+        self.modulus = next((m for m in MODULI if _apart(hashes, m)), None)
+        if self.modulus is not None:
+            self._table = np.zeros(self.modulus, dtype=np.int64)
+            self._table[(hashes % np.uint64(self.modulus)).astype(np.int64)] = np.arange(len(texts))
 
     def __call__(
         self, hashes: NDArray[Any], null: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
         if len(self._hashes) == 0:
             return np.full(len(hashes), -1, dtype=np.int64)
+        if hashes.dtype == np.uint16:  # remainders, which keep these few texts apart
+            return self._table[hashes]
         place = np.searchsorted(self._hashes, hashes)
         if null is not None:
             place = np.where(null, 0, place)
         return self._codes[place]
+
+
+def _apart(hashes: NDArray[np.uint64], modulus: int) -> bool:
+    """Whether no two hashes have the same remainder."""
+    return len(hashes) < modulus and len(np.unique(hashes % np.uint64(modulus))) == len(hashes)
 
 
 def _native(frame: Frame) -> Relation:
@@ -316,7 +335,7 @@ def _column(values: Any) -> NDArray[Any]:
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
     """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     try:
         frame = nw.from_native(table)
@@ -331,7 +350,7 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
 
 def nw_native(frame: Any) -> Any:
     """What a narwhals frame wraps."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return nw.to_native(frame)
 

@@ -1,10 +1,10 @@
-"""The `items` and `users` tables, and what both say of items and people together."""
+"""The `items` and `users` tables, and what they and opinions say of items and people together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from peerage.boards.opinions import Names, listed_names
 from peerage.engines import Engine, Source
 from peerage.errors import InputError
-
-if TYPE_CHECKING:
-    from peerage.engines import Columns
 
 Codes = NDArray[np.int32]
 
@@ -91,21 +88,14 @@ def _refuse_two_contributors(twice: list[str]) -> None:
         )
 
 
-def settled(known: Columns, table: ItemTable) -> tuple[dict[str, str], dict[str, str]]:
-    """The contributor and the category of every item, from both tables; they may not differ."""
-    seen = known["text"].tolist()
-    author = dict(table.contributor)
-    first = known.get("contributor")
-    if first is not None:
-        twice = []
-        last = known["last_contributor"].tolist()
-        for item, low, high in zip(seen, first.tolist(), last, strict=True):
-            if low is None:
-                continue
-            held = author.setdefault(item, low)
-            if not held == low == high:
-                twice.append(f"{item!r}: {held!r} and {high if high != held else low!r}")
-        _refuse_two_contributors(sorted(twice))
+def authors_of(seen: list[str], said: list[tuple[str, str]], table: ItemTable) -> dict[str, str]:
+    """The contributor of every item, from opinions and from items; they may not differ."""
+    author = dict(said)
+    if len(author) != len(said) or any(
+        author.get(item, name) != name for item, name in table.contributor.items()
+    ):
+        _refuse_two_contributors(_torn([*table.contributor.items(), *said]))
+    author |= table.contributor
     orphans = sorted(item for item in seen if item not in author)
     if orphans:
         names = np.array(orphans, dtype=object)
@@ -114,12 +104,19 @@ def settled(known: Columns, table: ItemTable) -> tuple[dict[str, str], dict[str,
             f"{listed_names(names, np.arange(len(names)), N_SHOWN)}.",
             hint="Give opinions a `contributor` column, or import the items.",
         )
-    category = dict(table.category)
-    if "category" in known:
-        for item, name in zip(seen, known["last_category"].tolist(), strict=True):
-            if name is not None:
-                category.setdefault(item, name)
-    return author, category
+    return author
+
+
+def _torn(said: Iterable[tuple[str, str]]) -> list[str]:
+    """The items of which two contributors are named, with both."""
+    authors: dict[str, set[str]] = {}
+    for item, name in said:
+        authors.setdefault(item, set()).add(name)
+    return [
+        f"{item!r}: {' and '.join(repr(name) for name in sorted(names))}"
+        for item, names in sorted(authors.items())
+        if len(names) > 1
+    ]
 
 
 def categories_of(

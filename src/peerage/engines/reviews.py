@@ -15,7 +15,7 @@ from peerage.engines import Columns, Engine, Reading, Source
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     Frame = nw.LazyFrame[Any]
 
@@ -44,7 +44,7 @@ class Reviews:
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:
     """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     opened = engine.open(source)
     schema = opened.collect_schema()
@@ -82,7 +82,7 @@ def _check_columns(names: tuple[str, ...]) -> None:
 
 def _as_numbers(engine: Engine, frame: Frame, name: str, kind: Any) -> Frame:
     """The frame with a text column read as numbers, or a refusal that shows the texts."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     if kind != nw.String:
         return frame  # a column of nothing but nulls has no type of its own
@@ -107,17 +107,19 @@ def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str]
 ) -> Reviews:
     """One pass over the table: counts of everything that may be wrong with it."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     counts = [nw.len().alias("n")]
-    counts += [nw.col(name).is_null().sum().alias(f"null_{name}") for name in REQUIRED]
-    for name in numbers:
-        counts.append(nw.col(name).is_finite().sum().alias(f"finite_{name}"))
-        counts.append((~nw.col(name).is_null()).sum().alias(f"held_{name}"))
-        if name in AT_LEAST:
-            counts.append((nw.col(name) < AT_LEAST[name]).sum().alias(f"low_{name}"))
     counts += [
-        (~nw.col(name).is_null()).sum().alias(f"held_{name}")
+        nw.col(name).is_null().cast(nw.Int64).sum().alias(f"null_{name}") for name in REQUIRED
+    ]
+    for name in numbers:
+        counts.append(nw.col(name).is_finite().cast(nw.Int64).sum().alias(f"finite_{name}"))
+        counts.append((~nw.col(name).is_null()).cast(nw.Int64).sum().alias(f"held_{name}"))
+        if name in AT_LEAST:
+            counts.append((nw.col(name) < AT_LEAST[name]).cast(nw.Int64).sum().alias(f"low_{name}"))
+    counts += [
+        (~nw.col(name).is_null()).cast(nw.Int64).sum().alias(f"held_{name}")
         for name in (*TEXTS, "at")
         if name in columns
     ]
@@ -179,7 +181,7 @@ def _listed(rows: list[str]) -> str:
 
 def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Frame:
     """The rows within a window; a row without a time is always in it."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     frame: Frame = reviews.frame
     if "at" not in reviews.columns:
@@ -195,8 +197,7 @@ def reading_of(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: tuple[str, ...], text: bool
 ) -> Reading:
     """The names of a table and what else its codes need, from a few small groupings."""
-    reviewers = _counts(engine, frame, "reviewer")
-    candidates = _counts(engine, frame, "candidate")
+    reviewers, candidates = _names(engine, frame)
     most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
     keys = tuple(name for name in ("query_id", "deal") if name in columns)
     return Reading(
@@ -209,11 +210,15 @@ def reading_of(
     )
 
 
-def _counts(engine: Engine, frame: Frame, column: str) -> dict[str, int]:
-    import narwhals as nw
+def _names(engine: Engine, frame: Frame) -> tuple[dict[str, int], set[str]]:
+    """The reviewers with their reviews, and the candidates."""
+    import narwhals.stable.v2 as nw
 
-    found = engine.arrays(frame.group_by(column).agg(nw.len().alias("n")))
-    return {str(name): int(n) for name, n in zip(found[column], found["n"], strict=True)}
+    found = engine.arrays(frame.group_by("reviewer", "candidate").agg(nw.len().alias("n")))
+    n_by_reviewer: dict[str, int] = {}
+    for name, n in zip(found["reviewer"], found["n"], strict=True):
+        n_by_reviewer[str(name)] = n_by_reviewer.get(str(name), 0) + int(n)
+    return n_by_reviewer, {str(name) for name in found["candidate"]}
 
 
 def _families(engine: Engine, frame: Frame) -> dict[str, str]:
@@ -236,7 +241,7 @@ def _families(engine: Engine, frame: Frame) -> dict[str, str]:
 
 def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) -> None:
     """Raises with the first ten rows that say the same thing twice."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     key = [*REQUIRED, *(["round"] if "round" in columns else [])]
     twice = frame.group_by(*key).agg(nw.len().alias("n")).filter(nw.col("n") > 1)

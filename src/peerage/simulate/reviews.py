@@ -203,7 +203,7 @@ def _columns(
 def _texts(
     rng: np.random.Generator, season: Season, planted: Planted, columns: dict[str, Column]
 ) -> dict[str, Column]:
-    """Answers in each seat's words, some of them borrowed from another seat's; who likes its own."""
+    """Answers in each seat's words, some borrowed from another seat; and who likes its own."""
     k, n = len(season.seats), season.n_sessions
     letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
     lexicon = ["".join(rng.choice(letters, 6)) for _ in range(VOCABULARY * k)]

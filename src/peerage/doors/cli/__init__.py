@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from peerage.doors.cli import analyses
 from peerage.doors.cli.options import (
     BudgetOption,
     ConfigOption,
@@ -34,17 +37,29 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; a person's mistake ends in one paragraph, never in a traceback."""
+    code = 0
     try:
         app()
+    except SystemExit as left:
+        code = left.code if isinstance(left.code, int) else 0
     except PeerageError as error:
         sys.stderr.write(f"peerage: {error}\n")
-        sys.exit(error.exit_code)
+        code = error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("\npeerage: interrupted.\n")
-        sys.exit(130)
+        code = 130
     except BrokenPipeError:  # the reader of our output left; that is its right
         sys.stderr.close()
-        sys.exit(0)
+    _leave(code)
+
+
+def _leave(code: int) -> None:
+    """End the process; at once where DuckDB was used, whose bindings else complain of leaks."""
+    with contextlib.suppress(ValueError, BrokenPipeError):
+        sys.stdout.flush()
+    if "duckdb" in sys.modules:
+        os._exit(code)
+    sys.exit(code)
 
 
 def _version(wanted: bool) -> None:
@@ -198,6 +213,12 @@ def replay(
     replay_one(session, config, flags, json)
 
 
+app.command()(analyses.board)
+app.command()(analyses.audit)
+app.command(name="import")(analyses.import_)
+app.command()(analyses.export)
+
+
 @app.command()
 def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
     """Tell what works here and what is missing, with the fix."""
@@ -207,8 +228,13 @@ def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
 
 
 @app.command()
-def demo() -> None:
-    """A short tour, with no key and no network."""
-    from peerage.doors.cli.demo import run
+def demo(
+    question: Annotated[
+        str | None, typer.Argument(help="What to ask the local model's council.")
+    ] = None,
+    pause: Annotated[bool, typer.Option("--pause/--no-pause", help="Wait after screens.")] = True,
+) -> None:
+    """A short tour, with no key and no network: a real council, then a season of known truth."""
+    from peerage.doors.cli.demo import QUESTION, run
 
-    run()
+    run(question or QUESTION, pause)

@@ -57,7 +57,7 @@ def run(
         limits=limits_of(config_file),
     )
     if html is not None:
-        from peerage.doors.audit_page import render_audit
+        from peerage.doors.cli.audit_page import render_audit
 
         html.write_text(render_audit(found), encoding="utf-8")
         if not quiet:

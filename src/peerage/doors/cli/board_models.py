@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board
 from peerage.doors.cli.screen import interval_bar, write_json
+from peerage.engines import Engine, engines
+from peerage.errors import UsageError
 from peerage.standings import Terms, board_models
 
 if TYPE_CHECKING:
@@ -50,16 +52,20 @@ def run(
     item_weights: Any | None = None,
 ) -> None:
     """Make the board of a reviews table and show it as asked."""
-    from peerage.engines import engines
-
-    runner: Any = engines.get(engine)
-    board = board_models(
-        source,
-        terms,
-        engine=runner(master=master) if master is not None else runner(),
-        item_weights=item_weights,
-    )
+    board = board_models(source, terms, engine=runner(engine, master), item_weights=item_weights)
     write(board, output)
+
+
+def runner(engine: str, master: str | None) -> Engine:
+    """The engine asked for; a master is a cluster's, so it goes with Spark."""
+    make: Any = engines.get(engine)
+    if master is None:
+        found: Engine = make()
+        return found
+    if engine != "spark":
+        raise UsageError(f"--master is not for {engine}.", hint="Add --engine spark.")
+    spark: Engine = make(master=master)
+    return spark
 
 
 def write(board: Board, output: Output) -> None:

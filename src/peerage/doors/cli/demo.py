@@ -1,31 +1,211 @@
-"""`peerage demo`: what peer review does to four answers, on a bundled ballots file."""
+"""`peerage demo`: a real council on the local model, then a season of known truth, audited.
+
+The local model answers fluently and judges badly. The tour says so, and shows what balanced
+orders and the audit do about it; then a simulated season shows a board and an audit whose
+right answers are known.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import tempfile
+from dataclasses import asdict
 from importlib.resources import files
-
-from rich.console import Console
-from rich.rule import Rule
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from peerage import config
+from peerage.convening import Council, law_of, law_then
+from peerage.council import folding
 from peerage.council.documents import read_json, session_of
+from peerage.doors.cli.live import LiveView, PlainView
+from peerage.doors.cli.render import show_session
 from peerage.doors.cli.score import show
 from peerage.scoring import Law, score_session
+from peerage.season import Progress, hold
+from peerage.stores.prompts import open_prompts
+from peerage.tables import reviews_in
+from peerage.types import Event, Session
 
-EXAMPLE = "src/peerage/examples/ballots.json"
+if TYPE_CHECKING:
+    from rich.console import Console
+
+QUESTION = "Why do we see lightning before we hear thunder?"
+SEED = 7
+N_SESSIONS = 120
+PLANTS = {  # what is wrong with each simulated reviewer, and known to be
+    "able": {"quality": 7.4},
+    "baker": {"quality": 6.8, "position_bias": 1.5},
+    "charlie": {"quality": 6.2, "self_bias": 2.0},
+    "delta": {"quality": 5.6},
+    "echo": {"quality": 5.0},
+}
 
 
-def run() -> None:
+def run(question: str = QUESTION, pause: bool = True) -> None:
+    """The tour, one screen at a time."""
+    from rich.console import Console
+
     console = Console()
-    data = files("peerage").joinpath("examples/ballots.json").read_bytes()
-    session = session_of(read_json(data, EXAMPLE))
-    console.print(Rule("As the reviewers ranked them"))
+    pause = pause and console.is_terminal and sys.stdin.isatty()
+    with tempfile.TemporaryDirectory() as folder:
+        _local_council(console, Path(folder), question)
+        _wait(console, pause)
+        _exact_scores(console)
+        _wait(console, pause)
+        asyncio.run(_season(console, Path(folder), pause))
+    _goodbye(console)
+
+
+def _title(console: Console, number: int, text: str) -> None:
+    from rich.rule import Rule
+
+    console.print(Rule(f"[bold]{number}. {text}[/]", align="left"))
+
+
+def _wait(console: Console, pause: bool) -> None:
+    if pause:
+        console.input("[dim]Enter for the next screen …[/]")
+        console.clear()
+
+
+# -- a real council -----------------------------------------------------------------------------
+
+
+def _local_council(console: Console, folder: Path, question: str) -> None:
+    from peerage.providers.local import available, local_seats
+
+    _title(console, 1, "A real council, on a small model inside this process")
+    missing = available()
+    if missing is not None:
+        console.print(f"Left out: {missing}", style="yellow", markup=False)
+        return
     console.print(
-        "Four models answered and reviewed each other blind, each in an order of its own.\n"
-        "magpie blames the oceans, in lovely prose; it ranks itself first and robin falls for it.\n"
+        "Four seats of different temperament share SmolLM2-135M, a model small enough to come with\n"
+        "the installation. It writes fluently and judges badly: it tends to rank by label, whatever\n"
+        "the answers say. Each reviewer therefore sees the answers in another order, so that what\n"
+        "is only position cancels out. Watch the grid: no row should be believed, the sum may be.\n"
     )
-    show(console, score_session(session, Law()))
-    console.print(Rule("By their marks, with accuracy as a ceiling"))
-    console.print("An answer marked under 5 for accuracy cannot score above 4.0 overall.\n")
+    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
+    session = asyncio.run(_ask(console, Council(settings), question))
+    show_session(session, law_of(settings), console)
+    console.print()
+    for line in _positions(session):
+        console.print(line, style="dim", highlight=False, markup=False)
+
+
+async def _ask(console: Console, council: Council, question: str) -> Session:
+    view: Any = LiveView(console, council.settings.seats) if console.is_terminal else PlainView()
+    events: list[Event] = []
+    async with council:
+        with view:
+            async for event in council.run(question, live=console.is_terminal):
+                view.see(event)
+                events += [event] if event.seq >= 0 else []
+    return folding.fold(events)
+
+
+def _positions(session: Session) -> list[str]:
+    """How often the first-shown answer was ranked first: the habit that balance is there for."""
+    firsts = [
+        (ballot.slots[0].label, review.ranking[0])
+        for ballot in session.ballots
+        for review in session.reviews
+        if review.reviewer == ballot.reviewer and review.ranking
+    ]
+    n = sum(label in tier for label, tier in firsts)
+    return [
+        f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. With",
+        "one session that is an anecdote; `peerage audit` tells when it is evidence.",
+    ]
+
+
+# -- exact scores --------------------------------------------------------------------------------
+
+
+def _exact_scores(console: Console) -> None:
+    _title(console, 2, "What the marks are for: a lovely lie does not win")
+    data = files("peerage").joinpath("examples/ballots.json").read_bytes()
+    session = session_of(read_json(data, "examples/ballots.json"))
+    console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:\n")
+    show(console, score_session(session, Law()), quiet=True)
+    console.print("\nBy their marks, where accuracy under 5 caps the score at 4.0:\n")
     show(console, score_session(session, Law(rubric=config.rubric("general"))))
-    console.print(f"Go on with your own ballots: peerage score {EXAMPLE} --rubric general --json")
+
+
+# -- a season of known truth -----------------------------------------------------------------------
+
+
+async def _season(console: Console, folder: Path, pause: bool) -> None:
+    from peerage.doors.cli.audit import show as show_audit
+    from peerage.doors.cli.board_models import show as show_board
+    from peerage.reports import audit
+    from peerage.standings import board_models
+
+    _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
+    console.print(
+        "able to echo answer worse and worse. baker gives 1.5 points too much to whatever it is\n"
+        "shown first, and charlie 2 points to itself. Will the board and the audit find out?\n"
+    )
+    seats = [
+        {"name": name, "provider": "simulated", "options": options}
+        for name, options in PLANTS.items()
+    ]
+    settings = _settings(folder / "season.db", seats, True)
+    async with Council(settings) as council:
+        await _hold(console, council, folder)
+        tables = reviews_in(council.store, lambda law: law_then(settings, law))
+    sources = [str(path) for path in tables]
+    show_board(console, board_models(sources, since="all"))
+    _wait(console, pause)
+    _title(console, 4, "The audit of its reviewers")
+    show_audit(console, audit(sources), quiet=True)
+
+
+async def _hold(console: Console, council: Council, folder: Path) -> None:
+    import time
+
+    path = folder / "season.jsonl"
+    lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
+    path.write_text("\n".join(lines))
+    prompts = open_prompts(path)
+    with console.status("holding the season …"):
+        await hold(
+            council.season("demo"),
+            prompts,
+            council.caller,
+            council.store,
+            concurrency=16,
+            clock=time.time,
+            progress=Progress(prompts.n),
+        )
+
+
+def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:
+    return config.load(
+        flags={
+            "store": f"sqlite:///{store}",
+            "seat": seats,
+            "council.seed": SEED,
+            "council.rubric": "general" if rubric else False,
+        },
+        environ={},
+    )
+
+
+def _goodbye(console: Console) -> None:
+    _title(console, 5, "Go on")
+    for command, what in (
+        (
+            'peerage ask "…"',
+            "a council of your own models: keys from the environment, or peerage.toml",
+        ),
+        (
+            "peerage run prompts.jsonl",
+            "a season; `peerage board models` and `peerage audit` read it",
+        ),
+        ("peerage score FILE", "ballots you already have"),
+        ("peerage doctor", "what works here, what is missing, and the fix"),
+    ):
+        console.print(f"  [bold]{command:<28}[/] {what}", highlight=False)

@@ -69,6 +69,30 @@ def replay_one(
     show(Console(), scored)
 
 
+def audit_one(
+    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
+) -> None:
+    """The audit of one session: mostly that one session is too few."""
+    settings = config.load(config_file, flags=flags)
+    session = folding.fold(_find(open_store(settings.store), prefix))
+    scored = rescored(session, law_of(settings, session.query.category))
+    if scored.audit is None:
+        raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
+    if json:
+        write_json(
+            {
+                "findings": [asdict(finding) for finding in scored.audit.findings],
+                "bias_audit": dict(scored.audit.bias_audit),
+            }
+        )
+        return
+    from rich.console import Console
+
+    from peerage.doors.cli.audit import show as show_audit
+
+    show_audit(Console(), scored.audit)
+
+
 def _open(store_url: str | None, config_file: Path | None) -> Store:
     return open_store(store_url or config.load(config_file).store)
 

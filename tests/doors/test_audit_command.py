@@ -1,0 +1,88 @@
+"""`peerage audit`: a verdict first, JSON without a NaN, an exit code for CI, a page of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from peerage.doors.cli.audit import FAIL_ON, run, verdict
+from peerage.doors.cli.audit_page import render_audit
+from peerage.errors import UsageError
+from peerage.reports import audit
+from peerage.simulate.reviews import Planted, Season, simulated_reviews
+
+
+def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008
+    return simulated_reviews(Season(n_sessions=60), planted, 2)
+
+
+HARSH = Planted(harshness={"b": -1.5})
+
+
+def test_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    run(table(HARSH))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Of ")
+    assert "1 is evidence" in lines[0]
+    assert lines[1].lstrip().startswith("evidence  calibration, b:")
+    assert any("score by position" in line for line in lines)
+    assert any("●" in line for line in lines)
+
+
+def test_json_is_one_document_and_nothing_else(capsys: pytest.CaptureFixture[str]) -> None:
+    run(table(HARSH), as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    named = [(r["metric"], r["subject"]) for r in document["findings"] if r["status"] == "evidence"]
+    assert named == [("calibration", "b")]
+
+
+def test_fail_on_evidence_ends_with_one_only_where_there_is_some(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    run(table(), fail_on="evidence", quiet=True)
+    with pytest.raises(SystemExit) as ended:
+        run(table(HARSH), fail_on="evidence", quiet=True)
+    assert ended.value.code == 1
+    with pytest.raises(UsageError, match="cannot fail on 'fire'"):
+        run(table(), fail_on="fire")
+    assert "evidence" in FAIL_ON
+
+
+def test_limits_come_from_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "peerage.toml"
+    file.write_text("[audit.healthy]\ncalibration = 5.0\n")
+    run(table(HARSH), config_file=file, as_json=True)
+    document = json.loads(capsys.readouterr().out)
+    assert not [r for r in document["findings"] if r["status"] == "evidence"]
+
+
+def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
+    page = tmp_path / "audit.html"
+    run(table(HARSH), html=page, quiet=True)
+    text = page.read_text(encoding="utf-8")
+    assert "calibration" in text
+    assert "<svg" in text
+    assert "http" not in text
+    assert "<script" not in text
+    for chart in text.split("<svg")[1:]:
+        ElementTree.fromstring("<svg" + chart.split("</svg>")[0] + "</svg>")  # noqa: S314 — our own
+
+
+def test_names_on_the_page_are_text_and_not_markup() -> None:
+    columns = table(HARSH)
+    evil = "<b>&\"'"
+    for name in ("reviewer", "candidate"):
+        columns[name] = np.where(columns[name] == "b", evil, columns[name])
+    page = render_audit(audit(columns))
+    assert evil not in page
+    assert "&lt;b&gt;&amp;" in page
+
+
+def test_a_verdict_counts_in_words() -> None:
+    assert verdict(audit(table())).startswith("Of 68 findings none is evidence; ")
