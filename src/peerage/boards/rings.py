@@ -201,10 +201,11 @@ def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
 def mutual_pairs(community: Community) -> list[Pair]:
     """Every two people who support each other, the least likely first.
 
-    The gap is the mean of own opinion less the others' mean on the same items. p is the
+    The gap is the mean of own opinion less the outsiders' mean on the same items. p is the
     chance of as much support among those opinions or more, if each had the chance that the
-    item's other reviews and the reviewer's habit of supporting give it: a generous
-    reviewer of a good item owes nobody an explanation.
+    outsiders' opinions and the reviewer's habit elsewhere give it: a generous reviewer of
+    a good item owes nobody an explanation. Pairs are listed for supporting each other once,
+    so small p are more common among them than among all pairs: read q.
     """
     graph = support_graph(community)
     n_people = community.n_people
@@ -216,11 +217,11 @@ def mutual_pairs(community: Community) -> list[Pair]:
     author = community.author[community.item].astype(np.int64)
     reviewer = community.reviewer.astype(np.int64)
     key = np.minimum(author, reviewer) * n_people + np.maximum(author, reviewer)
-    counts = np.bincount(community.item, minlength=community.n_items)
-    heard = counts[community.item] > 1
-    rows = np.flatnonzero(np.isin(key, mutual) & heard)
+    insider = np.isin(key, mutual)
+    n_outside = np.bincount(community.item[~insider], minlength=community.n_items)
+    gaps, supports, chances = _surprise(community, ~insider, n_outside)
+    rows = np.flatnonzero(insider & (n_outside[community.item] > 0))
     rows = rows[np.argsort(key[rows], kind="stable")]
-    gaps, supports, chances = _surprise(community, counts)
     starts = np.searchsorted(key[rows], mutual)
     ends = np.searchsorted(key[rows], mutual, side="right")
     pairs = [
@@ -243,17 +244,25 @@ def _pair(code: int, n_people: int, rows: Ints, known: tuple[Floats, Bools, Floa
     return Pair(a, b, float(gaps[rows].mean()), len(rows), p)
 
 
-def _surprise(community: Community, counts: Ints) -> tuple[Floats, Bools, Floats]:
-    """By opinion: its gap to the others' mean, whether it supports, the chance that it would."""
+def _surprise(
+    community: Community, outsider: Bools, n_outside: Ints
+) -> tuple[Floats, Bools, Floats]:
+    """By opinion: its gap to the outsiders' mean, whether it supports, the chance that it would.
+
+    Outsiders to an item are those who are in no mutual support with its contributor; an
+    outsider is not compared with itself.
+    """
     value, item, reviewer = community.value, community.item, community.reviewer
-    n_others = np.maximum(counts[item] - 1, 1)
-    totals = sums_by(item, value, community.n_items)
-    gaps = value - (totals[item] - value) / n_others
+    n_others = n_outside[item] - outsider
+    totals = sums_by(item[outsider], value[outsider], community.n_items)
+    gaps = value - (totals[item] - value * outsider) / np.maximum(n_others, 1)
     supports = value > community.middle
-    liked = np.bincount(item[supports], minlength=community.n_items)
-    rate = (liked[item] - supports + 0.5) / (n_others + 1.0)
+    liked = np.bincount(item[supports & outsider], minlength=community.n_items)
+    rate = (liked[item] - (supports & outsider) + 0.5) / (n_others + 1.0)
     item_logit = np.log(rate / (1.0 - rate))
-    habit = _habits(item_logit, supports, reviewer, community.n_people)
+    habit = _habits(
+        item_logit[outsider], supports[outsider], reviewer[outsider], community.n_people
+    )
     return gaps, supports, 1.0 / (1.0 + np.exp(-item_logit - habit[reviewer]))
 
 

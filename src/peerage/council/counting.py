@@ -8,6 +8,8 @@ from fractions import Fraction
 from peerage.council.rubric import exact, overall
 from peerage.types import Ballot, Counted, OwnVotes, Placing, Review, Rubric
 
+MAX_REASON_CHARACTERS = 60  # of an abstention, in its flag; the review has all of it
+
 Tiers = tuple[tuple[str | None, ...], ...]
 
 
@@ -32,7 +34,7 @@ def count(
             (),
             gated,
             abstained=True,
-            flags=(*flags, f"abstained:{review.abstained}"),
+            flags=(*flags, f"abstained:{review.abstained[:MAX_REASON_CHARACTERS]}"),
         )
     author_by_label = ballot.author_by_label
     said = tuple(tuple(author_by_label.get(name) for name in tier) for tier in review.ranking)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from peerage.council.replies import objects_of
@@ -26,7 +27,7 @@ class Decision:
 
 def parse_decision(text: str) -> Decision | None:
     """The last object of the reply's own that says whether it approves; never a guess."""
-    for found in reversed(objects_of(text).objects):
+    for found in reversed(objects_of(text, _decides).objects):
         said = found.value.get("approved")
         approved = WORDS.get(said.strip().lower()) if isinstance(said, str) else said
         if isinstance(approved, bool):
@@ -34,3 +35,7 @@ def parse_decision(text: str) -> Decision | None:
             listed = reasons if isinstance(reasons, list) else [reasons]
             return Decision(approved, tuple(why for why in listed if isinstance(why, str) and why))
     return None
+
+
+def _decides(value: Mapping[str, object]) -> bool:
+    return "approved" in value

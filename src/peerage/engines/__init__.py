@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from peerage.registry import Registry
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
+    import narwhals as nw
 
     from peerage.audit.rows import Rows
 

@@ -16,7 +16,7 @@ from peerage.errors import InputError
 
 if TYPE_CHECKING:
     import duckdb
-    import narwhals.stable.v2 as nw
+    import narwhals as nw
 
     Frame = nw.LazyFrame[Any]
     Relation = duckdb.DuckDBPyRelation
@@ -38,7 +38,11 @@ READERS = {
 
 @engines.register("duckdb")
 class DuckDB:
-    """One private connection; it never writes to what it reads."""
+    """One private connection; it never writes to what it reads.
+
+    Relations are wrapped by narwhals' stable interface: the other one keeps DuckDB's types
+    alive past the interpreter's end, and DuckDB complains on stderr.
+    """
 
     def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
         import duckdb
@@ -284,7 +288,7 @@ class _Codes:
         if len(self._hashes) == 0:
             return np.full(len(hashes), -1, dtype=np.int64)
         if hashes.dtype == np.uint16:  # remainders, which keep these few texts apart
-            return self._table[hashes]
+            return self._table.take(hashes)
         place = np.searchsorted(self._hashes, hashes)
         if null is not None:
             place = np.where(null, 0, place)

@@ -15,7 +15,7 @@ from peerage.engines import Columns, Engine, Reading, Source
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
+    import narwhals as nw
 
     Frame = nw.LazyFrame[Any]
 

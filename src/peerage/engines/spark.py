@@ -24,7 +24,7 @@ from peerage.engines import Columns, Reading, Source, engines
 from peerage.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     Frame = nw.LazyFrame[Any]
 
@@ -56,7 +56,7 @@ class Spark:
         self.session = _session(master)
 
     def open(self, source: Source) -> Frame:
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         frame: Frame = nw.from_native(self._table(source))
         return frame
@@ -66,7 +66,7 @@ class Spark:
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         table = _native(frame)
         kind = dict(table.dtypes)[column]
@@ -331,7 +331,7 @@ def _listed(values: Any) -> Any:
 
 def _unwrapped(source: Source) -> Any:
     if type(source).__module__.split(".")[0] == "narwhals":
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         return nw.to_native(source)
     return source

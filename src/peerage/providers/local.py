@@ -12,8 +12,9 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -48,7 +49,8 @@ def local_seats() -> tuple[Seat, ...]:
             family="smollm2",
             temperature=temperature,
             system=system,
-            timeout_s=300.0,  # it includes waiting for the other seats
+            timeout_s=180.0,  # loading included, and a machine that is busy
+            max_concurrency=1,
             options={"max_tokens": 100},
         )
         for name, temperature, system in TEMPERAMENTS
@@ -92,13 +94,21 @@ class Manner:
 
 @providers.register("local")
 class Local:
-    """A seat's door to the shared model."""
+    """A door to the shared model, for all seats that want the same weights."""
 
     can_constrain = True
+    free = True
+    max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:
-        self.manner = Manner.of(seat)
         self._model: llama.Model | None = None
+        self._wants = Local.endpoint(seat)
+
+    @staticmethod
+    def endpoint(seat: Seat) -> tuple[str, int, int]:
+        """What seats must have in common to share a model."""
+        manner = Manner.of(seat)
+        return manner.weights, manner.context_tokens, manner.threads
 
     async def complete(self, call: Call) -> Reply:
         *_, reply = [piece async for piece in self.stream(call)]
@@ -117,15 +127,14 @@ class Local:
             except RuntimeError:  # the loop is closed: there is nobody left to tell
                 talk.stop.set()
 
-        talk = self._talk(call, tell)
+        talk = _talk(call, tell)
         work = self._shared_model().start(talk)
         work.add_done_callback(lambda _: tell(None))
         try:
             while (piece := await arrived.get()) is not None:
                 yield piece
-            work.result()
-        except CancelledError:  # the model was closed before it came to this call
-            talk.finish = ""
+            with suppress(CancelledError):  # the model was closed before it came to this call
+                work.result()
         finally:
             talk.stop.set()
             work.cancel()
@@ -138,17 +147,18 @@ class Local:
 
     def _shared_model(self) -> llama.Model:
         if self._model is None:
-            manner = self.manner
-            self._model = llama.take(manner.weights, manner.context_tokens, manner.threads)
+            self._model = llama.take(*self._wants)
         return self._model
 
-    def _talk(self, call: Call, tell: Any) -> llama.Talk:
-        if call.schema is not None:
-            return llama.Talk(_request(call, call.max_tokens), bounded(call.schema), tell)
-        limit = self.manner.max_tokens
-        if call.max_tokens < limit:
-            return llama.Talk(_request(call, call.max_tokens), None, tell)
-        return llama.Talk(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
+
+def _talk(call: Call, tell: Callable[[str], None]) -> llama.Talk:
+    """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
+    if call.schema is not None:
+        return llama.Talk(_request(call, call.max_tokens), bounded(call.schema), tell)
+    limit = Manner.of(call.seat).max_tokens
+    if call.max_tokens < limit:
+        return llama.Talk(_request(call, call.max_tokens), None, tell)
+    return llama.Talk(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
 
 
 def _request(call: Call, max_tokens: int) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from peerage.errors import InputError, UsageError
 from peerage.standings.terms import Terms, instant, iso, span_s
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     from peerage.audit.rows import Rows
     from peerage.engines.reviews import Reviews
@@ -86,7 +86,7 @@ class Table:
 
     def _coded_categories(self) -> tuple[str, ...]:
         """The categories, now numbers in the table, in the order of their names; none is ""."""
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         found = self.engine.arrays(self.frame.select("category").unique())["category"]
         names = tuple(sorted({"" if name is None else str(name) for name in found}))
@@ -99,7 +99,7 @@ class Table:
         return names
 
     def _join_weights(self, source: Source) -> None:
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         given = self.engine.open(source)
         missing = {"item_id", "weight"} - set(given.collect_schema().names())
@@ -196,7 +196,7 @@ class Table:
 
     def n_after(self, instant_s: float) -> int:
         """The reviews that carry a later time."""
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         if self.reviews.latest is None or self.reviews.latest <= instant_s:
             return 0
@@ -205,7 +205,7 @@ class Table:
 
     def first_s(self) -> float | None:
         """When the window begins, or the first review in it."""
-        import narwhals as nw
+        import narwhals.stable.v2 as nw
 
         if self.earliest is not None:
             return self.earliest
@@ -228,6 +228,6 @@ def _few_sessions(sums: Sums) -> bool:
 
 
 def _only(frame: Frame, category: str) -> Frame:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return frame.filter(nw.col("category") == category)

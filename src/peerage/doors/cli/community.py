@@ -223,9 +223,9 @@ def _tuning(found: Mapping[str, Any]) -> str:
 
     settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
     return (
-        f"of {found['tried']} settings tried, {settings} agrees best: τ {figure(found['kendall_tau'])}"
-        f" (now {figure(found['before'])}); cross-validated {figure(found['cross_validated'])}, "
-        "which is the figure to believe."
+        f"of {found['tried']} settings tried, {settings} agrees best: "
+        f"τ {figure(found['kendall_tau'])} (now {figure(found['before'])}); "
+        f"cross-validated {figure(found['cross_validated'])}, which is the figure to believe."
     )
 
 

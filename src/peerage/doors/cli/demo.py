@@ -82,10 +82,10 @@ def _local_council(console: Console, folder: Path, question: str) -> None:
         console.print(f"Left out: {missing}", style="yellow", markup=False)
         return
     console.print(
-        "Four seats of different temperament share SmolLM2-135M, a model small enough to come with\n"
-        "the installation. It writes fluently and judges badly: it tends to rank by label, whatever\n"
-        "the answers say. Each reviewer therefore sees the answers in another order, so that what\n"
-        "is only position cancels out. Watch the grid: no row should be believed, the sum may be.\n"
+        "Four seats of different temperament share SmolLM2-135M, small enough to come with the "
+        "installation. It writes fluently and judges badly: it tends to rank by label, whatever "
+        "the answers say. So each reviewer sees the answers in another order, and what is only "
+        "position cancels out. Believe no single row of the grid.\n"
     )
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     session = asyncio.run(_ask(console, Council(settings), question))
@@ -116,8 +116,8 @@ def _positions(session: Session) -> list[str]:
     ]
     n = sum(label in tier for label, tier in firsts)
     return [
-        f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. With",
-        "one session that is an anecdote; `peerage audit` tells when it is evidence.",
+        f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. "
+        "In one session that is an anecdote; `peerage audit` tells when it is evidence."
     ]
 
 
@@ -145,8 +145,9 @@ async def _season(console: Console, folder: Path, pause: bool) -> None:
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
-        "able to echo answer worse and worse. baker gives 1.5 points too much to whatever it is\n"
-        "shown first, and charlie 2 points to itself. Will the board and the audit find out?\n"
+        "From able to echo they answer worse and worse. baker gives 1.5 points too much to "
+        "whatever it is shown first, and charlie 2 points to itself. Do the board and the audit "
+        "find out?\n"
     )
     seats = [
         {"name": name, "provider": "simulated", "options": options}
@@ -197,15 +198,9 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
 def _goodbye(console: Console) -> None:
     _title(console, 5, "Go on")
     for command, what in (
-        (
-            'peerage ask "…"',
-            "a council of your own models: keys from the environment, or peerage.toml",
-        ),
-        (
-            "peerage run prompts.jsonl",
-            "a season; `peerage board models` and `peerage audit` read it",
-        ),
+        ('peerage ask "…"', "a council of your own models"),
+        ("peerage run prompts.jsonl", "a season of them; then board models, audit"),
         ("peerage score FILE", "ballots you already have"),
-        ("peerage doctor", "what works here, what is missing, and the fix"),
+        ("peerage doctor", "what is missing here, and the fix"),
     ):
         console.print(f"  [bold]{command:<28}[/] {what}", highlight=False)
