@@ -26,6 +26,7 @@ PIECES = (
         '{"a": {"b": [1]}}',
     ),
     *('{"ranking": ["D", "C"], "notes": {"D": "so "good" it is"}}', "[1, 2]", '["D", "C"]'),
+    *('{"abstained": false, "notes": {"D": "it', '{"ranking": ["D", "C"] "scores": {'),
     *('{"ranking": ["D", "C"], "x": ', '{"notes": "never ends', '{"a": [', "{a b}", "\\frac{1}{2}"),
     *("<think>", "</think>", "[BEGIN Response D 0f]", "[END Response D 0f]", "```json\n", "```\n"),
     *("\n> ", "\n\n", "FINAL RANKING:\n1. D\n2. C\n", "FINAL RANKING: D > C", "I can't judge. "),

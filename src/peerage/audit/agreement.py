@@ -16,13 +16,13 @@ NAME = "agreement"
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: n, yy, oo, yo of own scores and the others' means within ballots."""
-    y, o, n = view.score, view.others, view.n_by_ballot
-    kept = view.has_others
-    if not kept.all():
-        y, o, n = np.where(kept, y, 0.0), np.where(kept, o, 0.0), view.ballot.sum(kept)
     sums = view.ballot.sum
-    sy, so, some = sums(y), sums(o), np.maximum(n, 1.0)
-    yy, oo, yo = sums(y * y), sums(o * o), sums(y * o)
+    y, o, kept = view.score, view.others, view.has_others
+    n, sy, yy = view.n_by_ballot, view.score_by_ballot, view.squares_by_ballot
+    if not kept.all():
+        y, o = np.where(kept, y, 0.0), np.where(kept, o, 0.0)
+        n, sy, yy = view.n_compared_by_ballot, sums(y), sums(y * y)
+    so, oo, yo, some = sums(o), sums(o * o), sums(y * o), np.maximum(n, 1.0)
     return {
         "reviews": view.by_ballot(n, yy - sy * sy / some, oo - so * so / some, yo - sy * so / some)
     }

@@ -27,7 +27,7 @@ def sums(view: View) -> Sums:
     first = is_first(view) & view.has_others
     m = view.n_by_ballot
     q = view.within_ballot(view.others)
-    mean = view.ballot.each(view.ballot.sum(view.deviation) / m)
+    mean = view.ballot.each(view.deviation_by_ballot / m)
     rest = view.ballot.each(np.maximum(m - 1.0, 1.0))
     a = q * mean - view.within_ballot(q * (view.deviation - mean)) / rest
     kept = 1.0 - 1.0 / np.maximum(m * (m - 1.0), 2.0)  # of the slope survives the centring
@@ -38,8 +38,8 @@ def sums(view: View) -> Sums:
         ballots.sum(a[shown]),
         ballots.sum(q[shown]),
         ballots.sum(q[shown] ** 2) * kept,
-        view.ballot.sum(view.has_others),
-        view.ballot.sum(view.deviation),
+        view.n_compared_by_ballot,
+        view.deviation_by_ballot,
     )
     firsts = view.answer.sum(first)
     apart = (firsts - firsts**2 / np.maximum(view.n_by_answer, 1.0)).sum()

@@ -16,9 +16,14 @@ NAME = "calibration"
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: n, y, yy of scores; n, sum of deviations from the others."""
-    score = view.score
     return {
-        "reviews": view.by_reviewer(None, score, score * score, view.has_others, view.deviation)
+        "reviews": view.by_ballot(
+            view.n_by_ballot,
+            view.score_by_ballot,
+            view.squares_by_ballot,
+            view.n_compared_by_ballot,
+            view.deviation_by_ballot,
+        )
     }
 
 

@@ -131,23 +131,19 @@ class Spread:
 def spread(found: Mapping[str, Cells], weights: Floats, who: Ints, n_names: int) -> Spread:
     """The spread of the weighted values' statistic for some reviewers together.
 
-    `weights` has a row for each reviewer of `who` and a column for each value.
+    `weights` has a row for each reviewer of `who`, in order, and a column for each value.
     """
-    free = found["free"]
-    by_name = np.zeros((n_names, weights.shape[1]))
-    by_name[who] = weights
-    chosen = np.isin(free.subject, who)
-    table, w = free.sums[chosen], by_name[free.subject[chosen]]
+    table = found["free"].sums[np.searchsorted(found["free"].subject, who)]
     n_values, column, variance = weights.shape[1], 0, 0.0
     for i in range(n_values):
         for j in range(i, n_values):
             twice = 1.0 if i == j else 2.0
-            variance += twice * float((w[:, i] * w[:, j] * table[:, column]).sum())
+            variance += twice * float((weights[:, i] * weights[:, j] * table[:, column]).sum())
             column += 1
     dimensions = float(table[:, column].sum())
     parts = [(variance, dimensions)] if variance > 0.0 else []
     if "dealt" in found:
-        parts += _squares(found["dealt"], by_name, who, n_names)
+        parts += _squares(found["dealt"], weights, who, n_names)
     total = sum(v for v, _ in parts)
     shared = sum(v * v / d for v, d in parts if d > 0)
     return Spread(total, total * total / shared if shared > 0.0 else 0.0)
@@ -155,9 +151,10 @@ def spread(found: Mapping[str, Cells], weights: Floats, who: Ints, n_names: int)
 
 def _squares(dealt: Cells, weights: Floats, who: Ints, n_names: int) -> list[tuple[float, float]]:
     """Variance and dimensions of each deal's square."""
-    kept = np.isin(dealt.subject, who)
+    starts, ends = (np.searchsorted(dealt.subject, who, side) for side in ("left", "right"))
+    kept = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
     table, n_values = dealt.sums[kept], weights.shape[1]
-    value = (table[:, :n_values] * weights[dealt.subject[kept]]).sum(axis=1)
+    value = (table[:, :n_values] * np.repeat(weights, ends - starts, axis=0)).sum(axis=1)
     code, place = np.divmod(dealt.cluster[kept], MAX_PLACES)
     deal, candidate = np.divmod(code, n_names)
     parts = []

@@ -20,8 +20,8 @@ MID_WEEK = 2_800  # weeks since 1970: keeps the squares of recent weeks small
 def sums(view: View) -> Sums:
     """By reviewer and cluster: n, x, y, xx, xy of week and deviation; and the weeks seen."""
     at = view.ballot.first(view.judged.numbers["at"])
-    n = np.where(np.isfinite(at), view.ballot.sum(view.has_others), 0.0)
-    y = np.where(n > 0, view.ballot.sum(view.deviation), 0.0)
+    n = np.where(np.isfinite(at), view.n_compared_by_ballot, 0.0)
+    y = np.where(n > 0, view.deviation_by_ballot, 0.0)
     week = np.floor(np.where(n > 0, at, MID_WEEK * WEEK_S) / WEEK_S) - MID_WEEK
     cells = view.by_ballot(n, n * week, y, n * week * week, y * week)
     when, who = week[n > 0].astype(np.int64), view.ballot_reviewer[n > 0]

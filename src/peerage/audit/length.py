@@ -20,16 +20,15 @@ def sums(view: View) -> Sums:
     """By reviewer and cluster: n; xx, yy, xy within ballots; x, y, xx, yy, xy as they are."""
     words = view.judged.numbers["words"]
     known = np.isfinite(words)
-    score = view.score
-    n = view.n_by_ballot
+    score, n, y, yy = view.score, view.n_by_ballot, view.score_by_ballot, view.squares_by_ballot
     if not known.all():
         words, score = np.where(known, words, 0.0), np.where(known, score, 0.0)
-        n = view.ballot.sum(known)
-    x, y = view.ballot.sum(words), view.ballot.sum(score)
-    xx, yy, xy = (view.ballot.sum(c) for c in (words * words, score * score, words * score))
+        n, y, yy = (view.ballot.sum(c) for c in (known, score, score * score))
+    x, xx, xy = (view.ballot.sum(c) for c in (words, words * words, words * score))
     some = np.maximum(n, 1.0)
     within = (xx - x * x / some, yy - y * y / some, xy - x * y / some)
-    n_answers = (np.bincount(view.answer.code[known], minlength=view.answer.n) > 0).sum()
+    n_by_answer = view.n_by_answer if known.all() else view.answer.sum(known)
+    n_answers = float((n_by_answer > 0).sum())
     return {
         "reviews": view.by_ballot(n, *within, x, y, xx, yy, xy),
         "answers": count_of(n_answers),

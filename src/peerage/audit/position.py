@@ -56,13 +56,14 @@ def _curve(view: View, e: Floats) -> Cells:
     """By position: rows, sum of centred scores; and sums for the correlation, as position −1."""
     position = view.judged.numbers["position"]
     known = np.isfinite(position)
-    p = np.where(known, position, 0.0)
+    p, here = position, e
+    if not known.all():
+        p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
-    at[~known] = 0
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.within_ballot(p) * known
+    pc = view.within_ballot(p) * known if not known.all() else view.within_ballot(p)
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
-    table[0] = [known.sum(), 0.0, (pc * pc).sum(), (e * e * known).sum(), (pc * e).sum()]
+    table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
     return ordered(np.zeros_like(where), where, table)
 

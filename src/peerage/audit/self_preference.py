@@ -22,7 +22,7 @@ def sums(view: View) -> Sums:
     cluster = rows.cluster[rows.session]
     cells = group((rows.reviewer, len(view.names)), (cluster, view.all.n_clusters))
     own = tabulate(cells, rows.reviewer, cluster, [known.astype(np.float64), gap])
-    return {"reviews": beside(own, view.by_reviewer(view.has_others, view.deviation))}
+    return {"reviews": beside(own, view.compared)}
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

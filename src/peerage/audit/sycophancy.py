@@ -23,7 +23,7 @@ def sums(view: View) -> Sums:
     cells = group((pair, n_names * n_names), (view.cluster, n_clusters))
     has = None if view.has_others.all() else view.has_others.astype(np.float64)
     mine = tabulate(cells, pair, view.cluster, [has, view.deviation])
-    everyone = view.by_reviewer(view.has_others, view.deviation)
+    everyone = view.compared
     key = everyone.subject.astype(np.int64) * n_clusters + everyone.cluster
     place = np.searchsorted(key, mine.subject // n_names * n_clusters + mine.cluster)
     table = np.column_stack([mine.sums, everyone.sums[place] - mine.sums])

@@ -154,6 +154,29 @@ class View:
     def ballot_cluster(self) -> Ints:
         return self.ballot.first(self.cluster)
 
+    @cached_property
+    def score_by_ballot(self) -> Floats:
+        return self.ballot.sum(self.score)
+
+    @cached_property
+    def squares_by_ballot(self) -> Floats:
+        return self.ballot.sum(self.score * self.score)
+
+    @cached_property
+    def n_compared_by_ballot(self) -> Floats:
+        """How many of a ballot's answers others judged too."""
+        everyone = bool(self.has_others.all())
+        return self.n_by_ballot if everyone else self.ballot.sum(self.has_others)
+
+    @cached_property
+    def deviation_by_ballot(self) -> Floats:
+        return self.ballot.sum(self.deviation)
+
+    @cached_property
+    def compared(self) -> Cells:
+        """By reviewer and cluster: how many answers others judged too, and the deviations."""
+        return self.by_ballot(self.n_compared_by_ballot, self.deviation_by_ballot)
+
     def within_ballot(self, values: Floats) -> Floats:
         """Values less their mean on the ballot."""
         gap: Floats = values - self.ballot.each(self.ballot.sum(values) / self.n_by_ballot)

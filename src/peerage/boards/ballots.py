@@ -80,7 +80,8 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     ranked = np.isfinite(worth)
     if own_votes == "out":
         ranked &= others
-        shown = np.bincount(ballot[others], minlength=n_ballots).astype(np.float64)
+        own = np.bincount(ballot[np.flatnonzero(~others)], minlength=n_ballots)
+        shown = (np.bincount(ballot, minlength=n_ballots) - own).astype(np.float64)
     elif own_votes == "in":
         shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
     else:
@@ -151,16 +152,14 @@ def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
 
 
 def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:
-    """Twice each ranked row's place on its ballot, ties sharing the mean; 0 for the others."""
+    """Twice each ranked row's place on its ballot, ties sharing the mean; others have none."""
     if not ranked.any():
         return np.zeros(len(ballot), dtype=np.int64)
-    every = bool(ranked.all())
-    held = worth if every else worth[ranked]
+    held = worth if ranked.all() else worth[ranked]
     low = float(held.min())
     width = float(held.max()) - low + 1.0
     if n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM and _whole(held):
-        level = (worth if every else np.where(ranked, worth, low)).astype(np.int64) - int(low)
-        return _counted_places(ballot, level, ranked, n_ballots, int(width))
+        return _counted_places(ballot, worth - low, ranked, n_ballots, int(width))
     return _sorted_places(ballot, worth, ranked)
 
 
@@ -168,18 +167,19 @@ def _whole(values: Floats) -> bool:
     return bool((values == np.rint(values)).all())
 
 
-def _counted_places(ballot: Ints, level: Ints, ranked: Bools, n_ballots: int, width: int) -> Ints:
-    """Places by counting how many hold each of a few levels: one pass and no sort."""
-    cell = ballot * width + level
-    size = n_ballots * width
-    n = np.bincount(cell if ranked.all() else cell[ranked], minlength=size).reshape(-1, width)
-    before = np.cumsum(n, axis=1)
-    before -= n
-    before *= 2
-    before += n
-    before -= 1
-    doubled = before.ravel()[cell]
-    return doubled if ranked.all() else np.where(ranked, doubled, 0)
+def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:
+    """Places by counting how many hold each of a few levels: one pass and no sort.
+
+    Who is not ranked stands on a level below all others, where it is in nobody's way.
+    """
+    cell = np.where(ranked, worth, float(width)).astype(np.int64)
+    cell += ballot * (width + 1)
+    n = np.bincount(cell, minlength=n_ballots * (width + 1)).reshape(-1, width + 1)
+    doubled = np.cumsum(n, axis=1)
+    doubled *= 2
+    doubled -= n
+    doubled -= 1
+    return doubled.ravel()[cell]
 
 
 def _sorted_places(ballot: Ints, worth: Floats, ranked: Bools) -> Ints:

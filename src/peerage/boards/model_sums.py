@@ -18,8 +18,10 @@ from peerage.types import OwnVotes
 APPEARED, VOTES, WINS, HELD, SHARE, BORDA, SCORED, SCORE, PLACE, BLEND, SESSIONS = range(11)
 N_COLUMNS = 11
 RANKED_BY = {"mean_rank": (PLACE, HELD), "hybrid": (BLEND, SCORED)}  # beside the share
-# Columns of `Sums.by_reviewer`: votes, their shares, pulls on session means, and scores.
-R_VOTES, R_SHARE, R_PULL, R_SCORES, R_WEIGHT, R_SCORE = range(6)
+# Columns of `Sums.pulls`: votes, their shares, and pulls on session means.
+R_VOTES, R_SHARE, R_PULL = range(3)
+# Columns of `Sums.scores`: n, sum, sum of squares; then weights within sessions, and weighted.
+R_N, R_SUM, R_SQUARE, R_WEIGHT, R_SCORE = range(5)
 # Columns of `Sums.lengths`: rows, share, log words against the ballot's, its square, product.
 L_N, L_SHARE, L_LONG, L_SQUARE, L_PRODUCT = range(5)
 
@@ -37,7 +39,9 @@ class Plan:
     first_week: int | None = None
     earliest: float | None = None
     clustered: bool = True  # sums by cluster; else products over sessions
-    by_reviewer: bool = False
+    scores: bool = False  # by reviewer and model, for the calibrated view
+    pulls: bool = False  # by reviewer and model, for the spread of reviewers
+    places: bool = False  # mean places beside shares
     pairs: bool = False
     lengths: bool = False
     weight_by_name: Floats | None = None  # of reviewers
@@ -74,8 +78,8 @@ class Sums:
     n_names: int
     share: Spread
     value: Spread | None = None
-    by_reviewer: Cells | None = None  # key: (slice · names + reviewer) · models + model
-    scores: Cells | None = None  # key: slice · names + reviewer; n, sum, sum of squares
+    pulls: Cells | None = None  # key: (slice · names + reviewer) · models + model
+    scores: Cells | None = None  # the same key
     wins: Floats | None = None  # slices × models × models: ballots with row above column
     ties: Floats | None = None
     lengths: Floats | None = None  # slices × models × columns
@@ -117,7 +121,7 @@ def add(parts: Sequence[Sums]) -> Sums:
         first.n_names,
         _spreads([part.share for part in parts]),
         _spreads(values) if values else None,
-        _merged([part.by_reviewer for part in parts]),
+        _merged([part.pulls for part in parts]),
         _merged([part.scores for part in parts]),
         each("wins"),
         each("ties"),
@@ -179,8 +183,8 @@ def one_slice(sums: Sums, at: int | None) -> Sums:
         n_sessions=sums.n_sessions[pick].sum(keepdims=True),
         share=spread(sums.share),
         value=None if sums.value is None else spread(sums.value),
-        by_reviewer=_sliced(sums.by_reviewer, at, sums.n_names * n_models),
-        scores=_sliced(sums.scores, at, sums.n_names),
+        pulls=_sliced(sums.pulls, at, sums.n_names * n_models),
+        scores=_sliced(sums.scores, at, sums.n_names * n_models),
         wins=part(sums.wins),
         ties=part(sums.ties),
         lengths=part(sums.lengths),

@@ -26,8 +26,11 @@ from peerage.boards.model_sums import (
     L_SHARE,
     L_SQUARE,
     PLACE,
+    R_N,
     R_PULL,
     R_SCORE,
+    R_SQUARE,
+    R_SUM,
     R_VOTES,
     R_WEIGHT,
     RANKED_BY,
@@ -288,7 +291,7 @@ def _combined_df(*parts: tuple[float, float]) -> float:
 
 def _reviewer_pulls(sums: Sums) -> tuple[Floats, Floats]:
     """What each reviewer does to each model's share, and how many reviewers each model has."""
-    cells = sums.by_reviewer
+    cells = sums.pulls
     n_models = sums.by_model.shape[1]
     assert cells is not None  # noqa: S101 — the plan asked for it
     voted = cells.sums[:, R_VOTES] > 0.0
@@ -310,24 +313,19 @@ def z_scores(sums: Sums) -> Floats:
     A reviewer whose scores are all alike says nothing: zero. NaN where there is no score.
     """
     n_models = sums.by_model.shape[1]
-    out = np.full(n_models, np.nan)
-    cells, marks = sums.by_reviewer, sums.scores
-    if cells is None or marks is None or len(marks.key) == 0:
-        return out
-    n, total, squares = marks.sums.T
+    cells = sums.scores
+    if cells is None or len(cells.key) == 0:
+        return np.full(n_models, np.nan)
+    _, place = np.unique(cells.key // n_models, return_inverse=True)
+    n, total, squares = (np.bincount(place, cells.sums[:, i]) for i in (R_N, R_SUM, R_SQUARE))
     mean = total / np.maximum(n, 1.0)
     spread = squares - n * mean * mean
-    sd = np.sqrt(np.maximum(spread, 0.0) / np.maximum(n - 1.0, 1.0))
     flat = spread <= FLAT * np.maximum(squares, 1.0)
-    reviewer, model = cells.key // n_models, cells.key % n_models
-    place = np.searchsorted(marks.key, reviewer)
-    place = np.minimum(place, len(marks.key) - 1)
-    usable = (marks.key[place] == reviewer) & ~flat[place]
+    sd = np.sqrt(np.where(flat, 1.0, spread) / np.maximum(n - 1.0, 1.0))
     gap = cells.sums[:, R_SCORE] - mean[place] * cells.sums[:, R_WEIGHT]
-    z = np.where(usable, gap / np.where(flat[place], 1.0, sd[place]), 0.0)
-    added = np.bincount(model, weights=z, minlength=n_models)
-    scored = sums.by_model[0, :, SCORED]
-    return np.where(scored > 0.0, added / np.where(scored > 0.0, scored, 1.0), np.nan)
+    z = np.where(flat[place], 0.0, gap / sd[place])
+    added = np.bincount(cells.key % n_models, weights=z, minlength=n_models)
+    return by_cluster.quotient(added, sums.by_model[0, :, SCORED])
 
 
 def length_controlled(sums: Sums) -> tuple[Floats, float | None]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.opinions import Bools, Community, Floats, Ints, sums_by
+from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
 from peerage.boards.support import (
     Block,
     Places,
@@ -102,6 +102,8 @@ def find_rings(community: Community, seed: object = 0, n_shuffles: int = N_SHUFF
     it holds for the whole search, however many blocks there were to choose from. Each
     further ring is sought without the support inside those found, against the same shuffles.
     """
+    # In one order, whatever the table's: sums that differ in their last digit are other bytes.
+    community = community.kept(np.argsort(pair_keys(community), kind="stable"))
     graph = support_graph(community)
     block = densest(graph)
     found: list[Ring] = []

@@ -90,9 +90,10 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
         mixed=mixed,
         n_twice=_n_twice(block),
     )
-    if plan.by_reviewer:
-        by_reviewer, scores = _reviewer_sums(block)
-        found = replace(found, by_reviewer=by_reviewer, scores=scores)
+    if plan.scores:
+        found = replace(found, scores=_score_sums(block))
+    if plan.pulls:
+        found = replace(found, pulls=_pull_sums(block))
     if plan.pairs:
         wins, ties = _pair_sums(block)
         found = replace(found, wins=wins, ties=ties)
@@ -104,8 +105,11 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
 
 
 def _n_twice(block: _Block) -> int:
+    """Rows too many: those whose ballot already speaks of their candidate."""
     n, size = block.plan.n_models, block.votes.n_ballots * block.plan.n_models
     key = block.votes.ballot * n + block.model
+    if (key[1:] > key[:-1]).all():
+        return 0
     if size <= ROOMY * len(key) + ALWAYS_ROOM:
         return len(key) - int(np.count_nonzero(np.bincount(key, minlength=size)))
     return len(key) - len(np.unique(key))
@@ -189,26 +193,27 @@ def _model_sums(block: _Block) -> Sums:
     plan, cast = block.plan, block.votes
     n_cells = len(block.session)
     pull = _pull(block)
-    n_votes = np.bincount(block.cell, weights=cast.counts, minlength=n_cells)
+    n_votes = _added(block, cast.counts)
     held_by = n_votes if pull is None else _added(block, pull * cast.counts)
     bottom = np.where(held_by > 0.0, held_by, 1.0)
     share = _added(block, cast.share if pull is None else pull * cast.share) / bottom
-    doubled = cast.doubled if pull is None else pull * cast.doubled
     inside = block.slice_[block.session] >= 0
     weight = np.where(inside & (held_by > 0.0), block.weight[block.session], 0.0)
     columns = np.zeros((N_COLUMNS, n_cells))
     columns[APPEARED] = inside
     columns[VOTES] = n_votes
     columns[SESSIONS] = weight > 0.0
-    columns[WINS] = _added(block, cast.wins)
+    columns[WINS] = np.bincount(block.cell[np.flatnonzero(cast.wins)], minlength=n_cells)
     columns[HELD] = weight
     columns[SHARE] = weight * share
     columns[BORDA] = columns[SHARE] * (block.n_candidates[block.session] - 1.0)
-    score, has_score = _session_scores(block, pull)
+    score, has_score = _session_scores(block, pull, n_votes)
     columns[SCORED] = np.where(has_score, weight, 0.0)
     columns[SCORE] = columns[SCORED] * score
-    place = 1.0 + _added(block, doubled * cast.counts) / 2.0 / bottom
-    columns[PLACE] = weight * place
+    if plan.places:
+        doubled = cast.doubled if pull is None else pull * cast.doubled
+        place = 1.0 + _added(block, doubled * cast.counts) / 2.0 / bottom
+        columns[PLACE] = weight * place
     blend = HALF * share + (1.0 - HALF) * (score - 1.0) / 9.0
     columns[BLEND] = columns[SCORED] * blend
     group = np.where(inside, block.slice_[block.session], 0) * plan.n_models + block.of
@@ -251,16 +256,20 @@ def by_session_any(block: _Block, cells: Bools) -> Ints:
     ).astype(np.int64)
 
 
-def _session_scores(block: _Block, pull: Floats | None) -> tuple[Floats, Bools]:
+def _session_scores(block: _Block, pull: Floats | None, n_votes: Floats) -> tuple[Floats, Bools]:
     """The mean score of each cell, and which cells have one."""
     score = block.rows.numbers.get("score")
     if score is None:
         n_cells = len(block.session)
         return np.zeros(n_cells), np.zeros(n_cells, dtype=bool)
     known = block.votes.judged & np.isfinite(score)
-    heavy = known.astype(np.float64) if pull is None else pull * known
-    n = _added(block, heavy)
-    total = _added(block, heavy * np.where(known, score, 0.0))
+    held = np.where(known, score, 0.0)
+    if pull is not None:
+        n, total = _added(block, pull * known), _added(block, pull * held)
+    elif np.array_equal(known, block.votes.counts):
+        n, total = n_votes, _added(block, held)
+    else:
+        n, total = _added(block, known), _added(block, held)
     return total / np.where(n > 0.0, n, 1.0), n > 0.0
 
 
@@ -298,32 +307,54 @@ def _products(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Floa
 # -- reviewers, pairs, lengths -----------------------------------------------------------------
 
 
-def _reviewer_sums(block: _Block) -> tuple[Cells, Cells]:
-    """By reviewer and model: votes, shares, pulls on the session's mean, and scores."""
-    rows, plan, cast = block.rows, block.plan, block.votes
-    inside = block.slice_[rows.session] >= 0
+def _reviewer_key(block: _Block, inside: Bools) -> Ints:
+    """The key of each row's slice, reviewer and model."""
+    rows, plan = block.rows, block.plan
+    base: Ints = rows.reviewer.astype(np.int64) * plan.n_models + block.model
+    if plan.n_slices > 1:
+        slices = np.where(inside, block.slice_[rows.session], 0)
+        base += slices * (len(rows.names) * plan.n_models)
+    return base
+
+
+def _pull_sums(block: _Block) -> Cells:
+    """By reviewer and model: votes, shares, and pulls on the sessions' means."""
+    cast = block.votes
+    inside = block.slice_[block.rows.session] >= 0
     counts = cast.counts & inside
     heavy = _pull(block)
     bulk = counts.astype(np.float64) if heavy is None else heavy * counts
     total = _added(block, bulk)
     some = np.where(total > 0.0, total, 1.0)
     mean = _added(block, bulk * cast.share) / some
-    weight = block.weight[rows.session]
+    weight = block.weight[block.rows.session]
     pull = weight * bulk * (cast.share - mean[block.cell]) / some[block.cell]
-    columns = [counts.astype(np.float64), cast.share * counts, pull]
-    score = rows.numbers.get("score")
-    base = np.where(inside, block.slice_[rows.session], 0) * len(rows.names) + rows.reviewer
-    key = base * plan.n_models + block.model
-    if score is None:
-        return _sparse(key, np.stack(columns)), Cells(np.zeros(0, np.int64), np.zeros((0, 3)))
-    known = cast.judged & inside & np.isfinite(score)
+    columns = np.stack([counts.astype(np.float64), cast.share * counts, pull])
+    return _sparse(_reviewer_key(block, inside), columns)
+
+
+def _score_sums(block: _Block) -> Cells:
+    """By reviewer and model: scores and their squares, and scores as sessions weigh them."""
+    rows = block.rows
+    score = rows.numbers["score"]
+    inside = block.slice_[rows.session] >= 0
+    known = block.votes.judged & inside & np.isfinite(score)
+    key = _reviewer_key(block, inside)
+    if not known.all():
+        kept = np.flatnonzero(known)
+        key, score = key[kept], score[kept]
+    heavy = _pull(block)
     bulk = known.astype(np.float64) if heavy is None else heavy * known
     n = _added(block, bulk)
-    part = weight * bulk / np.where(n > 0.0, n, 1.0)[block.cell]
-    held = np.where(known, score, 0.0)
-    columns += [known.astype(np.float64), part, part * held]
-    marks = _sparse(base, np.stack([known.astype(np.float64), held, held * held]))
-    return _sparse(key, np.stack(columns)), marks
+    held = n[n > 0.0]
+    plain = heavy is None and bool((block.weight == 1.0).all())
+    if plain and len(held) and (held == held[0]).all():  # every answer has as many scores
+        sums = _sparse(key, np.stack([np.ones(len(key)), score, score * score]))
+        within = sums.sums[:, :2] / held[0]
+        return Cells(sums.key, np.hstack([sums.sums, within]))
+    part = block.weight[rows.session] * bulk / np.where(n > 0.0, n, 1.0)[block.cell]
+    part = part if known.all() else part[kept]
+    return _sparse(key, np.stack([np.ones(len(key)), score, score * score, part, part * score]))
 
 
 def _sparse(key: Ints, columns: Floats) -> Cells:

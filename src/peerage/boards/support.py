@@ -183,7 +183,9 @@ def densest(graph: Support) -> Block | None:
         for weights in (np.where(ties.mutual, surprise, 0.0), surprise)
         if (best := _peeled(ties, weights)) is not None
     ]
-    return max(blocks, key=lambda block: block.score, default=None)
+    if not blocks:
+        return None
+    return _parted(ties, surprise, max(blocks, key=lambda block: block.score))
 
 
 def _peeled(ties: _Ties, weights: Floats) -> Bools | None:
@@ -229,6 +231,38 @@ def _refined(ties: _Ties, inside: Bools) -> Block:
         inside[best] = ~inside[best]
         block, real, expected = ties.block(inside)
     return block
+
+
+def _parted(ties: _Ties, surprise: Floats, block: Block) -> Block:
+    """The part of a block that stands out most, where it is several rings in one.
+
+    Parts hang together by ties at least half as surprising as the block's usual tie: an
+    honest word between members of two rings does not make them one.
+    """
+    inside = np.zeros(len(ties.involved), dtype=bool)
+    inside[block.members] = True
+    held = inside[ties.a] & inside[ties.b]
+    strong = held & (surprise >= np.median(surprise[held]) / 2.0)
+    part = _components(ties.a[strong], ties.b[strong], len(inside))
+    numbers = np.unique(part[block.members])
+    if len(numbers) < 2:
+        return block
+    parts = [ties.block(inside & (part == number))[0] for number in numbers]
+    best = max(parts, key=lambda one: one.score)
+    return best if np.isfinite(best.score) else block
+
+
+def _components(a: Places, b: Places, n: int) -> Places:
+    """The connected component of each person: the least code in it."""
+    part = np.arange(n)
+    while True:
+        least = np.minimum(part[a], part[b])
+        new = part.copy()
+        np.minimum.at(new, a, least)
+        np.minimum.at(new, b, least)
+        if (new == part).all():
+            return part
+        part = new
 
 
 # -- what chance would make of it --------------------------------------------------------------

@@ -22,6 +22,7 @@ class Aside(NamedTuple):
 
 
 def asides(text: str) -> list[Aside]:
+    """Every place where something else than the reviewer's word begins or ends, in order."""
     marks: list[Aside] = []
     if "<" in text:
         marks += _tags(text, TAG)
@@ -59,6 +60,7 @@ def _tags(text: str, tag: re.Pattern[str]) -> list[Aside]:
 
 
 def between_quotes(text: str, start: int, end: int) -> bool:
+    """Whether a quotation mark or backtick stands right before and right after a span."""
     return start > 0 and end < len(text) and text[start - 1] in MENTION and text[end] in MENTION
 
 

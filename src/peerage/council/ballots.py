@@ -73,12 +73,12 @@ def parse(text: object, ballot: Ballot) -> Review:
 def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
     """The review in a verdict that is JSON already, as a ballots file holds it.
 
-    A list is taken for the ranking alone, and so is text in which no verdict is found.
+    A list is taken for the ranking alone, and so is a line that is nothing but a ranking.
     """
+    labels = Labels(ballot)
     if isinstance(data, str):
-        review = parse(data, ballot)
-        if not (review.abstained and Ranking(Labels(ballot)).names_a_label(data)):
-            return dataclasses.replace(review, raw=raw or data)
+        if not Ranking(labels).is_all_labels(data):
+            return dataclasses.replace(parse(data, ballot), raw=raw or data)
         data = {"ranking": data}
     if isinstance(data, LISTS):
         data = {"ranking": data}
@@ -86,7 +86,7 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
         return abstain(ballot, "empty" if data is None else "not_an_object", raw)
     if not data:
         return abstain(ballot, "empty", raw)
-    return read_verdict(folded(data), ballot, Labels(ballot), raw)
+    return read_verdict(folded(data), ballot, labels, raw)
 
 
 # -- which object is the verdict ---------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 64
@@ -50,9 +51,8 @@ def _pairs(pairs: list[tuple[str, Any]]) -> Object:
 
 
 def _with_repeats(value: Object, keys: list[str]) -> Object:
-    seen: set[str] = set()
     told = RepeatedKeys(value)
-    told.repeated = tuple(dict.fromkeys(k for k in keys if k in seen or seen.add(k)))  # type: ignore[func-returns-value]
+    told.repeated = tuple(key for key, n in Counter(keys).items() if n > 1)
     return told
 
 

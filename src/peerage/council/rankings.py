@@ -101,6 +101,12 @@ class Ranking:
             return True  # the usual case, told quickly
         return any(self.labels.find(label) for tier in self.tiers(value) for label in tier)
 
+    def is_all_labels(self, text: str) -> bool:
+        """Whether a text is a ranking of labels on the ballot and nothing else."""
+        tiers = self.from_text(text)
+        known = (self.labels.exactly(label) for tier in tiers for label in tier)
+        return bool(tiers) and all(label is not None for label in known)
+
     def from_text(self, text: str) -> Tiers:
         """Tiers of "A > B = C"; without such signs, of lines or of a list with commas."""
         text = LIST_ITEM.sub("", text)

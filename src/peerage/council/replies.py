@@ -2,7 +2,8 @@
 
 Thinking blocks, markdown quotations (`> …`) and fences echoed from the prompt are not the
 reviewer's word, nor is an object between quotation marks. An object inside another is
-never on its own, even when the outer one cannot be read, as long as it ends somewhere.
+never on its own, even when the outer one cannot be read, as long as it ends somewhere;
+in a list, or between braces that are no object's, it is.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from peerage.council.keys import fold_key, folded
 State = Literal["whole", "broken", "cut"]
 
 VERDICT_KEYS = frozenset({"ranking", "evaluations", "scores"})
+FIRST_KEYS = frozenset({"abstained", "notes"})
 
 
 class Found(NamedTuple):
@@ -34,8 +36,9 @@ class Found(NamedTuple):
 
     @property
     def is_like_a_verdict(self) -> bool:
-        said = (*self.value, fold_key(self.open_key or ""))
-        return not VERDICT_KEYS.isdisjoint(said)
+        """Whether it has a verdict's keys; in a ruin those that come before the vote are enough."""
+        keys = VERDICT_KEYS if self.state == "whole" else VERDICT_KEYS | FIRST_KEYS
+        return not keys.isdisjoint((*self.value, fold_key(self.open_key or "")))
 
 
 class Reply(NamedTuple):

@@ -52,6 +52,7 @@ class Reading:
     text: bool = False
     family_by_name: Mapping[str, str] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
+    clusters: bool = True  # False: the kernel does not ask which cluster a session is in
 
 
 class Engine(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from peerage.audit.rows import Ints, Rows, clusters_of
 from peerage.engines import Columns, Reading, Source, engines
+from peerage.engines.streams import streamed
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,6 +38,14 @@ READERS = {
 }
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One empty database for the process: starting one costs as much as scanning a file."""
+    import duckdb
+
+    return duckdb.connect()
+
+
 @engines.register("duckdb")
 class DuckDB:
     """One private connection; it never writes to what it reads.
@@ -45,10 +55,8 @@ class DuckDB:
     """
 
     def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
-        import duckdb
-
         self.block_rows = block_rows
-        self.connection = duckdb.connect()
+        self.connection = _database().cursor()
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
@@ -86,6 +94,10 @@ class DuckDB:
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         relation = _native(frame)
+        if not reading.clusters:
+            parts = streamed(self.connection, relation, reading, kernel)
+            if parts is not None:
+                return parts
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         encode = _Encoder(self.connection, relation, reading)
         projection = _projection(reading, encode.names.modulus)
@@ -202,8 +214,9 @@ class _Encoder:
         self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
     ) -> None:
         self.reading = reading
-        self._sessions = _distinct(relation, "session_id")
-        self.cluster, self.n_clusters = clusters_of(self._sessions.texts)
+        asked = "query_id" in reading.keys
+        self._sessions = _distinct(relation, "session_id", "query_id" if asked else None)
+        self.cluster, self.n_clusters = clusters_of(self._sessions.texts, self._sessions.beside)
         code = {name: i for i, name in enumerate(reading.names)}
         self.names = _Codes(reading.names, _hashes(connection, reading.names))
         self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
@@ -250,15 +263,18 @@ class _Encoder:
         return np.where(null, -1, (hashes >> np.uint64(1)).astype(np.int64))
 
 
-def _distinct(relation: Relation, column: str) -> _Codes:
+def _distinct(relation: Relation, column: str, beside: str | None = None) -> _Codes:
     """The codes of a text column: the place of each text among those that it holds."""
+    other = f", {beside} as beside" if beside else ""
     found = (
         relation.filter(f"{column} is not null")
-        .project(f"{column} as text, hash({column}) as hash")
+        .project(f"{column} as text, hash({column}) as hash{other}")
         .distinct()
         .fetchnumpy()
     )
-    return _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
+    hashes = np.asarray(found["hash"], dtype=np.uint64)
+    values = _filled(found["beside"]).tolist() if beside else None
+    return _Codes(found["text"].tolist(), hashes, values)
 
 
 def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -273,8 +289,13 @@ def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> NDAr
 class _Codes:
     """From hashes of texts to the places of the texts in a list."""
 
-    def __init__(self, texts: Sequence[str], hashes: NDArray[np.uint64]) -> None:
-        self.texts = texts
+    def __init__(
+        self,
+        texts: Sequence[str],
+        hashes: NDArray[np.uint64],
+        beside: Sequence[str | None] | None = None,
+    ) -> None:
+        self.texts, self.beside = texts, beside
         self._codes = np.argsort(hashes)
         self._hashes = hashes[self._codes]
         self.modulus = next((m for m in MODULI if _apart(hashes, m)), None)
@@ -297,7 +318,8 @@ class _Codes:
 
 def _apart(hashes: NDArray[np.uint64], modulus: int) -> bool:
     """Whether no two hashes have the same remainder."""
-    return len(hashes) < modulus and len(np.unique(hashes % np.uint64(modulus))) == len(hashes)
+    few = len(hashes) ** 2 < 64 * modulus  # else there is no hope, by the birthday rule
+    return few and len(np.unique(hashes % np.uint64(modulus))) == len(hashes)
 
 
 def _native(frame: Frame) -> Relation:

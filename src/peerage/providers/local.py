@@ -16,18 +16,18 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeAlias
 
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, llama, providers
 from peerage.types import Seat, Usage
 
-NOTE_CHARACTERS = 80  # a string in a constrained reply, unless its schema is stricter
+SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,69}\.$"  # what a string in a constrained reply may be
 LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
 SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
-# Warmer than this a small model draws its marks, and whether it abstains, by lot.
-CONSTRAINED_TEMPERATURE = 0.2
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+Schema: TypeAlias = dict[str, Any]
 
 CONTROL_TOKEN = re.compile(r"<\|(?=\w+\|>)")
 
@@ -154,7 +154,7 @@ class Local:
 def _talk(call: Call, tell: Callable[[str], None]) -> llama.Talk:
     """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
     if call.schema is not None:
-        return llama.Talk(_request(call, call.max_tokens), bounded(call.schema), tell)
+        return llama.Talk(_request(call, call.max_tokens), narrowed(call.schema), tell)
     limit = Manner.of(call.seat).max_tokens
     if call.max_tokens < limit:
         return llama.Talk(_request(call, call.max_tokens), None, tell)
@@ -164,10 +164,9 @@ def _talk(call: Call, tell: Callable[[str], None]) -> llama.Talk:
 def _request(call: Call, max_tokens: int) -> dict[str, Any]:
     seat = call.seat
     system = [{"role": "system", "content": _harmless(seat.system)}] if seat.system else []
-    warmth = seat.temperature
     return {
         "messages": [*system, {"role": "user", "content": _harmless(call.prompt)}],
-        "temperature": warmth if call.schema is None else min(warmth, CONSTRAINED_TEMPERATURE),
+        "temperature": seat.temperature,
         "seed": _seed(call),
         "max_tokens": max_tokens,
         "stream": True,
@@ -193,27 +192,41 @@ def _harmless(text: str) -> str:
     return CONTROL_TOKEN.sub("< |", whole)
 
 
-def bounded(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with an end to every string and list that has none, and no room for spaces.
+def narrowed(schema: Mapping[str, Any]) -> Schema:
+    """The part of a schema that a small model can be let loose in.
 
-    Held to an open-ended schema a small model goes on until its tokens run out.
+    Where there is no end it goes on until its tokens run out; where there is a way out it
+    takes it by accident. So every list and string has an end, a string is a sentence, and
+    a review is a vote: not an abstention, and with each place of the ranking filled.
     """
     labels = schema.get("$defs", {}).get("label", {}).get("enum", ())
-    n_items = len(labels) or LIST_ITEMS
+    kept = {**schema, "x-guidance": COMPACT}
+    properties = schema.get("properties", {})
+    if "abstained" in properties:
+        ranking = {"type": "array", "items": {"$ref": "#/$defs/label"}, "minItems": len(labels)}
+        said = {name: _without_null(part) for name, part in properties.items()}
+        vote = {"abstained": {"const": False}, "reason": {"type": "null"}, "ranking": ranking}
+        kept["properties"] = {**said, **vote}
+    bounded: Schema = _bounded(kept, len(labels) or LIST_ITEMS)
+    return bounded
 
-    def bound(part: Any) -> Any:
-        if isinstance(part, list):
-            return [bound(inner) for inner in part]
-        if not isinstance(part, Mapping):
-            return part
-        made = {key: bound(value) for key, value in part.items()}
-        if made.get("type") == "string" and "enum" not in made:
-            made["maxLength"] = min(NOTE_CHARACTERS, made.get("maxLength", NOTE_CHARACTERS))
-        if made.get("type") == "array":
-            made.setdefault("maxItems", n_items)
-        return made
 
-    return {**bound(schema), "x-guidance": COMPACT}
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    others = [part for part in schema.get("anyOf", ()) if part != {"type": "null"}]
+    return others[0] if len(others) == 1 else schema
+
+
+def _bounded(part: Any, n_items: int) -> Any:
+    if isinstance(part, list):
+        return [_bounded(inner, n_items) for inner in part]
+    if not isinstance(part, Mapping):
+        return part
+    made = {key: _bounded(value, n_items) for key, value in part.items()}
+    if made.get("type") == "string" and "enum" not in made:
+        return {"type": "string", "pattern": SENTENCE}
+    if made.get("type") == "array":
+        made.setdefault("maxItems", n_items)
+    return made
 
 
 def _reply(talk: llama.Talk, call: Call, latency_ms: float) -> Reply:

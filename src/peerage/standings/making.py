@@ -67,7 +67,7 @@ def _board(
 
 
 def _refuse_small_panel(sums: Sums) -> None:
-    cells = sums.by_reviewer
+    cells = sums.pulls
     assert cells is not None  # noqa: S101 — the plan asks for it
     voted = cells.key[cells.sums[:, R_VOTES] > 0.0]
     n = len(np.unique(voted // sums.by_model.shape[1]))
@@ -112,7 +112,9 @@ def _history(table: Table, plan: Plan) -> list[dict[str, Any]]:
         by_category=False,
         pairs=False,
         lengths=False,
-        by_reviewer=False,
+        scores=False,
+        pulls=False,
+        places=False,
     )
     sums = table.sums(weekly)
     points: list[dict[str, Any]] = []

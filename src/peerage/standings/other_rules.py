@@ -124,7 +124,7 @@ def _ratings(table: Table, plan: Plan, sums: Sums) -> Estimates:
     ratings, logs = _logs(sums)
     points, met = _points(sums)
     again = table.sums(
-        replace(plan, clustered=True, logs=logs, pairs=False, lengths=False, by_reviewer=False)
+        replace(plan, clustered=True, logs=logs, pairs=False, lengths=False, scores=False)
     )
     assert again.surprise is not None  # noqa: S101 — asked for just above
     influences = np.zeros((again.surprise.shape[0], len(ratings)))

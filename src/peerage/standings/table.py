@@ -24,12 +24,10 @@ from peerage.errors import InputError, UsageError
 from peerage.standings.terms import Terms, instant, iso, span_s
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
     from peerage.audit.rows import Rows
     from peerage.engines.reviews import Reviews
 
-    Frame = nw.LazyFrame[Any]
+Frame = Any  # a narwhals LazyFrame of the engine's making
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds
 FEW_ROWS = 200_000  # up to here sessions are kept apart from the start
@@ -81,15 +79,21 @@ class Table:
             raise InputError("the table has marks but neither a rank nor a score.")
 
     def _names(self, column: str) -> tuple[str, ...]:
-        found = self.engine.arrays(self.frame.select(column).unique())
-        return tuple(sorted(str(name) for name in found[column]))
+        return tuple(sorted(str(name) for name in self._held(column)))
+
+    def _held(self, column: str) -> list[Any]:
+        """The values of a column, each once (a grouping is ten times quicker than `unique`)."""
+        import narwhals.stable.v2 as nw
+
+        found = self.engine.arrays(self.frame.group_by(column).agg(nw.len().alias("n")))
+        return list(found[column])
 
     def _coded_categories(self) -> tuple[str, ...]:
         """The categories, now numbers in the table, in the order of their names; none is ""."""
         import narwhals.stable.v2 as nw
 
-        found = self.engine.arrays(self.frame.select("category").unique())["category"]
-        names = tuple(sorted({"" if name is None else str(name) for name in found}))
+        held = self._held("category")
+        names = tuple(sorted({"" if name is None else str(name) for name in held}))
         code: Any = nw.lit(0.0)
         for place, name in enumerate(names):
             here = nw.col("category") == name
@@ -126,7 +130,9 @@ class Table:
             by_category=asked.by_category,
             earliest=self.earliest,
             clustered=self.reviews.n_rows <= FEW_ROWS or len(self.models) > MANY_MODELS,
-            by_reviewer="score" in self.columns or asked.interval == "two-way",
+            scores="score" in self.columns,
+            pulls=asked.interval == "two-way",
+            places=asked.rule == "mean_rank" or asked.compare_rules,
             pairs=asked.matrix or asked.compare_rules or asked.rule == "bradley_terry",
             lengths=asked.length_controlled,
         )
@@ -138,7 +144,7 @@ class Table:
         numbers = [name for name in wanted if name in self.columns]
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
-        return Reading(names=self.names, numbers=tuple(numbers))
+        return Reading(names=self.names, numbers=tuple(numbers), clusters=plan.clustered)
 
     def sums(self, plan: Plan) -> Sums:
         """The table's sums; sessions are kept apart where some model has few of them."""
@@ -153,8 +159,8 @@ class Table:
 
     def weighed(self, plan: Plan) -> tuple[Plan, dict[str, float]]:
         """The plan with reviewers weighed by their own scores, and the weights that follow."""
-        plain = replace(plan, by_reviewer=True, pairs=False, lengths=False)
-        cells = one_slice(self.sums(plain), None).by_reviewer
+        plain = replace(plan, pulls=True, pairs=False, lengths=False, scores=False)
+        cells = one_slice(self.sums(plain), None).pulls
         assert cells is not None  # noqa: S101 — asked for just above
         place = {name: i for i, name in enumerate(self.names)}
         at = np.array([place[name] for name in self.reviewers], dtype=np.int64)

@@ -126,23 +126,17 @@ def table(findings: Sequence[Finding]) -> RenderableType:
     from rich.text import Text
 
     shown = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("status", "metric", "subject"):
-        shown.add_column(head)
-    for head in ("value [95%]", "p", "q", "n", "of"):
+    for head in ("status", "metric"):
+        shown.add_column(head, no_wrap=True)
+    shown.add_column("subject", overflow="fold")
+    for head in ("value [95%]", "q", "n"):
         shown.add_column(head, justify="right", no_wrap=True)
     order = list(STYLES)
     ranked = sorted(findings, key=lambda one: order.index(one.status))
     for one in ranked[:MAX_ROWS]:
-        cells = (
-            one.status.replace("_", " "),
-            one.metric,
-            one.subject,
-            interval(one),
-            small(one.p),
-            small(one.q),
-            str(one.n),
-            str(one.n_min),
-        )
+        n = str(one.n) if one.n >= one.n_min else f"{one.n} of {one.n_min}"
+        status = one.status.replace("_", " ")
+        cells = (status, one.metric, one.subject, interval(one), small(one.q), n)
         shown.add_row(*(Text(cell, style=STYLES[one.status]) for cell in cells))
     return shown
 

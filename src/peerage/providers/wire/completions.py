@@ -49,19 +49,13 @@ class Completion:
 def parse_completion(body: bytes, content_type: str = "") -> Completion:
     """The completion in a response's body."""
     document = parse_document(decoded(body, content_type))
-    choices: Any = document.get("choices")
-    if not choices and document.get("error"):
+    if not document.get("choices") and document.get("error"):
         raise reported(document["error"])
-    try:
-        choice = choices[0]
-        message, finish = choice["message"], choice.get("finish_reason")
-        content = message.get("content")
-        refusal = message.get("refusal")
-    except (AttributeError, IndexError, KeyError, TypeError):
-        raise CallError("not_json", "the reply is JSON, but no chat completion") from None
-    text = content if isinstance(content, str) else "".join(_texts(content))
-    reasoning = _reasoning(message)
-    return complete(text or refusal, reasoning, finish, usage_of(document.get("usage")))
+    message, finish = _first(document, "message")
+    if message is None:
+        raise CallError("not_json", "the reply is JSON, but no chat completion")
+    text = "".join(_texts(message.get("content") or message.get("refusal")))
+    return complete(text, _reasoning(message), finish, usage_of(document.get("usage")))
 
 
 def decoded(body: bytes, content_type: str = "") -> str:
@@ -145,9 +139,10 @@ class Pieces:
             raise reported(document["error"])
         if document.get("usage"):
             self.usage = usage_of(document["usage"])
-        choices: Any = document.get("choices") or ({},)
-        delta = choices[0].get("delta") or {}
-        self.finish = choices[0].get("finish_reason") or self.finish
+        delta, finish = _first(document, "delta")
+        self.finish = finish or self.finish
+        if delta is None:
+            return
         self.reasoning.append(_reasoning(delta))
         for piece in _texts(delta.get("content") or delta.get("refusal")):
             self.n_bytes += len(piece)
@@ -166,12 +161,21 @@ class Pieces:
 # -- parts ------------------------------------------------------------------------------------
 
 
-def complete(text: str | None, reasoning: str, finish: str | None, usage: Usage) -> Completion:
+def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | None, str | None]:
+    """A part of the first choice, None if there is none, and the reason why it ended."""
+    choices = document.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        return None, None
+    said, finish = choice.get(part), choice.get("finish_reason")
+    return said if isinstance(said, dict) else None, finish if isinstance(finish, str) else None
+
+
+def complete(text: str, reasoning: str, finish: str | None, usage: Usage) -> Completion:
     """A completion with something in it; a text cut at its token limit still counts.
 
     Where a model thinks aloud before it answers, the thinking is reasoning, not answer.
     """
-    text = text or ""
     if text.lstrip().startswith(THINKING):
         thought, closed, rest = text.partition(THOUGHT)
         reasoning += thought.lstrip().removeprefix(THINKING)

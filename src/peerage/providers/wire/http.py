@@ -10,6 +10,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
+from io import BytesIO
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
@@ -18,9 +19,12 @@ from yarl import URL
 
 from peerage.providers import CallError
 from peerage.providers.wire.completions import MAX_REPLY_BYTES
+from peerage.types import Usage
 
 CONNECT_TIMEOUT_S = 30.0  # the whole of a call is timed by whoever makes it
 KEEP_ALIVE_S = 30.0
+LARGE_BYTES = 2**20  # aiohttp asks for a file from here on, to write it piece by piece
+UNSENT = Usage(0, 0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +48,10 @@ class Wire:
 
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Answer:
         session = self._session or self._open()
+        data = body if len(body) < LARGE_BYTES else BytesIO(body)
         try:
             response = await session.post(
-                self.url, data=body, headers=headers, allow_redirects=False, proxy=self._proxy
+                self.url, data=data, headers=headers, allow_redirects=False, proxy=self._proxy
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._failure(error) from None
@@ -97,8 +102,10 @@ class Wire:
             return CallError("timeout", f"{self.place} took no connection in time")
         if isinstance(error, aiohttp.ClientResponseError):
             return CallError("not_json", f"{self.place} does not speak HTTP")
-        why = str(error) if isinstance(error, aiohttp.ClientConnectorError) else "it hung up"
-        return CallError("connection", f"no connection to {self.place}: {why}")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = f"no connection to {self.place}: {error.os_error.strerror or error}"
+            return CallError("connection", why, usage=UNSENT)
+        return CallError("connection", f"{self.place} hung up")
 
 
 def _trust() -> ssl.SSLContext:

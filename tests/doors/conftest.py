@@ -1,0 +1,77 @@
+"""The command line as a process, and a model server on loopback in another."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def peerage(tmp_path):
+    """Runs `peerage` in a folder of its own, with no key in its environment."""
+    keys = ("API_KEY", "PEERAGE_", "LLM_COUNCIL_")
+    environ = {k: v for k, v in os.environ.items() if not any(part in k for part in keys)}
+
+    def run(*arguments, stdin=None, **variables):
+        return subprocess.run(
+            [sys.executable, "-m", "peerage", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=tmp_path,
+            env={**environ, **variables},
+            input=stdin,
+            check=False,
+        )
+
+    run.environ = environ
+    return run
+
+
+@pytest.fixture
+def mock_server():
+    """Starts a mock model server with the faults it is told; gives its address."""
+    started = []
+
+    def start(*flags):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench._mock_server", "--port", "0", *map(str, flags)],
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        said = json.loads(process.stdout.readline())
+        return said.get("base_url") or said["url"]
+
+    yield start
+    for process in started:
+        process.stdin.close()
+        process.wait(10)
+        process.stdout.close()
+
+
+@pytest.fixture
+def panel(tmp_path):
+    """Writes a peerage.toml with these seats."""
+
+    def write(seats, **council):
+        lines = ["[council]"]
+        lines += [f"{key} = {json.dumps(value)}" for key, value in council.items()]
+        for seat in seats:
+            lines += ["[[seat]]", *(f"{key} = {_toml(value)}" for key, value in seat.items())]
+        (tmp_path / "peerage.toml").write_text("\n".join(lines) + "\n")
+
+    return write
+
+
+def _toml(value):
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{k} = {_toml(v)}" for k, v in value.items()) + " }"
+    return json.dumps(value)

@@ -1,0 +1,124 @@
+"""`board contributors|reviewers|items` and `rings` over files: JSON, CSV and what a person sees."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from peerage.boards.personas import Population, simulate
+from peerage.doors.cli.community import Shown, Tables, run_board, run_rings
+from peerage.errors import UsageError
+
+COLUMNS = {
+    "contributors": "contributor rank total_score quality_score affiliation_bonus items "
+    "items_scored reviews_received",
+    "reviewers": "reviewer rank pearson low high status band agreement qualifying reviews "
+    "reputation",
+    "items": "item_id contributor quality reviews weight",
+}
+
+
+def write(path: Path, table: Mapping[str, Any]) -> str:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(zip(*table.values(), strict=True))
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    folder = tmp_path_factory.mktemp("community")
+    made = simulate(Population(honest=60, lazy=4, rings=(5,), opinions_each=25), 1)
+    return Tables(
+        write(folder / "opinions.csv", made.opinions),
+        write(folder / "items.csv", made.items),
+        write(folder / "users.csv", made.users),
+    )
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_json_has_the_public_columns_and_echoes_its_parameters(
+    name: str, tables: Tables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_board(name, tables, {}, Shown(json=True))
+    document = printed(capsys)
+    assert document["board"] == name
+    assert list(document["rows"][0]) == COLUMNS[name].split()
+    assert document["parameters"]["min_reviews_required"] == 5
+    assert document["parameters"]["own_left_out"] == 0
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_csv_has_every_row(name: str, tables: Tables, capsys: pytest.CaptureFixture[str]) -> None:
+    run_board(name, tables, {}, Shown(csv=True))
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    run_board(name, tables, {}, Shown(json=True))
+    assert len(rows) == len(printed(capsys)["rows"])
+    assert list(rows[0]) == COLUMNS[name].split()
+
+
+def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
+    tables: Tables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C5."""
+    run_board("reviewers", tables, {"reputation": "iterate"}, Shown(json=True))
+    document = printed(capsys)
+    assert document["parameters"]["iterations"] > 1
+    assert 0 < document["rows"][0]["reputation"] < 1
+    assert 0 < document["rows"][0]["dawid_skene"] <= 1
+
+
+def test_rings_are_named_and_boards_can_do_without_them(
+    tables: Tables, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C7."""
+    run_rings(tables, {}, Shown(json=True))
+    document = printed(capsys)
+    assert [len(ring["members"]) for ring in document["rings"]] == [5]
+    assert set(document["rings"][0]) == {"members", "p", "density", "evidence"}
+    assert {"a", "b", "gap", "n", "p"} <= set(document["pairs"][0])
+    run_board("contributors", tables, {}, Shown(json=True))
+    before = {row["contributor"]: row["quality_score"] for row in printed(capsys)["rows"]}
+    run_board("contributors", tables, {"without_flagged": True}, Shown(json=True))
+    document = printed(capsys)
+    after = {row["contributor"]: row["quality_score"] for row in document["rows"]}
+    gained = {name for name in before if after[name] < before[name] - 1e-12}
+    assert gained == {name for name in before if name.startswith("ring")}
+    assert "60 opinions inside 1 flagged rings left out" in document["flags"]
+
+
+def test_a_person_sees_boards_rings_and_agreement(
+    tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C7, C8."""
+    run_board("contributors", tables, {}, Shown(json=True))
+    names = [row["contributor"] for row in printed(capsys)["rows"]][:20]
+    outside = tmp_path / "outside.csv"
+    lines = [f"{name},{place}" for place, name in enumerate(names, 1)]
+    outside.write_text("name,rank\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    run_board("contributors", tables, {}, Shown(), against=outside, tune=True)
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Kendall τ +" in shown
+    assert "cross-validated" in shown
+    run_rings(tables, {}, Shown())
+    assert "ring of 5" in capsys.readouterr().out
+    run_board("reviewers", tables, {}, Shown())
+    assert "pearson" in capsys.readouterr().out
+    run_board("items", tables, {"category": None}, Shown(quiet=True))
+    assert "item" in capsys.readouterr().out
+
+
+def test_tuning_without_a_goal_is_refused(tables: Tables) -> None:
+    with pytest.raises(UsageError, match="something to agree with"):
+        run_board("items", tables, {}, Shown(), tune=True)

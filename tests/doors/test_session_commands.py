@@ -1,0 +1,161 @@
+"""`ask`, `run`, `sessions`, `show`, `replay` and `doctor`, as their user runs them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+SIMULATED = [
+    {"name": name, "provider": "simulated", "options": {"quality": 8.0 - i}}
+    for i, name in enumerate("abcd")
+]
+
+
+def mock_seats(url, n=4, **more):
+    return [
+        {"name": f"seat-{i}", "model": f"mock-{i}", "base_url": url, "timeout_s": 1.0, **more}
+        for i in range(n)
+    ]
+
+
+def prompts(folder, n):
+    rows = [{"id": f"q{i}", "query": f"question {i}", "category": f"c{i % 2}"} for i in range(n)]
+    path = folder / "prompts.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def document(done, code=0):
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_ask_answers_reviews_and_concludes(peerage, panel):
+    panel(SIMULATED, seed=7)
+    got = document(peerage("ask", "Why?", "--json"))
+    assert got["status"] == "done"
+    assert got["verdict"]["kind"] == "synthesis"
+    assert len(got["scores"]) == 4
+    assert got["cost"]["total_usd"] == 0.0
+    assert set(got["reviewer_position_mapping"]) == set("abcd")
+
+
+def test_ask_in_plain_output_shows_the_verdict_and_the_ranking(peerage, panel):
+    panel(SIMULATED, seed=7)
+    done = peerage("ask", "-", stdin="Why?")
+    assert done.returncode == 0
+    assert "synthesis by a" in done.stdout
+    assert "votes" in done.stdout
+    assert "a answered" in done.stderr
+
+
+def test_a_binary_verdict_gates_by_its_exit_code(peerage, panel):
+    good = [{**seat, "options": {"quality": 9.0}} for seat in SIMULATED]
+    bad = [{**seat, "options": {"quality": 1.0}} for seat in SIMULATED]
+    panel(good, seed=7)
+    assert peerage("ask", "Ship it?", "--verdict", "binary").returncode == 0
+    panel(bad, seed=7)
+    assert peerage("ask", "Ship it?", "--verdict", "binary").returncode == 1
+
+
+def test_a_stored_session_is_listed_shown_and_scored_again(peerage, panel):
+    panel(SIMULATED, seed=7)
+    asked = document(peerage("ask", "Why?", "--json"))
+    (listed,) = document(peerage("sessions", "--json"))["sessions"]
+    assert listed["id"] == asked["id"]
+    shown = document(peerage("show", asked["id"][:6], "--json"))
+    assert shown["scores"] == asked["scores"]
+    again = document(peerage("replay", asked["id"], "--rule", "bradley_terry", "--json"))
+    assert again["rule"] == "bradley_terry"
+    assert all(row["value"] is not None for row in again["scores"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("ask", ""), "question is empty"),
+        (("ask", "x" * 100, "--rule", "dice"), "no rule 'dice'"),
+        (("show", "ffff"), "no session"),
+        (("run", "none.jsonl"), "no such file"),
+        (("ask", "Why?", "--store", "nowhere"), "must be a URL"),
+        (("ask", "Why?", "--verdict", "maybe"), "verdict"),
+    ],
+)
+def test_a_mistake_is_said_in_one_paragraph(peerage, panel, arguments, says):
+    panel(SIMULATED)
+    done = peerage(*arguments)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_question_of_a_megabyte_and_more_is_refused(peerage, panel):
+    panel(SIMULATED)
+    done = peerage("ask", "-", stdin="x" * 1_000_001)
+    assert done.returncode == 2
+    assert "1,000,001 characters" in done.stderr
+
+
+def test_doctor_names_what_is_wrong_and_the_fix(peerage, panel, mock_server):
+    url = mock_server()
+    dead = {"name": "dead", "model": "m", "base_url": "http://127.0.0.1:9/v1", "timeout_s": 1.0}
+    keyless = {"name": "keyless", "model": "m", "base_url": url, "api_key_env": "NO_SUCH_KEY"}
+    panel([*mock_seats(url, 2), dead, keyless])
+    checks = {c["what"]: c for c in document(peerage("doctor", "--json"), 1)["checks"]}
+    assert checks["seat seat-0"]["ok"]
+    assert checks["seat dead"]["finding"].startswith("connection")
+    assert "NO_SUCH_KEY" in checks["seat keyless"]["finding"] + checks["seat keyless"]["fix"]
+    assert checks["seat dead"]["fix"]
+
+
+def stats(url):
+    with urllib.request.urlopen(url.removesuffix("/v1") + "/stats") as reply:  # noqa: S310
+        return json.load(reply)
+
+
+@pytest.mark.slow
+def test_a_season_survives_a_server_that_fails_now_and_then(peerage, panel, mock_server, tmp_path):
+    """5% are told to wait, 2% fail and 1% hang: every session ends, and no failure is scored."""
+    url = mock_server("--fault", "429=0.05", "--fault", "500=0.02", "--fault", "hang=0.01")
+    panel(mock_seats(url), seed=7)
+    done = peerage("run", prompts(tmp_path, 200), "--concurrency", "32", "--json")
+    got = document(done, done.returncode)
+    assert done.returncode in (0, 3)
+    assert got["finished"] == 200
+    listed = document(peerage("sessions", "--limit", "500", "--json"))["sessions"]
+    assert {entry["status"] for entry in listed} <= {"done", "no_quorum"}
+    for entry in listed[:20]:
+        shown = document(peerage("show", entry["id"], "--json"))
+        answered = {response["model"] for response in shown["responses"]}
+        assert {row["model"] for row in shown.get("scores", [])} <= answered
+
+
+@pytest.mark.slow
+def test_a_season_that_is_killed_goes_on_and_ends_the_same(peerage, panel, mock_server, tmp_path):
+    """Stored calls are not repeated, and the board is that of a season nobody killed."""
+    url = mock_server("--latency-ms", "20")
+    panel(mock_seats(url), seed=7)
+    file = prompts(tmp_path, 120)
+    command = [sys.executable, "-m", "peerage", "run", str(file), "--concurrency", "4", "--quiet"]
+    running = subprocess.Popen(command, cwd=tmp_path, env=peerage.environ)
+    while stats(url)["n_calls"] < 300:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGKILL)
+    running.wait(10)
+    before = stats(url)["n_calls"]
+    done = peerage("run", file, "--concurrency", "4", "--json")
+    got = document(done)
+    assert got["finished"] == 120
+    repeated = stats(url)["n_answered_again"]
+    assert repeated <= 4 * 4
+    assert before + got["calls"] <= 120 * 9 + 4 * 4
+    board = ("board", "models", "--since", "all", "--json")
+    cut = document(peerage(*board))["rows"]
+    whole = peerage("run", file, "--concurrency", "4", "--json", "--store", "sqlite:///whole.db")
+    assert whole.returncode == 0
+    assert document(peerage(*board, "--store", "sqlite:///whole.db"))["rows"] == cut

@@ -1,0 +1,151 @@
+"""C3 and the tables of a community: what is read, and what is refused with its rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peerage.community import board_contributors, board_items, hear, read, read_outside
+from peerage.engines import engines
+from peerage.engines.opinions import _codes
+from peerage.errors import InputError
+
+Rows = list[dict[str, Any]]
+
+
+def row(item: str, author: str | None, reviewer: str | None, opinion: object) -> dict[str, Any]:
+    return {"item_id": item, "contributor": author, "reviewer": reviewer, "opinion": opinion}
+
+
+THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
+
+
+def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
+    """C3."""
+    with pytest.raises(
+        InputError, match=r"1 opinions are not on the scale \(5\): row 4\."
+    ) as error:
+        read([*THREE, row("i", "a", "u", 5)])
+    assert "-1, 1" in error.value.hint
+
+
+def test_the_first_ten_offenders_are_named() -> None:
+    """C3."""
+    wrong = [row(f"i{k}", "a", "r", 0) for k in range(12)]
+    with pytest.raises(InputError, match=r"12 opinions .*: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"):
+        read(wrong)
+
+
+def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
+    """C3."""
+    with pytest.raises(InputError, match=r"\('meh'\): row 2"):
+        read([row("i", "a", "r", "positive"), row("i", "a", "s", "meh")])
+    with pytest.raises(InputError, match=r"\(empty\): row 2"):
+        read([row("i", "a", "r", 1), row("i", "a", "s", None)])
+    with pytest.raises(InputError, match="not on the scale"):
+        read([row("i", "a", "r", True), row("i", "a", "s", False)])
+
+
+def test_the_seeds_words_are_opinions() -> None:
+    said = ["positive", "Negative", "+1", "-1"]
+    community = read([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
+    assert community.value.tolist() == [1.0, -1.0, 1.0, -1.0]
+
+
+def test_missing_columns_and_empty_names_are_refused() -> None:
+    with pytest.raises(InputError, match="needs the column reviewer, opinion"):
+        read([{"item_id": "i", "contributor": "a"}])
+    with pytest.raises(InputError, match="`reviewer` is empty in 1 rows of opinions: row 2"):
+        read([row("i", "a", "r", 1), row("i", "a", None, 1)])
+    with pytest.raises(InputError, match="needs the column contributor"):
+        read(THREE, items=[{"item_id": "i"}])
+
+
+def test_an_item_needs_one_contributor_and_no_more() -> None:
+    with pytest.raises(InputError, match="1 items have no contributor: j"):
+        read([*THREE, row("j", None, "r", 1)])
+    with pytest.raises(InputError, match="'i': 'a' and 'b'"):
+        read([*THREE, row("i", "b", "u", 1)])
+    with pytest.raises(InputError, match="'i': 'a' and 'b'"):
+        read(THREE, items=[{"item_id": "i", "contributor": "b"}])
+
+
+def test_items_without_opinions_count_as_their_contributors() -> None:
+    bare = [{k: v for k, v in one.items() if k != "contributor"} for one in THREE]
+    items = [{"item_id": "i", "contributor": "a"}, {"item_id": "new", "contributor": "a"}]
+    board = board_contributors(bare, items=items).rows[0]
+    assert (board["items"], board["items_scored"], board["quality_score"]) == (2, 1, 1.0)
+
+
+def test_reviewers_nobody_knows_are_flagged_by_name() -> None:
+    users = [{"user_id": "a", "affiliated": 1}, {"user_id": "r", "affiliated": 0}]
+    board = board_contributors(THREE, users)
+    assert board.flags == ("2 reviewers are not among the users: s, t",)
+    assert board.rows[0]["affiliation_bonus"] == 10
+    with pytest.raises(InputError, match=r"`affiliated` is 'perhaps' in row 1"):
+        read(THREE, [{"user_id": "a", "affiliated": "perhaps"}])
+    with pytest.raises(InputError, match="listed twice"):
+        read(THREE, [{"user_id": "a", "affiliated": "yes"}, {"user_id": "a", "affiliated": "no"}])
+
+
+def test_files_of_every_kind_give_the_same_board(tmp_path: Path) -> None:
+    rows = [
+        row(f"i{k}", f"a{k % 3}", f"r{j}", 1 if (k * j) % 3 else -1)
+        for k in range(9)
+        for j in range(5)
+    ]
+    head = list(rows[0])
+    lines = [",".join(head), *(",".join(str(one[name]) for name in head) for one in rows)]
+    (tmp_path / "o.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "o.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+    engine = engines.get("duckdb")()
+    engine.open(rows).to_native().write_parquet(str(tmp_path / "o.parquet"))
+    wanted = json.dumps(board_items(rows).rows)
+    for name in ("o.csv", "o.jsonl", "o.parquet"):
+        assert json.dumps(board_items(str(tmp_path / name)).rows) == wanted
+
+
+def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        row(f"i{k}", "a", f"r{j}", int(rng.choice([-1, 1]))) for k in range(20) for j in range(6)
+    ]
+    turned = [rows[i] for i in rng.permutation(len(rows))]
+    for name in ("contributors", "reviewers", "items"):
+        first, second = (hear(table).board(name).rows for table in (rows, turned))
+        assert len(first) == len(second)
+        for one, other in zip(first, second, strict=True):
+            assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
+    hashes = np.array([1, 1 + (1 << 20), 5, 1 + (1 << 30)], dtype=np.uint64)
+    texts = {"text": np.array(["a", "b", "c", "d"], dtype=object), "hash": hashes}
+    codes = _codes(hashes[[3, 1, 0, 2, 0]], texts, {"a": 10, "b": 11, "c": 12, "d": 13})
+    assert codes.tolist() == [13, 11, 10, 12, 10]
+
+
+def test_times_in_three_zones_are_one_order() -> None:
+    said = [
+        row("i", "a", "r", -1) | {"at": "2026-01-01T12:00:00+09:00"},
+        row("i", "a", "r", 1) | {"at": "2026-01-01T05:00:00+00:00"},
+        row("i", "a", "r", -1) | {"at": "2026-01-01T00:30:00-03:00"},
+    ]
+    heard = hear(said)
+    assert heard.community.value.tolist() == [1.0]
+
+
+def test_an_outside_ranking_needs_names_once_and_a_score_or_a_rank() -> None:
+    engine = engines.get("duckdb")()
+    assert read_outside(engine, [{"name": "a", "rank": 1}, {"name": "b", "rank": 2}]) == {
+        "a": -1.0,
+        "b": -2.0,
+    }
+    with pytest.raises(InputError, match="names and a score or a rank"):
+        read_outside(engine, [{"name": "a", "charm": 1}])
+    with pytest.raises(InputError, match="twice"):
+        read_outside(engine, [{"name": "a", "score": 1}, {"name": "a", "score": 2}])

@@ -1,0 +1,552 @@
+"""One call with everything around it: it waits, tries again, keeps accounts, and always ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar, get_args
+
+import pytest
+
+from peerage.errors import ConfigError
+from peerage.providers import RETRYABLE, Call, CallError, Kind, Reply, providers
+from peerage.providers.calling import Attempt, Caller
+from peerage.providers.patience import RETRIES, Patience
+from peerage.types import Failure, Query, Seat, Usage
+
+T = TypeVar("T")
+AskFor = Callable[..., Call]
+
+
+@providers.register("scripted")
+class Scripted:
+    """A provider that does what its seat's options say, call by call; the last word stays."""
+
+    can_constrain = True
+
+    def __init__(self, seat: Seat) -> None:
+        self.script: list[Any] = list(seat.options["script"])
+        self.calls: list[Call] = seat.options["calls"]
+        self.closed: list[str] = seat.options["closed"]
+
+    async def complete(self, call: Call) -> Reply:
+        self.calls.append(call)
+        step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(step, Exception):
+            raise step
+        if step == "hang":
+            await asyncio.Event().wait()
+        if step in get_args(Kind):
+            raise CallError(step, f"told to be {step}")
+        return step if isinstance(step, Reply) else Reply(str(step), Usage(100, 10))
+
+    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
+        yield "a piece"
+        reply = await self.complete(call)
+        yield " and the rest"
+        yield reply
+
+    async def close(self) -> None:
+        self.closed.append("closed")
+
+
+@providers.register("scripted-free")
+class ScriptedFree(Scripted):
+    free = True
+
+
+@providers.register("scripted-shared")
+class ScriptedShared(Scripted):
+    """One endpoint for all its seats; the script is that of whichever seat calls."""
+
+    async def complete(self, call: Call) -> Reply:
+        self.script = call.seat.options["script"] = list(call.seat.options["script"])
+        return await super().complete(call)
+
+    @staticmethod
+    def endpoint(seat: Seat) -> str:
+        return seat.provider
+
+
+class Time:
+    """A clock that moves only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+def seat(*script: object, **about: Any) -> Seat:
+    options = {"script": script, "calls": [], "closed": []}
+    return Seat(**{"name": "s", "provider": "scripted", "options": options, **about})
+
+
+def call_of(seat: Seat, **about: Any) -> Call:
+    return Call(
+        seat, **{"stage": "answer", "prompt": "?", "key": "k", "query": Query("?"), **about}
+    )
+
+
+def calls_of(seat: Seat) -> list[Call]:
+    return list(seat.options["calls"])
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """The result of some work that has left no task behind."""
+
+    async def watched() -> T:
+        result = await work
+        await asyncio.sleep(0)
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        return result
+
+    return asyncio.run(watched())
+
+
+def once(call: Call, **about: Any) -> Reply | Failure:
+    async def go() -> Reply | Failure:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep, **about) as caller:
+            return await caller.call(call)
+
+    return run(go())
+
+
+# -- replies and failures ----------------------------------------------------------------------
+
+
+def test_a_reply_comes_with_its_cost_and_how_long_it_took() -> None:
+    reply = once(call_of(seat("yes", price_in=3.0, price_out=15.0)))
+    assert reply == Reply("yes", Usage(100, 10, 0.00045), latency_ms=0.0)
+
+
+def test_a_cost_that_was_reported_stands_against_any_price() -> None:
+    reported = Reply("yes", Usage(100, 10, 0.5))
+    reply = once(call_of(seat(reported, price_in=3.0, price_out=15.0)))
+    assert reply.usage == Usage(100, 10, 0.5)
+
+
+def test_a_cost_nobody_knows_is_unknown() -> None:
+    reply = once(call_of(seat("yes")))
+    assert reply.usage == Usage(100, 10, None)
+
+
+def test_a_free_provider_costs_nothing() -> None:
+    reply = once(call_of(seat("yes", provider="scripted-free")))
+    assert reply.usage == Usage(100, 10, 0.0)
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_a_failure_is_tried_again_only_where_that_may_help(kind: Kind) -> None:
+    failing = seat(kind)
+    failure = once(call_of(failing))
+    assert isinstance(failure, Failure)
+    assert (failure.seat, failure.kind, failure.stage) == ("s", kind, "answer")
+    assert f"told to be {kind}" in failure.message
+    assert len(calls_of(failing)) == RETRIES.get(kind, 0) + 1
+
+
+def test_what_may_be_tried_again_is_what_the_protocol_says() -> None:
+    assert set(RETRIES) == RETRYABLE
+
+
+def test_a_second_try_that_goes_well_is_a_reply() -> None:
+    failing = seat("server_error", "empty", "yes")
+    reply = once(call_of(failing))
+    assert isinstance(reply, Reply)
+    assert reply.text == "yes"
+    assert [call.attempt for call in calls_of(failing)] == [0, 1, 2]
+
+
+def test_whatever_a_provider_throws_is_a_failure_of_that_call() -> None:
+    failure = once(call_of(seat(ZeroDivisionError("division by zero"))))
+    assert isinstance(failure, Failure)
+    assert failure.kind == "provider"
+    assert failure.message == "ZeroDivisionError: division by zero"
+
+
+def test_a_key_in_what_a_provider_throws_is_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-secret")
+    failing = seat(ValueError("bad header: Bearer sk-secret\nand more"), api_key_env="SOME_KEY")
+    failure = once(call_of(failing))
+    assert isinstance(failure, Failure)
+    assert failure.message == "ValueError: bad header: Bearer [key] and more"
+
+
+def test_every_attempt_is_told() -> None:
+    told: list[Attempt] = []
+    once(
+        call_of(seat("server_error", "yes")),
+        on_attempt=lambda _, attempt: told.append(attempt),
+    )
+    assert [(attempt.number, attempt.kind) for attempt in told] == [(0, "server_error"), (1, "ok")]
+
+
+# -- waiting -----------------------------------------------------------------------------------
+
+
+def slept(*script: object, key: str = "k", **about: Any) -> list[float]:
+    async def go() -> list[float]:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            await caller.call(call_of(seat(*script), key=key), **about)
+        return time.slept
+
+    return run(go())
+
+
+def test_waits_double_with_jitter_up_to_the_longest() -> None:
+    waits = slept("rate_limited")
+    assert len(waits) == RETRIES["rate_limited"]
+    for n, wait in enumerate(waits):
+        full = min(30.0, 0.5 * 2**n)
+        assert full / 2 <= wait <= full
+
+
+def test_jitter_follows_from_the_key_of_the_call() -> None:
+    assert slept("rate_limited") == slept("rate_limited")
+    assert slept("rate_limited") != slept("rate_limited", key="another")
+
+
+def test_a_pause_that_is_asked_for_is_kept() -> None:
+    (wait,) = slept(CallError("rate_limited", "busy", retry_after_s=20.0), "yes")
+    assert 20.0 <= wait <= 25.0
+
+
+def test_an_endpoint_that_asks_for_too_much_is_not_waited_for() -> None:
+    assert slept(CallError("rate_limited", "busy", retry_after_s=3600.0), "yes") == []
+
+
+def test_a_pause_holds_for_everyone_at_that_endpoint() -> None:
+    pause_s = 0.1
+    busy = seat(CallError("rate_limited", "busy", retry_after_s=pause_s), "yes", name="busy")
+    busy = replace(busy, provider="scripted-shared")
+    other = seat("yes", name="other", provider="scripted-shared")
+    at: dict[str, float] = {}
+
+    async def go() -> None:
+        clock = asyncio.get_running_loop().time
+        seen = asyncio.Event()
+
+        def note(call: Call, attempt: Attempt) -> None:
+            at[f"{call.seat.name} {attempt.kind}"] = clock()
+            seen.set()
+
+        async with Caller(clock=clock, on_attempt=note) as caller:
+            first = asyncio.create_task(caller.call(call_of(busy)))
+            await seen.wait()
+            await caller.call(call_of(other))
+            await first
+
+    run(go())
+    assert at["other ok"] >= at["busy rate_limited"] + pause_s
+
+
+# -- limits of time ----------------------------------------------------------------------------
+
+
+def test_a_model_that_hangs_is_given_up_after_the_seats_limit() -> None:
+    hanging = seat("hang", timeout_s=0.02)
+    failure = once(call_of(hanging))
+    assert isinstance(failure, Failure)
+    assert failure.kind == "timeout"
+    assert "0.02 s" in failure.message
+    assert len(calls_of(hanging)) == RETRIES["timeout"] + 1
+    assert failure.usage is not None
+    assert failure.usage.cost_usd is None  # it may have been charged for
+
+
+def test_a_deadline_ends_a_call_whatever_it_waits_for() -> None:
+    async def go() -> Reply | Failure:
+        time = asyncio.get_running_loop().time
+        async with Caller(clock=time) as caller:
+            return await caller.call(call_of(seat("hang")), deadline=time() + 0.05)
+
+    failure = run(go())
+    assert isinstance(failure, Failure)
+    assert failure.kind == "timeout"
+    assert "deadline" in failure.message
+
+
+def test_there_is_no_second_try_without_the_time_for_it() -> None:
+    assert slept("server_error", "yes", deadline=0.2) == []
+    assert slept("server_error", "yes", deadline=10.0) != []
+
+
+def test_waiting_in_line_does_not_count_against_the_seats_limit() -> None:
+    narrow = seat("yes", max_concurrency=1, timeout_s=0.05)
+
+    async def go() -> Reply | Failure:
+        async with Caller() as caller:
+            line = caller._line(narrow)
+            await line.own.acquire()
+            in_line = asyncio.create_task(caller.call(call_of(narrow)))
+            await asyncio.sleep(0.2)
+            line.own.release()
+            return await in_line
+
+    assert isinstance(run(go()), Reply)
+
+
+def test_a_call_that_is_called_off_leaves_nothing_behind() -> None:
+    hanging = seat("hang", max_concurrency=1, price_in=1.0, price_out=1.0)
+
+    async def go() -> tuple[int, int, float | None]:
+        async with Caller([hanging], budget_usd=1.0) as caller:
+            left = caller.ledger.left_usd
+            under_way = asyncio.create_task(caller.call(call_of(hanging)))
+            in_line = asyncio.create_task(caller.call(call_of(hanging)))
+            await asyncio.sleep(0.01)
+            for task in (in_line, under_way):
+                task.cancel()
+            await asyncio.gather(in_line, under_way, return_exceptions=True)
+            line = caller._line(hanging)
+            assert caller.ledger.total().n_unknown == 1  # the one that was sent
+            assert left is not None
+            assert caller.ledger.left_usd is not None
+            assert caller.ledger.left_usd < left
+            return line.own.in_flight, line.shared.in_flight, caller.ledger.total().usd
+
+    assert run(go()) == (0, 0, None)
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+def streamed(*script: object, restart: bool = False) -> tuple[list[str], Reply | Failure]:
+    heard: list[str] = []
+
+    async def go() -> Reply | Failure:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            on_restart = (lambda: heard.append("<again>")) if restart else None
+            return await caller.call(call_of(seat(*script)), heard.append, on_restart=on_restart)
+
+    reply = run(go())
+    return heard, reply
+
+
+def test_text_is_told_as_it_comes() -> None:
+    heard, reply = streamed("yes")
+    assert heard == ["a piece", " and the rest"]
+    assert isinstance(reply, Reply)
+    assert reply.text == "yes"
+
+
+def test_a_second_text_is_told_only_to_those_who_take_a_restart() -> None:
+    heard, _ = streamed("server_error", "yes")
+    assert heard == ["a piece"]
+    heard, _ = streamed("server_error", "yes", restart=True)
+    assert heard == ["a piece", "<again>", "a piece", " and the rest"]
+
+
+# -- endpoints ---------------------------------------------------------------------------------
+
+
+def test_seats_of_one_endpoint_share_connections_and_a_window(ask_for: AskFor) -> None:
+    a, b = ask_for(name="a", max_concurrency=3), ask_for(name="b", max_concurrency=5)
+
+    async def go() -> tuple[bool, int]:
+        async with Caller() as caller:
+            assert all(
+                isinstance(reply, Reply)
+                for reply in await asyncio.gather(caller.call(a), caller.call(b))
+            )
+            same = caller._line(a.seat).provider is caller._line(b.seat).provider
+            return same, caller.window(a.seat)
+
+    assert run(go()) == (True, 8)
+
+
+def test_a_provider_that_does_not_say_how_to_share_is_a_seats_own() -> None:
+    a, b = seat("yes", name="a"), seat("yes", name="b")
+
+    async def go() -> bool:
+        async with Caller() as caller:
+            await caller.call(call_of(a))
+            await caller.call(call_of(b))
+            return caller._line(a).provider is caller._line(b).provider
+
+    assert run(go()) is False
+    assert a.options["closed"] == b.options["closed"] == ["closed"]
+
+
+def test_a_seat_has_no_more_calls_under_way_than_it_allows(ask_for: AskFor) -> None:
+    few = ask_for("latency_ms=5", name="few", max_concurrency=2)
+    many = ask_for("latency_ms=5", name="many", max_concurrency=8)
+
+    async def go() -> int:
+        most = 0
+        async with Caller() as caller:
+
+            async def watched(call: Call) -> None:
+                nonlocal most
+                await caller.call(call)
+                most = max(most, caller._line(few.seat).own.in_flight)
+
+            await asyncio.gather(*(watched(call) for call in [few, many] * 20))
+        return most
+
+    assert run(go()) <= 2
+
+
+def test_an_endpoint_that_is_overloaded_gets_fewer_calls_at_once() -> None:
+    failing = seat(*["rate_limited"] * 3, "yes", max_concurrency=16)
+
+    async def go() -> int:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            await caller.call(call_of(failing))
+            return caller.window(failing)
+
+    assert run(go()) == 2
+
+
+# -- money -------------------------------------------------------------------------------------
+
+
+def test_a_seat_without_a_price_is_refused_under_a_budget_before_the_first_call() -> None:
+    with pytest.raises(ConfigError, match="nobody knows") as refused:
+        Caller([seat("yes", name="dear"), seat("yes", price_in=1.0, price_out=1.0)], budget_usd=1.0)
+    assert "dear" in refused.value.message
+    assert "price_in" in refused.value.hint
+
+
+def test_a_seat_without_a_price_that_comes_later_is_not_called_under_a_budget() -> None:
+    unpriced = seat("yes")
+    failure = once(call_of(unpriced), budget_usd=1.0)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "unpriced"
+    assert calls_of(unpriced) == []
+
+
+def test_a_free_provider_may_run_under_any_budget() -> None:
+    free = seat("yes", provider="scripted-free")
+    assert isinstance(once(call_of(free), seats=[free], budget_usd=0.0), Reply)
+
+
+def test_a_call_that_may_cost_more_than_is_left_is_not_made() -> None:
+    dear = seat("yes", price_in=1000.0, price_out=1000.0)
+    failure = once(call_of(dear), budget_usd=1.0)
+    assert isinstance(failure, Failure)
+    assert failure.kind == "budget"
+    assert failure.usage == Usage(0, 0, 0.0)
+    assert calls_of(dear) == []
+
+
+def test_a_budget_holds_however_many_call_at_once() -> None:
+    priced = seat("yes", price_in=10.0, price_out=10.0, max_concurrency=50)
+    bound = 10e-6 * (64 + 1 + 100)
+
+    async def go() -> tuple[float, int, int]:
+        async with Caller([priced], budget_usd=10 * bound) as caller:
+            calls = (caller.call(call_of(priced, max_tokens=100)) for _ in range(50))
+            replies = await asyncio.gather(*calls)
+            spent = caller.ledger.total().usd
+            assert spent is not None
+            refused = [r for r in replies if isinstance(r, Failure)]
+            assert {failure.kind for failure in refused} <= {"budget"}
+            return spent, len(replies) - len(refused), len(refused)
+
+    spent, n_made, n_refused = run(go())
+    assert spent <= 10 * bound
+    assert n_made > 10  # what the first did not use was there for others
+    assert n_refused > 0
+
+
+def test_tries_that_cost_nothing_and_tries_of_unknown_cost_are_told_apart() -> None:
+    prices = {"price_in": 3.0, "price_out": 15.0}
+    busy = once(call_of(seat("rate_limited", "yes", **prices)))
+    assert busy.usage == Usage(100, 10, 0.00045)
+    lost = once(call_of(seat("truncated", "yes", **prices)))
+    assert lost.usage == Usage(None, None, None)
+    known = CallError("empty", "nothing", usage=Usage(100, 0))
+    told = once(call_of(seat(known, "yes", **prices)))
+    assert told.usage == Usage(200, 10, 0.00075)
+
+
+# -- against a real server ---------------------------------------------------------------------
+
+BEHAVIOURS: dict[str, Kind] = {
+    "do=401": "unauthorized",
+    "do=429": "rate_limited",
+    "do=429&retry_after=1": "rate_limited",
+    "do=500": "server_error",
+    "do=html": "not_json",
+    "do=null": "empty",
+    "do=truncated": "truncated",
+    "do=cut_json": "truncated",
+    "do=latin1": "bad_encoding",
+    "do=endless": "too_long",
+    "do=reset": "connection",
+    "do=hang": "timeout",
+}
+
+
+@pytest.mark.parametrize("on_text", [None, lambda _: None], ids=["whole", "stream"])
+@pytest.mark.parametrize("behaviour", BEHAVIOURS)
+def test_each_bad_behaviour_is_one_failure_of_its_kind(
+    ask_for: AskFor, behaviour: str, on_text: Callable[[str], None] | None
+) -> None:
+    call = ask_for(behaviour, timeout_s=0.3 if behaviour == "do=hang" else 60.0)
+
+    async def go() -> Reply | Failure:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            return await caller.call(call, on_text)
+
+    failure = run(go())
+    assert isinstance(failure, Failure)
+    assert failure.kind == BEHAVIOURS[behaviour]
+
+
+def test_every_call_gets_through_a_server_that_fails_now_and_then(flaky_mock: Any) -> None:
+    flaky = Seat("s", model="m", base_url=flaky_mock.base_url, timeout_s=1.0, max_concurrency=32)
+
+    async def go() -> list[Reply | Failure]:
+        async with Caller(patience=Patience(first_s=0.01)) as caller:
+            calls = [call_of(flaky, prompt=f"question {i}", key=f"k{i}") for i in range(200)]
+            return list(await asyncio.gather(*map(caller.call, calls)))
+
+    replies = run(go())
+    assert all(isinstance(reply, Reply) for reply in replies)
+    stats = flaky_mock.stats()
+    assert stats["n_by_fault"]["ok"] == 200
+    assert set(stats["n_by_fault"]) == {"ok", "429", "500", "hang"}
+    assert stats["n_answered_again"] == 0
+    assert stats["max_in_flight"] <= 32
+
+
+def test_a_changed_seat_of_the_same_name_is_opened_anew() -> None:
+    first, second = seat("one"), seat("two")
+
+    async def go() -> list[str]:
+        async with Caller() as caller:
+            replies = [await caller.call(call_of(s)) for s in (first, second, first)]
+            return [reply.text for reply in replies if isinstance(reply, Reply)]
+
+    assert run(go()) == ["one", "two", "one"]
+
+
+def test_a_closed_caller_opens_its_endpoints_again() -> None:
+    again = seat("yes")
+
+    async def go() -> Reply | Failure:
+        caller = Caller()
+        await caller.call(call_of(again))
+        await caller.close()
+        reply = await caller.call(replace(call_of(again), key="k2"))
+        await caller.close()
+        return reply
+
+    assert isinstance(run(go()), Reply)
+    assert again.options["closed"] == ["closed", "closed"]

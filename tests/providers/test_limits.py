@@ -1,0 +1,178 @@
+"""Places in line: in order, never more than allowed, fewer when an endpoint strains."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerage.providers.limits import Limiter
+
+
+def test_no_more_are_in_flight_than_the_window_allows() -> None:
+    async def run() -> int:
+        limiter, most = Limiter(3), 0
+
+        async def work() -> None:
+            nonlocal most
+            await limiter.acquire()
+            most = max(most, limiter.in_flight)
+            await asyncio.sleep(0)
+            limiter.succeed()
+
+        await asyncio.gather(*(work() for _ in range(50)))
+        assert limiter.in_flight == 0
+        return most
+
+    assert asyncio.run(run()) == 3
+
+
+def test_places_are_given_in_the_order_of_asking() -> None:
+    async def run() -> list[int]:
+        limiter, order = Limiter(1), []
+
+        async def work(i: int) -> None:
+            await limiter.acquire()
+            order.append(i)
+            await asyncio.sleep(0)
+            limiter.release()
+
+        await asyncio.gather(*(work(i) for i in range(10)))
+        return order
+
+    assert asyncio.run(run()) == list(range(10))
+
+
+def test_strain_halves_the_window_and_never_closes_it() -> None:
+    async def run() -> list[int]:
+        limiter, windows = Limiter(16), []
+        for _ in range(6):
+            limiter.strain(await limiter.acquire())
+            windows.append(limiter.window)
+        return windows
+
+    assert asyncio.run(run()) == [8, 4, 2, 1, 1, 1]
+
+
+def test_a_burst_of_refusals_counts_once() -> None:
+    async def run() -> int:
+        limiter = Limiter(16)
+        eras = [await limiter.acquire() for _ in range(16)]
+        for era in eras:
+            limiter.strain(era)
+        return limiter.window
+
+    assert asyncio.run(run()) == 8
+
+
+def test_a_full_window_grows_by_one_for_a_window_of_good_replies() -> None:
+    async def run() -> tuple[int, int]:
+        limiter = Limiter(16)
+        for _ in range(2):
+            limiter.strain(await limiter.acquire())
+        assert limiter.window == 4
+        grown = []
+        for _ in range(40):
+            for _ in range(limiter.window):
+                await limiter.acquire()
+            for _ in range(limiter.in_flight):
+                limiter.succeed()
+            grown.append(limiter.window)
+        return grown[0], grown[-1]
+
+    first, last = asyncio.run(run())
+    assert first in (4, 5)
+    assert last > 8
+
+
+def test_a_window_that_is_not_used_does_not_grow() -> None:
+    async def run() -> int:
+        limiter = Limiter(16)
+        limiter.strain(await limiter.acquire())
+        for _ in range(100):
+            await limiter.acquire()
+            limiter.succeed()
+        return limiter.window
+
+    assert asyncio.run(run()) == 8
+
+
+def test_another_seat_widens_a_window_that_is_well() -> None:
+    async def run() -> tuple[int, int]:
+        well, strained = Limiter(4), Limiter(4)
+        strained.strain(await strained.acquire())
+        for limiter in (well, strained):
+            limiter.widen(4)
+        return well.window, strained.window
+
+    assert asyncio.run(run()) == (8, 2)
+
+
+def test_widening_lets_those_in_line_go() -> None:
+    async def run() -> int:
+        limiter = Limiter(1)
+        await limiter.acquire()
+        waiting = asyncio.create_task(limiter.acquire())
+        await asyncio.sleep(0)
+        limiter.widen(1)
+        await waiting
+        return limiter.in_flight
+
+    assert asyncio.run(run()) == 2
+
+
+@pytest.mark.parametrize("given_first", [False, True])
+def test_a_wait_that_is_called_off_costs_nobody_a_place(given_first: bool) -> None:
+    """Even when the place is given in the very moment in which the wait is called off."""
+
+    async def run() -> tuple[int, int]:
+        limiter = Limiter(1)
+        await limiter.acquire()
+        waiting = asyncio.create_task(limiter.acquire())
+        behind = asyncio.create_task(limiter.acquire())
+        await asyncio.sleep(0)
+        if given_first:
+            limiter.release()
+            waiting.cancel()
+        else:
+            waiting.cancel()
+            await asyncio.sleep(0)
+            limiter.release()
+        await behind
+        return limiter.in_flight, limiter.n_waiting
+
+    assert asyncio.run(run()) == (1, 0)
+
+
+@given(st.lists(st.sampled_from(["start", "good", "strain", "cancel"]), max_size=200))
+def test_whatever_happens_nobody_is_lost_and_the_window_stays_in_bounds(steps: list[str]) -> None:
+    async def run() -> None:
+        limiter = Limiter(5)
+        asked: list[asyncio.Task[int]] = []
+        for step in steps:
+            held = [task for task in asked if task.done()]
+            waiting = [task for task in asked if not task.done()]
+            if step == "start":
+                asked.append(asyncio.create_task(limiter.acquire()))
+            elif step == "cancel" and waiting:
+                waiting[-1].cancel()
+                asked.remove(waiting[-1])
+            elif held and step == "good":
+                limiter.succeed()
+                asked.remove(held[0])
+            elif held and step == "strain":
+                limiter.strain(held[0].result())
+                asked.remove(held[0])
+            for _ in range(3):
+                await asyncio.sleep(0)
+            n_held = sum(task.done() for task in asked)
+            assert 1 <= limiter.window <= 5
+            assert limiter.in_flight == n_held
+            assert n_held == len(asked) or n_held >= limiter.window
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+
+    asyncio.run(run())

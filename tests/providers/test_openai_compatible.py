@@ -1,0 +1,463 @@
+"""Every way in which an endpoint can misbehave is one kind of failure, and a key stays secret."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from peerage.providers import Call, CallError, Kind, Reply, providers
+from peerage.providers.openai_compatible import OpenAICompatible, is_loopback, retry_after_s
+from peerage.types import Query, Seat, Usage
+
+AskFor = Callable[..., Call]
+SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+REVIEW = (
+    "You are one reviewer on a panel.\n\n"
+    "[BEGIN Response A 0f]\none\n[END Response A 0f]\n\n"
+    "[BEGIN Response B 0f]\ntwo\n[END Response B 0f]\n\n"
+    '"Response A": {"notes": "<why>", "accuracy": <mark>}'
+)
+
+
+def complete(*calls: Call, environ: Mapping[str, str] | None = None) -> list[Reply]:
+    """The replies to calls of one endpoint, one after the other."""
+
+    async def run() -> list[Reply]:
+        provider = OpenAICompatible(calls[0].seat, environ)
+        try:
+            return [await provider.complete(call) for call in calls]
+        finally:
+            await provider.close()
+
+    return asyncio.run(run())
+
+
+def stream(call: Call) -> list[str | Reply]:
+    async def run() -> list[str | Reply]:
+        provider = OpenAICompatible(call.seat)
+        try:
+            return [piece async for piece in provider.stream(call)]
+        finally:
+            await provider.close()
+
+    return asyncio.run(run())
+
+
+def fault(ask: Callable[[], object]) -> CallError:
+    with pytest.raises(CallError) as caught:
+        ask()
+    return caught.value
+
+
+# -- good replies ------------------------------------------------------------------------------
+
+
+def test_it_is_registered_under_the_name_of_the_protocol() -> None:
+    assert providers.get("openai") is OpenAICompatible
+
+
+def test_a_reply_has_its_text_and_what_it_took(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("n_words=5"))
+    assert len(reply.text.split()) == 5
+    assert reply.usage == Usage(len("What is a peer?") // 4 + 1, len(reply.text) // 4 + 1, None)
+    assert reply.reasoning_words is None
+    assert not reply.constrained
+
+
+def test_the_same_call_gives_the_same_text(ask_for: AskFor) -> None:
+    first, second = complete(ask_for(), ask_for())
+    assert first.text == second.text
+
+
+def test_a_cost_that_the_endpoint_reports_is_taken_over(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("cost_usd=0.25"))
+    assert reply.usage.cost_usd == 0.25
+
+
+def test_usage_that_is_not_reported_is_unknown(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("usage=0"))
+    assert reply.usage == Usage()
+
+
+def test_content_in_parts_is_one_text(ask_for: AskFor) -> None:
+    plain, parts = complete(ask_for("n_words=9"), ask_for("n_words=9&parts=1"))
+    assert plain.text == parts.text
+
+
+def test_reasoning_is_counted_and_is_no_part_of_the_answer(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("reasoning_words=12"))
+    assert reply.reasoning_words == 12
+    assert "hmm" not in reply.text
+
+
+def test_a_refusal_is_an_answer(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("do=refusal"))
+    assert reply.text == "I cannot help with that."
+
+
+def test_a_text_cut_at_its_token_limit_is_still_a_reply(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("do=length"))
+    assert reply.text
+
+
+@pytest.mark.parametrize("text", ["lone \ud800 half", "nul \x00 byte", "Übergrößenträger 🎓"])
+def test_any_prompt_can_be_sent(ask_for: AskFor, text: str) -> None:
+    (reply,) = complete(ask_for(prompt=text, system=text))
+    assert reply.text
+
+
+def test_a_prompt_of_a_megabyte_can_be_sent(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for(prompt="a question " * 100_000))
+    assert reply.text
+
+
+def test_options_of_a_seat_go_into_the_request(ask_for: AskFor) -> None:
+    refusing = ask_for("refuses=top_p", options={"top_p": 0.5})
+    assert fault(lambda: complete(refusing)).kind == "bad_request"
+    assert complete(ask_for("refuses=top_p"))
+
+
+def test_options_may_not_set_what_a_call_sets(ask_for: AskFor) -> None:
+    error = fault(lambda: complete(ask_for(options={"max_tokens": 9})))
+    assert error.kind == "bad_request"
+    assert "max_tokens" in error.message
+
+
+# -- bad replies -------------------------------------------------------------------------------
+
+FAULTS: dict[str, Kind] = {
+    "do=400": "bad_request",
+    "do=401": "unauthorized",
+    "do=403": "unauthorized",
+    "do=408": "timeout",
+    "do=429": "rate_limited",
+    "do=500": "server_error",
+    "do=503": "server_error",
+    "do=302": "bad_request",
+    "do=error_200": "server_error",
+    "do=html": "not_json",
+    "do=null": "empty",
+    "do=blank": "empty",
+    "do=truncated": "truncated",
+    "do=cut_json": "truncated",
+    "do=latin1": "bad_encoding",
+    "do=endless": "too_long",
+    "n_bytes=2000000": "too_long",
+    "do=reset": "connection",
+}
+
+
+@pytest.mark.parametrize("behaviour", FAULTS)
+def test_bad_behaviour_is_one_kind_of_failure(ask_for: AskFor, behaviour: str) -> None:
+    error = fault(lambda: complete(ask_for(behaviour)))
+    assert error.kind == FAULTS[behaviour]
+    assert error.message
+    assert "\n" not in error.message
+    assert len(error.message) <= 300
+
+
+STREAM_FAULTS: dict[str, Kind] = {
+    **{name: kind for name, kind in FAULTS.items() if name not in ("do=blank", "do=cut_json")},
+    "do=cut_json": "truncated",
+}
+
+
+@pytest.mark.parametrize("behaviour", STREAM_FAULTS)
+def test_bad_behaviour_in_a_stream_is_the_same_kind(ask_for: AskFor, behaviour: str) -> None:
+    assert fault(lambda: stream(ask_for(behaviour))).kind == STREAM_FAULTS[behaviour]
+
+
+def test_a_reply_that_breaks_off_still_says_what_it_took(ask_for: AskFor) -> None:
+    error = fault(lambda: complete(ask_for("do=null")))
+    assert error.usage is not None
+    assert error.usage.tokens_in == len("What is a peer?") // 4 + 1
+
+
+def test_a_port_where_nothing_listens_is_a_connection_failure_that_costs_nothing(
+    ask_for: AskFor,
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    error = fault(lambda: complete(ask_for(base_url=f"http://127.0.0.1:{port}/v1")))
+    assert error.kind == "connection"
+    assert str(port) in error.message
+    assert error.usage == Usage(0, 0, 0.0)
+
+
+@pytest.mark.parametrize("base_url", ["nonsense", "ftp://127.0.0.1/v1", "http:///v1"])
+def test_an_address_that_is_none_is_a_connection_failure(ask_for: AskFor, base_url: str) -> None:
+    error = fault(lambda: complete(ask_for(base_url=base_url, api_key_env="K"), environ={"K": "k"}))
+    assert error.kind == "connection"
+
+
+def test_what_does_not_speak_http_is_not_json(ask_for: AskFor) -> None:
+    async def run() -> None:
+        async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"220 mail.example ESMTP\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        server = await asyncio.start_server(hear, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        call = ask_for(base_url=f"http://127.0.0.1:{port}/v1")
+        provider = OpenAICompatible(call.seat)
+        try:
+            await provider.complete(call)
+        finally:
+            await provider.close()
+            server.close()
+
+    assert fault(lambda: asyncio.run(run())).kind == "not_json"
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait_s"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "Thu, 01 Jan 1970 00:01:40 GMT"}, 90.0),
+        ({"retry-after": "Thu, 01 Jan 1970 00:00:05 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+)
+def test_how_long_to_wait_is_read_as_seconds_or_as_a_date(
+    headers: dict[str, str], wait_s: float | None
+) -> None:
+    assert retry_after_s(headers, now=10.0) == wait_s
+
+
+def test_an_endpoint_that_asks_for_a_pause_is_quoted(ask_for: AskFor) -> None:
+    assert fault(lambda: complete(ask_for("do=429&retry_after=7"))).retry_after_s == 7.0
+    assert fault(lambda: complete(ask_for("do=503&retry_after=2"))).retry_after_s == 2.0
+    assert fault(lambda: complete(ask_for("do=429"))).retry_after_s is None
+
+
+# -- what endpoints refuse ---------------------------------------------------------------------
+
+
+def test_a_schema_is_sent_and_kept_to(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for(prompt=REVIEW, schema=SCHEMA, stage="review"))
+    assert reply.constrained
+    assert json.loads(reply.text)["ranking"]
+
+
+def test_an_endpoint_that_refuses_a_schema_is_asked_without_and_not_again_with(
+    ask_for: AskFor, mock: Any
+) -> None:
+    call = ask_for("refuses=response_format", prompt=REVIEW, schema=SCHEMA, stage="review")
+
+    async def run() -> list[Reply]:
+        provider = OpenAICompatible(call.seat)
+        assert provider.can_constrain
+        replies = [await provider.complete(call) for _ in range(3)]
+        assert not provider.can_constrain
+        await provider.close()
+        return replies
+
+    replies = asyncio.run(run())
+    assert not any(reply.constrained for reply in replies)
+    assert mock.n_calls(call.seat.model) == 4  # one refusal, three replies
+
+
+def test_a_schema_that_is_taken_and_ignored_constrains_nothing(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("fenced=1", prompt=REVIEW, schema=SCHEMA, stage="review"))
+    assert not reply.constrained
+
+
+@pytest.mark.parametrize(
+    "refused",
+    ["max_tokens", "temperature", "response_format,max_tokens,temperature"],
+)
+def test_a_parameter_that_is_refused_by_name_is_done_without(
+    ask_for: AskFor, mock: Any, refused: str
+) -> None:
+    call = ask_for(f"refuses={refused}", schema=SCHEMA)
+    complete(call, call)
+    assert mock.n_calls(call.seat.model) == len(refused.split(",")) + 2
+
+
+def test_a_stream_does_without_its_options_too(ask_for: AskFor) -> None:
+    *_, reply = stream(ask_for("refuses=stream_options"))
+    assert isinstance(reply, Reply)
+    assert reply.usage == Usage()
+
+
+def test_a_request_that_is_wrong_whatever_is_left_out_unlearns_nothing(ask_for: AskFor) -> None:
+    call = ask_for("do=400,400,ok", schema=SCHEMA, prompt=REVIEW, stage="review")
+
+    async def run() -> Reply:
+        provider = OpenAICompatible(call.seat)
+        with pytest.raises(CallError, match="400"):
+            await provider.complete(call)
+        reply = await provider.complete(call)
+        await provider.close()
+        return reply
+
+    assert asyncio.run(run()).constrained
+
+
+def test_a_refusal_of_both_names_of_the_limit_ends_in_a_failure(ask_for: AskFor) -> None:
+    error = fault(lambda: complete(ask_for("refuses=max_tokens,max_completion_tokens")))
+    assert error.kind == "bad_request"
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+def test_a_stream_gives_its_pieces_and_then_the_same_reply(ask_for: AskFor) -> None:
+    *pieces, reply = stream(ask_for("reasoning_words=3"))
+    (whole,) = complete(ask_for("reasoning_words=3"))
+    assert len(pieces) > 1
+    assert reply == whole
+    assert "".join(str(piece) for piece in pieces) == whole.text
+
+
+def test_a_stream_that_is_left_closes_its_connection(ask_for: AskFor, mock: Any) -> None:
+    call = ask_for("do=endless")
+
+    async def run() -> None:
+        provider = OpenAICompatible(call.seat)
+        pieces = provider.stream(call)
+        assert await anext(pieces)
+        await pieces.aclose()  # type: ignore[attr-defined]
+        for _ in range(200):
+            if mock.stats()["in_flight"] == 0:
+                break
+            await asyncio.sleep(0.01)
+        assert mock.stats()["in_flight"] == 0
+        await provider.close()
+
+    asyncio.run(run())
+
+
+# -- connections -------------------------------------------------------------------------------
+
+
+def test_seats_of_one_endpoint_and_key_share_a_provider(ask_for: AskFor) -> None:
+    a = Seat("a", base_url="https://example.org/v1/", api_key_env="K", model="x")
+    b = Seat("b", base_url="https://example.org/v1", api_key_env="K", model="y")
+    c = Seat("c", base_url="https://example.org/v1", api_key_env="OTHER")
+    assert OpenAICompatible.endpoint(a) == OpenAICompatible.endpoint(b)
+    assert OpenAICompatible.endpoint(b) != OpenAICompatible.endpoint(c)
+
+
+def test_calls_one_after_the_other_use_one_connection(ask_for: AskFor, mock: Any) -> None:
+    before = mock.stats()["n_connections"]
+    complete(*[ask_for()] * 10)
+    assert mock.stats()["n_connections"] - before <= 3  # one for each look at the count
+
+
+def test_looking_a_provider_up_loads_no_heavy_package() -> None:
+    code = (
+        "import sys; from peerage.providers import providers; providers.get('openai'); "
+        "print([m for m in ('openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# -- keys --------------------------------------------------------------------------------------
+
+KEY = "sk-very-secret-0123456789"
+
+
+def test_a_key_that_is_not_set_is_named_and_nothing_is_sent() -> None:
+    seat = Seat("seat", model="m", base_url="https://example.org/v1", api_key_env="SOME_KEY")
+    error = fault(lambda: complete(_call(seat), environ={}))
+    assert error.kind == "unauthorized"
+    assert "SOME_KEY" in error.message
+
+
+def test_a_seat_that_names_no_key_says_so() -> None:
+    seat = Seat("seat", model="m", base_url="https://example.org/v1")
+    error = fault(lambda: complete(_call(seat), environ={}))
+    assert error.kind == "unauthorized"
+    assert "api_key_env" in error.message
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n", f"  {KEY} "])
+def test_a_key_from_a_file_loses_its_line_end(ask_for: AskFor, key: str) -> None:
+    assert complete(ask_for(api_key_env="K"), environ={"K": key})
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY}é"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(ask_for: AskFor, key: str) -> None:
+    error = fault(lambda: complete(ask_for(api_key_env="K"), environ={"K": key}))
+    assert error.kind == "unauthorized"
+    assert KEY not in error.message
+
+
+@pytest.mark.parametrize("behaviour", ["do=401", "do=400", "do=500", "do=error_200"])
+def test_a_key_that_the_server_repeats_is_struck_out(ask_for: AskFor, behaviour: str) -> None:
+    call = ask_for(f"{behaviour}&echo_key=1", api_key_env="K")
+    error = fault(lambda: complete(call, environ={"K": KEY}))
+    shown = "".join(traceback.format_exception(error))
+    assert KEY not in error.message + repr(error) + shown
+    if behaviour == "do=401":
+        assert "[key]" in error.message
+
+
+def test_keys_in_the_environment_that_no_seat_names_stay_there(
+    ask_for: AskFor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK would send these to whatever endpoint it is pointed at."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ORG_ID", KEY)
+    monkeypatch.setenv("OPENAI_PROJECT_ID", KEY)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"Authorization: Bearer {KEY}\nX-Key: {KEY}")
+    heard: list[bytes] = []
+
+    async def run() -> None:
+        async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heard.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.close()
+
+        server = await asyncio.start_server(hear, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        call = ask_for(base_url=f"http://127.0.0.1:{port}/v1")
+        provider = OpenAICompatible(call.seat)
+        with pytest.raises(CallError):
+            await provider.complete(call)
+        await provider.close()
+        server.close()
+
+    asyncio.run(run())
+    assert heard
+    assert KEY.encode() not in heard[0]
+
+
+@pytest.mark.parametrize(
+    ("url", "here"),
+    [
+        ("http://127.0.0.1:8000/v1", True),
+        ("http://127.9.9.9", True),
+        ("http://[::1]:8000/v1", True),
+        ("http://localhost:11434/v1", True),
+        ("http://my.localhost/v1", True),
+        ("http://10.0.0.1/v1", False),
+        ("https://api.openai.com/v1", False),
+        ("http://localhost.example.org/v1", False),
+    ],
+)
+def test_only_this_very_machine_may_go_without_a_key(url: str, here: bool) -> None:
+    assert is_loopback(url) is here
+
+
+def _call(seat: Seat) -> Call:
+    return Call(seat, "answer", "?", "k", Query("?"))

@@ -1,0 +1,532 @@
+"""The board of models from a reviews table: the law of S11 and S12, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peerage.boards.model_sums import one_slice
+from peerage.boards.models import rows_of
+from peerage.council.counting import count
+from peerage.council.tally import tally
+from peerage.engines.duckdb import DuckDB
+from peerage.errors import InputError, UsageError
+from peerage.rules import rules
+from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.standings import Terms, board_models
+from peerage.standings.table import Table
+from peerage.types import Ballot, OwnVotes, Review, Slot
+
+DAY_S = 86_400.0
+START_S = 1_767_225_600.0  # 2026-01-01, a Thursday
+Table_ = list[dict[str, Any]]
+
+
+def ballot(session: str, reviewer: str, ranking: str, **more: Any) -> Table_:
+    """The rows of one ballot: "a bc d" ranks a first, then b and c tied; "-d" leaves d unranked."""
+    rows: Table_ = []
+    place = 1
+    for tier in ranking.split():
+        names = tier.removeprefix("-")
+        for name in names:
+            rank = None if tier.startswith("-") else float(place)
+            row = {"session_id": session, "reviewer": reviewer, "candidate": name, "rank": rank}
+            rows.append(row | more)
+        place += len(names)
+    return rows
+
+
+def by_model(rows: Table_, **asked: Any) -> dict[str, dict[str, Any]]:
+    board = board_models(rows, since="all", **asked)
+    return {row["model"]: row for row in board.rows}
+
+
+@pytest.fixture(scope="module")
+def season() -> dict[str, Any]:
+    planted = Planted(harshness={"a": -1.5})
+    return dict(simulated_reviews(Season(n_sessions=120, n_weeks=4), planted, 7))
+
+
+# -- the mean of per-session means -------------------------------------------------------------
+
+
+@st.composite
+def reviews(draw: st.DrawFn) -> Table_:
+    rows: Table_ = []
+    for session in range(draw(st.integers(1, 4))):
+        shown = draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True))
+        for reviewer in draw(
+            st.lists(st.sampled_from(["a", "b", "x"]), min_size=1, max_size=3, unique=True)
+        ):
+            for name in shown:
+                rank = draw(st.none() | st.integers(1, 4).map(float))
+                rows.append(
+                    {
+                        "session_id": f"s{session}",
+                        "reviewer": reviewer,
+                        "candidate": name,
+                        "rank": rank,
+                    }
+                )
+    return rows
+
+
+def exact(rows: Table_, own: OwnVotes) -> dict[str, tuple[Fraction, Fraction, int, int]]:
+    """Share, Borda, votes and wins by the scalar tally of each session."""
+    found: dict[str, list[tuple[Fraction, Fraction, int, int]]] = {}
+    for session in sorted({row["session_id"] for row in rows}):
+        here = [row for row in rows if row["session_id"] == session]
+        candidates = sorted({row["candidate"] for row in here})
+        counted = []
+        for reviewer in sorted({row["reviewer"] for row in here}):
+            mine = [row for row in here if row["reviewer"] == reviewer]
+            levels = sorted({row["rank"] for row in mine if row["rank"] is not None})
+            tiers = tuple(
+                tuple(row["candidate"] for row in mine if row["rank"] == level) for level in levels
+            )
+            slots = tuple(Slot(row["candidate"], row["candidate"]) for row in mine)
+            counted.append(count(Ballot(reviewer, slots), Review(reviewer, tiers)))
+        borda = rules.get("borda")
+        for score in tally(counted, candidates, borda, borda, own):
+            if score.votes:
+                row = (Fraction(score.share), Fraction(score.borda), score.votes, score.wins)
+                found.setdefault(score.model, []).append(row)
+    return {
+        name: (
+            sum((one[0] for one in many), Fraction(0)) / len(many),
+            sum((one[1] for one in many), Fraction(0)) / len(many),
+            sum(one[2] for one in many),
+            sum(one[3] for one in many),
+        )
+        for name, many in found.items()
+    }
+
+
+@pytest.mark.parametrize("own", ["out", "in", "seed"])
+@settings(max_examples=25)
+@given(rows=reviews())
+def test_a_board_is_the_mean_of_what_each_session_says(own: OwnVotes, rows: Table_) -> None:
+    """S11 over S1-S7: each session counts once, whoever reviewed it."""
+    found = by_model(rows, own_votes=own)
+    wanted = exact(rows, own)
+    assert {name for name, row in found.items() if row["total_votes"]} == set(wanted)
+    for name, (share, borda, n_votes, n_wins) in wanted.items():
+        assert found[name]["share"] == pytest.approx(float(share), abs=1e-12)
+        assert found[name]["aggregate_borda"] == pytest.approx(float(borda), abs=1e-12)
+        assert (found[name]["total_votes"], found[name]["total_wins"]) == (n_votes, n_wins)
+
+
+def test_a_session_of_many_ballots_weighs_as_much_as_one_of_few() -> None:
+    rows = [row for i in range(9) for row in ballot("long", f"j{i}", "a b")]
+    rows += ballot("short", "j0", "b a")
+    assert by_model(rows)["a"]["share"] == 0.5
+
+
+def test_equal_up_to_their_wins_is_the_same_rank_listed_by_name() -> None:
+    """S8 on a board."""
+    rows = ballot("s", "j", "ab c") + ballot("t", "k", "ba c")
+    found = by_model(rows)
+    assert list(found) == ["a", "b", "c"]
+    assert [row["rank"] for row in found.values()] == [1, 1, 3]
+
+
+def test_more_wins_breaks_a_tie_of_shares() -> None:
+    rows = ballot("s", "j", "a b c") + ballot("t", "k", "c b a")
+    rows += ballot("u", "l", "a b c") + ballot("v", "m", "c b a")
+    found = by_model(rows + ballot("w", "j", "b ac"))
+    assert found["b"]["total_wins"] == 1
+    assert found["a"]["rank"] == found["c"]["rank"] == 2
+
+
+def test_who_has_no_vote_is_listed_last_without_a_share() -> None:
+    """S7: no vote is not a low share."""
+    found = by_model(ballot("s", "j", "a b -c"))
+    assert list(found) == ["a", "b", "c"]
+    assert found["c"]["share"] is None
+    assert found["c"]["appearances"] == 1
+    assert found["c"]["rank_low"] is None
+
+
+def test_rows_with_neither_rank_nor_score_are_abstentions() -> None:
+    """S6: an abstaining reviewer costs no one anything."""
+    with_silence = ballot("s", "j", "a b c") + ballot("s", "k", "-abc")
+    assert by_model(with_silence)["a"] == by_model(ballot("s", "j", "a b c"))["a"]
+
+
+def test_rounds_are_ballots_of_their_own() -> None:
+    rows = ballot("s", "j", "a b", round=0) + ballot("s", "j", "b a", round=1)
+    found = by_model(rows)
+    assert found["a"]["share"] == found["b"]["share"] == 0.5
+    assert found["a"]["total_votes"] == 2
+
+
+# -- other views -------------------------------------------------------------------------------
+
+
+def test_mean_scores_leave_own_ones_out_unless_they_are_in() -> None:
+    rows = [
+        {"session_id": "s", "reviewer": r, "candidate": c, "score": score}
+        for r, c, score in (
+            ("a", "a", 10.0),
+            ("a", "b", 4.0),
+            ("a", "c", 6.0),
+            ("j", "a", 6.0),
+            ("j", "b", 5.0),
+            ("j", "c", 4.0),
+        )
+    ]
+    assert by_model(rows)["a"]["mean_score"] == 6.0
+    assert by_model(rows, own_votes="in")["a"]["mean_score"] == 8.0
+
+
+def test_z_scores_forgive_a_harsh_reviewer_who_did_not_judge_everyone() -> None:
+    """A5: the calibrated view compares models as if their reviewers were equally harsh."""
+    rows = []
+    for session in range(40):
+        for reviewer, shift, shown in (("kind", 2.0, "abc"), ("harsh", -3.0, "bcd")):
+            for name in shown:
+                score = 5.0 + shift + 0.01 * ((7 * session + ord(name)) % 5) + (name == "d")
+                rows.append(
+                    {
+                        "session_id": f"s{session}{reviewer}",
+                        "reviewer": reviewer,
+                        "candidate": name,
+                        "score": score,
+                    }
+                )
+    found = by_model(rows)
+    assert found["a"]["mean_score"] > found["d"]["mean_score"]
+    assert found["d"]["z_score"] > found["a"]["z_score"]
+
+
+def test_without_scores_there_is_no_mean_score_and_no_z() -> None:
+    row = by_model(ballot("s", "j", "a b"))["a"]
+    assert row["mean_score"] is None
+    assert row["z_score"] is None
+
+
+def test_the_length_controlled_view_takes_out_what_length_bought() -> None:
+    rng = np.random.default_rng(5)
+    rows: Table_ = []
+    for session in range(300):
+        words = {name: float(rng.lognormal(5.0 + 0.6 * (name == "a"), 0.5)) for name in "abc"}
+        worth = {name: np.log1p(words[name]) + rng.normal(0, 0.3) for name in "abc"}
+        for place, name in enumerate(sorted("abc", key=lambda name: -worth[name]), 1):
+            rows.append(
+                {
+                    "session_id": f"s{session}",
+                    "reviewer": "j",
+                    "candidate": name,
+                    "rank": float(place),
+                    "words": words[name],
+                }
+            )
+    found = by_model(rows, length_controlled=True)
+    assert found["a"]["share"] > 0.7
+    gaps = [row["share_length_controlled"] - 0.5 for row in found.values()]
+    assert max(map(abs, gaps)) < 0.08
+
+
+def test_the_matrix_counts_ties_as_halves_and_leaves_out_who_never_met() -> None:
+    rows = ballot("s", "j", "a b") + ballot("t", "j", "ab") + ballot("u", "j", "a c")
+    board = board_models(rows, since="all", matrix=True)
+    found = board.notes["matrix"]
+    at = found["models"].index
+    assert found["above"][at("a")][at("b")] == 0.75
+    assert found["n"][at("a")][at("b")] == 2
+    assert found["above"][at("b")][at("c")] is None
+    assert found["above"][at("a")][at("a")] is None
+
+
+def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any]) -> None:
+    """S12: the same ballots, whole, through each registered rule."""
+    board = board_models(season, since="all", compare_rules=True)
+    found = {
+        one["rule"]: {row["model"]: row["value"] for row in one["rows"]}
+        for one in board.notes["rules"]
+    }
+    table = Table(DuckDB(), season, Terms(since="all", compare_rules=True))
+    from peerage.standings.other_rules import _placings
+
+    placings = _placings(table, table.plan())
+    for name in ("bradley_terry", "elo", "copeland", "schulze"):
+        wanted = rules.get(name).values(placings, table.models)
+        assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-6)
+    # Every session has the same ballots here, so the mean of means is the mean.
+    for name in ("borda", "mean_rank"):
+        wanted = rules.get(name).values(placings, table.models)
+        assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", ["mean_rank", "hybrid", "bradley_terry", "elo", "copeland"])
+def test_a_board_under_another_rule_is_ranked_by_its_value(
+    season: dict[str, Any], rule: str
+) -> None:
+    rows = board_models(season, since="all", rule=rule).rows
+    values = [row["value"] for row in rows]
+    assert values == sorted(values, reverse=rule != "mean_rank")
+    if rule in ("mean_rank", "hybrid", "bradley_terry"):
+        assert all(row["value_low"] < row["value"] < row["value_high"] for row in rows)
+        assert all(row["rank_low"] <= row["rank"] <= row["rank_high"] for row in rows)
+
+
+def test_weights_of_items_weigh_sessions_and_leave_out_those_without_one() -> None:
+    """C6: test weights in the model board."""
+    rows = ballot("s", "j", "a b") + ballot("t", "j", "b a") + ballot("u", "j", "b a")
+    weights = {"item_id": ["s", "t"], "weight": [3.0, 1.0]}
+    board = board_models(rows, since="all", item_weights=weights)
+    assert {row["model"]: row["share"] for row in board.rows} == {"a": 0.75, "b": 0.25}
+    assert board.flags == ("sessions_without_a_weight:1",)
+
+
+def test_weighing_reviewers_by_their_own_scores_listens_to_the_best() -> None:
+    """S11: --reputation peer."""
+    rows: Table_ = []
+    for session in range(10):
+        rows += ballot(f"s{session}", "a", "a b c")
+        rows += ballot(f"s{session}", "b", "a b c")
+        rows += ballot(f"s{session}", "c", "c b a")
+    fixed = by_model(rows, own_votes="in")
+    board = board_models(rows, since="all", own_votes="in", reputation="peer")
+    peer = {row["model"]: row for row in board.rows}
+    assert peer["a"]["share"] > fixed["a"]["share"]
+    assert board.notes["reviewer_weights"]["c"] == 0.0
+    assert sum(board.notes["reviewer_weights"].values()) == pytest.approx(1.0)
+
+
+def test_weighing_by_peers_needs_a_peer() -> None:
+    with pytest.raises(UsageError, match="no reviewer is a model"):
+        board_models(ballot("s", "j", "a b"), reputation="peer")
+
+
+# -- windows and categories --------------------------------------------------------------------
+
+
+def dated(day: float, ranking: str, session: str) -> Table_:
+    return ballot(session, "j", ranking, at=START_S + day * DAY_S)
+
+
+def test_a_window_ends_at_the_latest_event_and_says_so() -> None:
+    rows = dated(0, "b a", "old") + dated(40, "a b", "new")
+    board = board_models(rows)
+    assert board.parameters["as_of"] == "2026-02-10T00:00:00Z"
+    assert board.rows[0]["model"] == "a"
+    assert board.rows[0]["appearances"] == 1
+    assert by_model(rows)["a"]["appearances"] == 2
+
+
+def test_a_window_as_of_a_day_knows_nothing_later() -> None:
+    rows = dated(0, "b a", "old") + dated(40, "a b", "new")
+    board = board_models(rows, as_of="2026-01-05")
+    assert board.rows[0]["model"] == "b"
+    assert board.parameters["as_of"] == "2026-01-05T00:00:00Z"
+
+
+def test_a_session_is_in_the_window_as_a_whole() -> None:
+    """A session that began before the window and went on in it is not cut in two."""
+    rows = dated(9.9, "a b", "s") + ballot("s", "k", "a b", at=START_S + 10.1 * DAY_S)
+    rows += dated(20, "b a", "t")
+    board = board_models(rows, since="10d")
+    assert {row["model"]: row["total_votes"] for row in board.rows} == {"a": 3, "b": 3}
+
+
+def test_times_in_three_zones_are_one_time() -> None:
+    rows = ballot("s", "j", "a b", at="2026-01-10T12:00:00+05:00")
+    rows += ballot("t", "j", "a b", at="2026-01-10T07:00:00Z")
+    rows += ballot("u", "j", "a b", at="2026-01-10T01:00:00-06:00")
+    board = board_models(rows, since="1h")
+    assert board.rows[0]["appearances"] == 3
+
+
+def test_a_review_from_the_future_is_flagged() -> None:
+    rows = ballot("s", "j", "a b", at="2999-01-01T00:00:00Z")
+    assert board_models(rows).flags == ("reviews_in_the_future:2",)
+
+
+def test_an_empty_window_is_an_empty_board() -> None:
+    board = board_models(dated(0, "a b", "s"), as_of="2020-01-01")
+    assert board.rows == []
+    assert board.document()["rows"] == []
+
+
+def test_each_category_has_its_own_board_whatever_it_is_called() -> None:
+    odd = 'it\'s "odd"; -- näh, 100%'
+    rows = ballot("s", "j", "a b", category=odd) + ballot("t", "j", "b a", category="")
+    rows += ballot("u", "j", "b a", category=None)
+    board = board_models(rows, by_category=True)
+    first = {row["category"]: row["model"] for row in board.rows if row["rank"] == 1}
+    assert first == {"": "b", odd: "a"}
+    alone = board_models(rows, category=odd)
+    assert [row["model"] for row in alone.rows] == ["a", "b"]
+
+
+def test_a_category_board_is_the_board_of_that_category(season: dict[str, Any]) -> None:
+    n = len(season["score"])
+    table = season | {"category": np.where(np.arange(n) < n // 2, "left", "right")}
+    board = board_models(table, since="all", by_category=True)
+    for name in ("left", "right"):
+        alone = board_models(table, since="all", category=name).rows
+        rows = [row for row in board.rows if row["category"] == name]
+        for row, wanted in zip(rows, alone, strict=True):
+            # the draws of rank ranges are over all clusters in one and those held in the other
+            same = set(wanted) - {"rank_low", "rank_high", "tier"}
+            assert {k: row[k] for k in same} == {k: wanted[k] for k in same}
+
+
+def test_history_is_each_weeks_own_board(season: dict[str, Any]) -> None:
+    board = board_models(season, since="all", history="week")
+    weeks = sorted({point["week"] for point in board.notes["history"]})
+    assert len(weeks) >= 4
+    assert sum(p["appearances"] for p in board.notes["history"] if p["model"] == "a") == 120
+    assert all(np.datetime64(week).astype("datetime64[D]").item().weekday() == 0 for week in weeks)
+
+
+# -- intervals ---------------------------------------------------------------------------------
+
+
+def test_ranks_lie_in_their_ranges_and_tiers_do_not_overlap(season: dict[str, Any]) -> None:
+    for interval in ("sessions", "two-way"):
+        rows = board_models(season, since="all", interval=interval).rows
+        assert all(row["rank_low"] <= row["rank"] <= row["rank_high"] for row in rows)
+        assert all(0.0 <= row["share_low"] <= row["share"] <= row["share_high"] for row in rows)
+        tiers = [row["tier"] for row in rows]
+        assert tiers == sorted(tiers)
+
+
+def test_two_way_intervals_are_wider_and_need_three_reviewers(season: dict[str, Any]) -> None:
+    narrow = by_rank(board_models(season, since="all"))
+    wide = by_rank(board_models(season, since="all", interval="two-way"))
+    assert all(wide[name] > narrow[name] for name in narrow)
+    two = ballot("s", "j", "a b c") + ballot("s", "k", "a b c") + ballot("t", "j", "a c b")
+    with pytest.raises(UsageError, match="2 reviewers are too few"):
+        board_models(two, interval="two-way")
+
+
+def by_rank(board: Any) -> dict[str, float]:
+    return {row["model"]: row["share_high"] - row["share_low"] for row in board.rows}
+
+
+def test_one_session_has_no_interval() -> None:
+    row = by_model(ballot("s", "j", "a b c"))["a"]
+    assert row["share_low"] is None
+    assert (row["rank_low"], row["rank_high"]) == (1, 3)
+
+
+def test_sums_of_products_give_the_intervals_of_sessions_kept_apart(
+    season: dict[str, Any],
+) -> None:
+    """The closed form for many sessions and the leave-one-out form for few agree."""
+    from dataclasses import replace
+
+    table = Table(DuckDB(), season, Terms(since="all"))
+    plan = table.plan()
+    apart = one_slice(table.sums(plan), None)
+    kernel_sums = table.engine.fold(
+        table.frame, table.reading(replace(plan, clustered=False)), _kernel(plan)
+    )
+    from peerage.boards.model_sums import add
+
+    together = one_slice(add(kernel_sums), None)
+    one = rows_of(apart, table.models, "borda")
+    other = rows_of(together, table.models, "borda")
+    assert one["share"] == other["share"]
+    assert one["share_low"] == pytest.approx(other["share_low"], abs=2e-3)
+    assert one["share_high"] == pytest.approx(other["share_high"], abs=2e-3)
+
+
+def _kernel(plan: Any) -> Any:
+    from dataclasses import replace
+
+    from peerage.boards.session_means import sums_of
+
+    return lambda rows: sums_of(rows, replace(plan, clustered=False))
+
+
+# -- one result, however it is read ------------------------------------------------------------
+
+
+def test_blocks_and_streams_and_files_give_the_same_bytes(
+    season: dict[str, Any], tmp_path: Path
+) -> None:
+    whole = json.dumps(board_models(season, since="all").document())
+    path = tmp_path / "reviews.parquet"
+    DuckDB().open(season).to_native().write_parquet(str(path))
+    blocks = board_models(path, since="all", engine=DuckDB(block_rows=500))
+    assert json.dumps(blocks.document()) == whole
+    assert json.dumps(board_models(str(path), since="all").document()) == whole
+
+
+def test_rows_out_of_order_give_the_same_bytes(season: dict[str, Any]) -> None:
+    order = np.random.default_rng(3).permutation(len(season["score"]))
+    mixed = {name: values[order] for name, values in season.items()}
+    asked = {"since": "all", "compare_rules": True, "matrix": True}
+    assert board_models(mixed, **asked).document() == board_models(season, **asked).document()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_any_table_that_speaks_arrow_is_read(season: dict[str, Any], library: str) -> None:
+    module = pytest.importorskip(library)
+    make = {"pandas": "DataFrame", "polars": "DataFrame", "pyarrow": "table"}[library]
+    columns = {name: values.tolist() for name, values in season.items()}
+    table = getattr(module, make)(columns)
+    assert board_models(table).document() == board_models(season).document()
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+def test_a_row_twice_is_refused_by_name() -> None:
+    rows = ballot("s", "j", "a b") + ballot("s", "j", "a c")
+    with pytest.raises(InputError, match="twice in one round"):
+        board_models(rows)
+
+
+def test_a_session_with_one_candidate_is_flagged() -> None:
+    rows = ballot("s", "j", "a") + ballot("t", "j", "a b")
+    board = board_models(rows)
+    assert board.flags == ("sessions_with_one_candidate:1",)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"own_votes": "maybe"}, "own votes cannot be 'maybe'"),
+        ({"interval": "wide"}, "interval cannot be 'wide'"),
+        ({"reputation": "iterate"}, "reputation cannot be 'iterate'"),
+        ({"since": "soon"}, "'soon' is no span of time"),
+        ({"as_of": "noon"}, "'noon' is no time"),
+        ({"rule": "dice"}, "there is no rule 'dice'"),
+        ({"rule": "elo", "by_category": True}, "not made under elo"),
+        ({"rule": "hybrid", "interval": "two-way"}, "Borda share alone"),
+    ],
+)
+def test_terms_that_make_no_sense_are_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        board_models(ballot("s", "j", "a b", category="x"), **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"by_category": True}, "no `category`"),
+        ({"history": "week"}, "needs the column `at`"),
+        ({"length_controlled": True}, "needs the column `words`"),
+        ({"item_weights": {"item_id": ["s"]}}, "need the column weight"),
+    ],
+)
+def test_a_column_that_is_not_there_is_named(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        board_models(ballot("s", "j", "a b"), **asked)
+
+
+def test_no_number_of_a_board_is_nan(season: dict[str, Any]) -> None:
+    for rows in (season, ballot("s", "j", "a b -c"), []):
+        table = rows or {name: [] for name in ("session_id", "reviewer", "candidate", "rank")}
+        json.dumps(board_models(table).document(), allow_nan=False)
