@@ -114,10 +114,6 @@ def test_many_sessions_fall_into_buckets_by_their_id_alone() -> None:
     back, _ = clusters_of(ids[::-1])
     assert n == N_CLUSTERS
     assert (forth == back[::-1]).all()
-    paired, n_paired = clusters_of(ids[:60], [f"q{i // 2}" for i in range(60)])
-    assert n_paired == 30
-    assert (paired[::2] == paired[1::2]).all()
-    assert clusters_of(ids[:60], ["q"] * 60)[1] == 60  # one query says nothing of others
     few, n_few = clusters_of(ids[:10])
     assert n_few == 10
     assert sorted(few.tolist()) == list(range(10))

@@ -18,7 +18,7 @@ def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
     reviewers, candidates = (np.asarray(columns[c]).astype(str) for c in ("reviewer", "candidate"))
     names, code = np.unique(np.concatenate([reviewers, candidates]), return_inverse=True)
     reviewer, candidate = code[: len(reviewers)], code[len(reviewers) :]
-    cluster, n_clusters = clusters_of(sessions, _queries(columns, session, len(sessions)))
+    cluster, n_clusters = clusters_of(sessions)
     n_reviews = np.bincount(reviewer, minlength=len(names))
     most = np.lexsort((np.arange(len(names)), -n_reviews))[:N_PANEL]
     marks = [name for name in columns if name.startswith("mark_")]
@@ -51,18 +51,6 @@ def _codes(values: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
     order = np.argsort(first)
     place[order] = np.arange(len(kept))
     return kept[order].tolist(), place[code]
-
-
-def _queries(
-    columns: Mapping[str, ArrayLike], session: NDArray[np.int64], n_sessions: int
-) -> list[str] | None:
-    """The query of each session, where queries have ids."""
-    if "query_id" not in columns:
-        return None
-    by_session = np.empty(n_sessions, dtype=object)
-    by_session[session] = np.asarray(columns["query_id"]).astype(str)
-    queries: list[str] = by_session.tolist()
-    return queries
 
 
 def _families(

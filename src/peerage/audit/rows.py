@@ -21,7 +21,6 @@ Bools = NDArray[np.bool_]
 Kind = TypeVar("Kind", bound=np.generic)
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
-MIN_QUERIES = 20  # fewer say nothing of other queries; sessions stand alone then
 N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
 ROOMY = 4  # a table of this many cells a row is cheaper than sorting the rows
 
@@ -84,24 +83,16 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
         at = end
 
 
-def clusters_of(
-    sessions: Sequence[str], queries: Sequence[str | None] | None = None
-) -> tuple[Ints, int]:
+def clusters_of(sessions: Sequence[str]) -> tuple[Ints, int]:
     """The cluster of each session, and how many there are; the same on every engine.
 
-    Sessions that ask one query again are not independent, so they share a cluster (unless
-    there are hardly any queries). Up to `N_CLUSTERS` each is its own, in the order of their
-    ids. More are put into buckets by a checksum: a bucket is as good as its members.
+    Up to `N_CLUSTERS` sessions each is its own, in the order of their ids. More are put
+    into buckets by a checksum of the id: a bucket is a cluster as good as its members.
     """
-    units = list(sessions)
-    if queries is not None and len(set(queries)) >= MIN_QUERIES:
-        pairs = zip(queries, sessions, strict=True)
-        units = [session if query is None else query for query, session in pairs]
-    kept = sorted(set(units))
-    if len(kept) <= N_CLUSTERS:
-        place = {name: i for i, name in enumerate(kept)}
-        return np.array([place[name] for name in units], dtype=np.int64), len(kept)
-    codes = [zlib.crc32(name.encode()) for name in units]
+    if len(sessions) <= N_CLUSTERS:
+        place = {name: i for i, name in enumerate(sorted(sessions))}
+        return np.array([place[name] for name in sessions], dtype=np.int64), len(sessions)
+    codes = [zlib.crc32(name.encode()) for name in sessions]
     return np.array(codes, dtype=np.int64) % N_CLUSTERS, N_CLUSTERS
 
 

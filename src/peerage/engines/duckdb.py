@@ -214,9 +214,8 @@ class _Encoder:
         self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
     ) -> None:
         self.reading = reading
-        asked = "query_id" in reading.keys
-        self._sessions = _distinct(relation, "session_id", "query_id" if asked else None)
-        self.cluster, self.n_clusters = clusters_of(self._sessions.texts, self._sessions.beside)
+        self._sessions = _distinct(relation, "session_id")
+        self.cluster, self.n_clusters = clusters_of(self._sessions.texts)
         code = {name: i for i, name in enumerate(reading.names)}
         self.names = _Codes(reading.names, _hashes(connection, reading.names))
         self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
@@ -263,18 +262,15 @@ class _Encoder:
         return np.where(null, -1, (hashes >> np.uint64(1)).astype(np.int64))
 
 
-def _distinct(relation: Relation, column: str, beside: str | None = None) -> _Codes:
+def _distinct(relation: Relation, column: str) -> _Codes:
     """The codes of a text column: the place of each text among those that it holds."""
-    other = f", {beside} as beside" if beside else ""
     found = (
         relation.filter(f"{column} is not null")
-        .project(f"{column} as text, hash({column}) as hash{other}")
+        .project(f"{column} as text, hash({column}) as hash")
         .distinct()
         .fetchnumpy()
     )
-    hashes = np.asarray(found["hash"], dtype=np.uint64)
-    values = _filled(found["beside"]).tolist() if beside else None
-    return _Codes(found["text"].tolist(), hashes, values)
+    return _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
 
 
 def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> NDArray[np.uint64]:
@@ -289,13 +285,8 @@ def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> NDAr
 class _Codes:
     """From hashes of texts to the places of the texts in a list."""
 
-    def __init__(
-        self,
-        texts: Sequence[str],
-        hashes: NDArray[np.uint64],
-        beside: Sequence[str | None] | None = None,
-    ) -> None:
-        self.texts, self.beside = texts, beside
+    def __init__(self, texts: Sequence[str], hashes: NDArray[np.uint64]) -> None:
+        self.texts = texts
         self._codes = np.argsort(hashes)
         self._hashes = hashes[self._codes]
         self.modulus = next((m for m in MODULI if _apart(hashes, m)), None)
