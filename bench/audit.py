@@ -42,9 +42,11 @@ def _speed(folder: Path) -> Iterator[Row]:
     write_reviews(small, N_SESSIONS)
     write_reviews(large, 10 * N_SESSIONS)
 
+    bare = duckdb.connect()
+
     def scan() -> object:
         sums = "select reviewer, candidate, count(*), avg(score) from '{}' group by all"
-        return duckdb.connect().execute(sums.format(small)).fetchall()
+        return bare.execute(sums.format(small)).fetchall()
 
     yield compare(
         "all metrics but style, with intervals",

@@ -5,18 +5,40 @@ Names are loaded when first used, so that `import peerage` and `peerage --help` 
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from peerage.community import board_contributors, board_items, board_reviewers, find_rings
+    from peerage.convening import Council
     from peerage.scoring import Law, Scored, score
+    from peerage.standings import board_models
 
 HOMES = {
+    "Council": "peerage.convening",
     "Law": "peerage.scoring",
     "Scored": "peerage.scoring",
+    "audit": "peerage.reports",
+    "board_contributors": "peerage.community",
+    "board_items": "peerage.community",
+    "board_models": "peerage.standings",
+    "board_reviewers": "peerage.community",
+    "find_rings": "peerage.community",
     "score": "peerage.scoring",
 }
-__all__ = ["Law", "Scored", "score"]
+__all__ = [
+    "Council",
+    "Law",
+    "Scored",
+    "board_contributors",
+    "board_items",
+    "board_models",
+    "board_reviewers",
+    "find_rings",
+    "score",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -27,3 +49,23 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *HOMES])
+
+
+class _Front(ModuleType):
+    """The package as its users see it: `peerage.audit(reviews)` is the function.
+
+    There is a room of that name too. Python would hang it here once anything imports from
+    it, in the function's place, so that is not let happen; imports find the room all the same.
+    """
+
+    @property
+    def audit(self) -> Any:
+        """What can be said of the reviewers of many sessions, from any reviews table."""
+        return __getattr__("audit")
+
+    @audit.setter
+    def audit(self, _: ModuleType) -> None:
+        return None
+
+
+sys.modules[__name__].__class__ = _Front

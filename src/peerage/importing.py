@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,15 @@ from peerage.council import folding
 from peerage.council.documents import read_json, session_of
 from peerage.council.folding import plain
 from peerage.engines import Engine, engines
+from peerage.engines.members import read_items, read_users
+from peerage.engines.opinions import read_community
 from peerage.engines.reviews import read_reviews, refuse_duplicates
 from peerage.errors import InputError, UsageError
 from peerage.stores import Import, Store
 from peerage.types import Event, Session
 
 CHUNK_BYTES = 8 << 20
+MOST_SHOWN = 10
 EXPORT_FORMAT = 1
 KINDS = ("reviews", "opinions", "items", "users", "sessions")
 
@@ -35,7 +38,13 @@ class Taken:
     already: bool = False
 
 
-def take(store: Store, path: Path, kind: str, clock: Callable[[], float]) -> Taken:
+def take(
+    store: Store,
+    path: Path,
+    kind: str,
+    clock: Callable[[], float],
+    scale: Sequence[float] = (-1.0, 1.0),
+) -> Taken:
     """Import one file of a kind; an error leaves the store as it was."""
     if kind not in KINDS:
         raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
@@ -51,7 +60,7 @@ def take(store: Store, path: Path, kind: str, clock: Callable[[], float]) -> Tak
         return _take_sessions(store, path, digest, at)
     with tempfile.TemporaryDirectory() as scratch:
         checked = Path(scratch) / "checked.parquet"
-        n = CHECKS[kind](path, checked, at)
+        n = _checked(store, kind, path, checked, at, scale)
         entry = Import(kind, digest, path.name, n, at)
         store.add_import(entry, _chunks(checked))
     return Taken(path.name, kind, n, unit)
@@ -71,20 +80,88 @@ def _chunks(path: Path) -> Iterator[bytes]:
 # -- tables -------------------------------------------------------------------------------------
 
 
-def _check_reviews(path: Path, target: Path, at: float) -> int:
-    """A reviews table as Parquet, clustered by session; extra columns are kept."""
+ORDERS = {
+    "reviews": ("session_id", "reviewer", "candidate"),
+    "opinions": ("item_id", "reviewer"),
+    "items": ("item_id",),
+    "users": ("user_id",),
+}
+
+
+def _checked(
+    store: Store, kind: str, path: Path, target: Path, at: float, scale: Sequence[float]
+) -> int:
+    """A table as Parquet, clustered by what it is grouped by; extra columns are kept."""
     engine = engines.get("duckdb")()
     try:
-        table = read_reviews(engine, path)
-        refuse_duplicates(engine, table.frame, table.columns)
-        return _write(engine, path, target, at, "session_id, reviewer", ("session_id",))
+        if kind == "reviews":
+            table = read_reviews(engine, path)
+            refuse_duplicates(engine, table.frame, table.columns)
+            _refuse_known(engine, store, path)
+        else:
+            _check_community(engine, store, kind, path, scale)
+        return _write(engine, path, target, at, ORDERS[kind])
     except InputError as error:
         raise InputError(error.message, place=error.place or str(path), hint=error.hint) from None
 
 
-def _write(
-    engine: Engine, path: Path, target: Path, at: float, order: str, texts: tuple[str, ...]
-) -> int:
+def _refuse_known(engine: Engine, store: Store, path: Path) -> None:
+    """Refuse reviews that another file already brought: they would count twice."""
+    import narwhals as nw
+
+    key = ("session_id", "reviewer", "candidate", "round")
+    here = _keyed(engine.open(path), key)
+    with tempfile.TemporaryDirectory() as scratch:
+        known = _imported(store, "reviews", Path(scratch))
+        if not known:
+            return
+        both = here.join(_keyed(engine.open(known), key), on=list(key), how="inner")
+        found = engine.arrays(both.select(*map(nw.col, key)).head(MOST_SHOWN))
+    rows = [", ".join(map(str, row)) for row in zip(*found.values(), strict=True)]
+    if rows:
+        raise InputError(
+            "some of these reviews are in the store already, from another file.",
+            hint=f"For instance: {'; '.join(rows)}. Nothing was imported.",
+        )
+
+
+def _keyed(frame: Any, key: tuple[str, ...]) -> Any:
+    import narwhals as nw
+
+    if "round" not in frame.collect_schema().names():
+        frame = frame.with_columns(nw.lit(0).alias("round"))
+    whole = nw.col("round").cast(nw.Float64).fill_null(0.0)
+    return frame.select(*(nw.col(name).cast(nw.String) for name in key[:3]), whole.alias("round"))
+
+
+def _check_community(
+    engine: Engine, store: Store, kind: str, path: Path, scale: Sequence[float]
+) -> None:
+    """Refuse what the boards would refuse, together with what is there already."""
+    with tempfile.TemporaryDirectory() as scratch:
+        known = {one: _imported(store, one, Path(scratch)) for one in ("items", "users")}
+        known[kind] = [*known.get(kind, []), str(path)]
+        if kind == "items":
+            read_items(engine, known["items"])
+        elif kind == "users":
+            read_users(engine, known["users"])
+        else:
+            read_community(engine, str(path), known["items"] or None, scale=scale)
+
+
+def _imported(store: Store, kind: str, folder: Path) -> list[str]:
+    """The tables of a kind that are in the store, as files in a folder."""
+    paths = []
+    for entry in store.imports():
+        if entry.kind == kind:
+            path = folder / _file_of(entry)
+            with path.open("wb") as data:
+                data.writelines(store.import_parts(entry.id))
+            paths.append(str(path))
+    return paths
+
+
+def _write(engine: Engine, path: Path, target: Path, at: float, texts: tuple[str, ...]) -> int:
     """Every row and column of a file; a row without a time counts as of its import."""
     import narwhals as nw
 
@@ -96,11 +173,8 @@ def _write(
         frame = frame.with_columns(nw.lit(at).alias("at"))
     frame = frame.with_columns(*(nw.col(name).cast(nw.String) for name in texts))
     relation = frame.to_native()
-    relation.order(order).write_parquet(str(target), compression="zstd")
+    relation.order(", ".join(texts)).write_parquet(str(target), compression="zstd")
     return int(relation.aggregate("count(*)").fetchall()[0][0])
-
-
-CHECKS: dict[str, Callable[[Path, Path, float], int]] = {"reviews": _check_reviews}
 
 
 # -- sessions -----------------------------------------------------------------------------------

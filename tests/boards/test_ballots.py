@@ -96,7 +96,8 @@ def test_the_order_of_rows_changes_nothing(
 
 def test_places_by_counting_are_places_by_sorting() -> None:
     table: list[tuple[int, str, str, float | None]] = [
-        (0, "judge", name, rank) for name, rank in zip("abcde", (3.0, 1.0, 3.0, None, 9.0), strict=True)
+        (0, "judge", name, rank)
+        for name, rank in zip("abcde", (3.0, 1.0, 3.0, None, 9.0), strict=True)
     ]
     fine = [(s, r, c, None if v is None else v + 0.25 * (v > 1)) for s, r, c, v in table]
     whole, halves = cast(table, "out"), cast(fine, "out")

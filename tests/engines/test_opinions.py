@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from peerage.boards.personas import Population, simulate
 from peerage.community import board_contributors, board_items, hear, read, read_outside
 from peerage.engines import engines
 from peerage.engines.opinions import _codes
@@ -149,3 +150,25 @@ def test_an_outside_ranking_needs_names_once_and_a_score_or_a_rank() -> None:
         read_outside(engine, [{"name": "a", "charm": 1}])
     with pytest.raises(InputError, match="twice"):
         read_outside(engine, [{"name": "a", "score": 1}, {"name": "a", "score": 2}])
+
+
+@pytest.mark.slow
+@pytest.mark.needs("java")
+def test_spark_gives_the_board_that_duckdb_gives(tmp_path: Path) -> None:
+    """The same Parquet, the same rows after rounding to 1e-9, byte for byte."""
+    made = simulate(Population(40, 2, 2, 2, rings=(4,)), 2)
+    columns = {name: values.tolist() for name, values in made.opinions.items()}
+    by_row = zip(*columns.values(), strict=True)
+    rows = [dict(zip(columns, values, strict=True)) for values in by_row]
+    path = str(tmp_path / "opinions.parquet")
+    engines.get("duckdb")().open(rows).to_native().write_parquet(path)
+    printed = []
+    for engine in ("duckdb", "spark"):
+        heard = hear(path, engine=engine, reputation="iterate", half_life_days=30)
+        boards = [heard.board(name).rows for name in ("contributors", "reviewers", "items")]
+        printed.append(json.dumps([[rounded(one) for one in board] for board in boards]))
+    assert printed[0] == printed[1]
+
+
+def rounded(one: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(v, 9) if isinstance(v, float) else v for name, v in one.items()}

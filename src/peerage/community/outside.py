@@ -28,7 +28,7 @@ SCORE = {"contributors": "total_score", "reviewers": "pearson", "items": "qualit
 
 def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     """Scores by name from a table with a name and a `score` (higher is better) or a `rank`."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     opened = engine.open(source)
     columns = list(opened.collect_schema().names())

@@ -49,7 +49,7 @@ def sorted_names(names: Iterable[str]) -> Names:
 
 
 def read_items(engine: Engine, source: Source | None) -> ItemTable:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     if source is None:
         return ItemTable()
@@ -131,7 +131,7 @@ def categories_of(
 
 
 def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     if source is None:
         return {}

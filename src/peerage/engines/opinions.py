@@ -31,11 +31,7 @@ from peerage.engines.members import (
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
-    import narwhals as nw
-
-    from peerage.engines import Columns
-
-    Frame = nw.LazyFrame[Any]
+    from peerage.engines import Columns, Frame
 
 Hashes = NDArray[np.uint64]
 
@@ -99,7 +95,7 @@ def read_community(
 
 def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
     """The opinions with names as texts and times as seconds, and the types of the columns."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
@@ -115,7 +111,7 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
 def _with_hashes(frame: Frame) -> Frame:
     """The frame with a 64-bit hash beside each name; narwhals has no word for it."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     native = frame.to_native()
     hashed = ("item_id", "reviewer", "opinion")
@@ -129,7 +125,7 @@ def _with_hashes(frame: Frame) -> Frame:
 
 
 def _row_columns(columns: Mapping[str, Any]) -> list[str]:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     textual = not columns["opinion"].is_numeric() or columns["opinion"] == nw.Boolean
     said = "opinion_hash" if textual else "opinion"
@@ -147,7 +143,7 @@ def _distinct(frame: Frame, hashed: str, *names: str) -> Frame:
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
     """
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     return frame.group_by(*names).agg(nw.col(f"{hashed}_hash").min().alias("hash"))
 

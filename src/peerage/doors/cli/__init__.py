@@ -215,6 +215,7 @@ def replay(
 
 app.command()(analyses.board)
 app.command()(analyses.audit)
+app.command()(analyses.rings)
 app.command(name="import")(analyses.import_)
 app.command()(analyses.export)
 

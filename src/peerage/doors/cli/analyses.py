@@ -25,6 +25,12 @@ ReviewsOption = Annotated[
     list[str] | None,
     typer.Option("--reviews", metavar="FILE", help="A reviews table instead of the store."),
 ]
+OpinionsOption = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Opinions instead of the store's.")
+]
+ItemsOption = Annotated[str | None, typer.Option(metavar="FILE", help="Whose the items are.")]
+UsersOption = Annotated[str | None, typer.Option(metavar="FILE", help="Who is affiliated.")]
+COMMUNITY = ("contributors", "reviewers", "items")
 SinceOption = Annotated[str, typer.Option("--since", help="30d, 12h, 4w or all.")]
 
 
@@ -79,9 +85,11 @@ def import_(
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
     from dataclasses import asdict
 
+    from peerage import config as configuration
     from peerage.doors.cli.screen import write_json
     from peerage.importing import take, take_export
 
+    settings = configuration.load(config)
     opened = _store(store, config)
     taken = []
     for file in files:
@@ -92,7 +100,7 @@ def import_(
             raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
         if not quiet:
             sys.stderr.write(f"reading {file} …\n")
-        taken.append(take(opened, file, kind, time.time))
+        taken.append(take(opened, file, kind, time.time, settings.community.scale))
     if json:
         write_json({"imported": [asdict(one) for one in taken]})
         return
@@ -121,7 +129,7 @@ def export(
 def board(
     name: Annotated[str, typer.Argument(help="models, contributors, reviewers or items.")],
     category: Annotated[str | None, typer.Option(help="One category only.")] = None,
-    since: SinceOption = "30d",
+    since: Annotated[str | None, typer.Option(help="30d, 12h, 4w or all.")] = None,
     as_of: Annotated[
         str | None, typer.Option(metavar="TIME", help="Where the window ends.")
     ] = None,
@@ -136,9 +144,22 @@ def board(
     compare_rules: Annotated[bool, typer.Option("--compare-rules")] = False,
     length_controlled: Annotated[bool, typer.Option("--length-controlled")] = False,
     history: Annotated[str, typer.Option(help="week: how the board came about.")] = "",
+    half_life: Annotated[
+        float | None, typer.Option(metavar="DAYS", help="An opinion's weight halves in this time.")
+    ] = None,
+    literal: Annotated[bool, typer.Option("--literal", help="PeerBench to the letter.")] = False,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Compare with an outside ranking.")
+    ] = None,
+    tune: Annotated[bool, typer.Option("--tune", help="Find coefficients that agree.")] = False,
+    without_flagged: Annotated[bool, typer.Option("--without-flagged")] = False,
+    everyone: Annotated[bool, typer.Option("--all", help="Also those not ranked.")] = False,
     engine: Annotated[str, typer.Option(help="duckdb or spark.")] = "duckdb",
     master: Annotated[str | None, typer.Option(help="Spark's master URL.")] = None,
     reviews: ReviewsOption = None,
+    opinions: OpinionsOption = None,
+    items: ItemsOption = None,
+    users: UsersOption = None,
     csv: Annotated[bool, typer.Option("--csv")] = False,
     parquet: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
@@ -147,16 +168,40 @@ def board(
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Show a leaderboard with intervals, rank ranges and tiers."""
+    """Show a leaderboard: models with intervals, rank ranges and tiers, or a community's."""
+    if name in COMMUNITY:
+        from peerage.doors.cli.community import Shown, run_board
+
+        run_board(
+            name,
+            _tables(opinions, items, users, engine, store, config),
+            {
+                "reputation": reputation,
+                "half_life_days": half_life,
+                "literal": literal,
+                "everyone": everyone,
+                "since": since or "all",
+                "as_of": as_of,
+                "category": category,
+                "without_flagged": without_flagged,
+            },
+            Shown(json, csv, quiet),
+            against=against,
+            tune=tune,
+            config_file=config,
+        )
+        return
+    if name != "models":
+        raise UsageError(
+            f"there is no board {name!r}.", hint=f"Known: models, {', '.join(COMMUNITY)}."
+        )
     from peerage.doors.cli.board_models import Output, run
     from peerage.standings import Terms
 
-    if name != "models":
-        raise UsageError(f"there is no board {name!r}.", hint="Known: models.")
     terms = Terms(
         rule=rule,
         own_votes=own_votes or "out",  # type: ignore[arg-type]  # Terms refuses what it does not know
-        since=since,
+        since=since or "30d",
         as_of=as_of,
         category=category,
         by_category=by_category,
@@ -173,6 +218,58 @@ def board(
         Output(json, csv, parquet, html, quiet),
         engine,
         master,
+    )
+
+
+def rings(
+    opinions: OpinionsOption = None,
+    items: ItemsOption = None,
+    users: UsersOption = None,
+    since: SinceOption = "all",
+    category: Annotated[str | None, typer.Option(help="One category only.")] = None,
+    engine: Annotated[str, typer.Option(help="duckdb or spark.")] = "duckdb",
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find voting rings, with p-values and the evidence; nobody is punished."""
+    from peerage.doors.cli.community import Shown, run_rings
+
+    tables = _tables(opinions, items, users, engine, store, config)
+    asked = {"since": since, "category": category}
+    run_rings(tables, asked, Shown(json=json, quiet=quiet), config)
+
+
+def _tables(
+    opinions: str | None,
+    items: str | None,
+    users: str | None,
+    engine: str,
+    url: str | None,
+    config_file: Path | None,
+) -> Any:
+    """A community's tables: the files named, else what was imported into the store."""
+    from peerage.doors.cli.community import Tables
+
+    if opinions is not None:
+        return Tables(opinions, items, users, engine)
+    from peerage.engines.mirror import Mirror
+    from peerage.tables import imported
+
+    store = _store(url, config_file)
+    mirror = Mirror(store.mirror_folder)
+    found = {
+        kind: [str(path) for path in imported(store, mirror, kind)]
+        for kind in ("opinions", "items", "users")
+    }
+    if not found["opinions"]:
+        raise InputError(
+            "the store has no opinions yet.",
+            hint="`peerage import FILE --as opinions` brings them.",
+        )
+    return Tables(
+        found["opinions"], items or found["items"] or None, users or found["users"] or None, engine
     )
 
 
