@@ -20,8 +20,8 @@ from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.types import Query, Seat
 
-N_REPEATS = 9
-CALLS_BY_CONCURRENCY = {1: 200, 32: 320, 256: 768}
+N_REPEATS = 5
+CALLS_BY_CONCURRENCY = {1: 60, 32: 128, 256: 512}
 LEAST_RATIO = 0.8  # the peer's CPU over ours
 PROMPT = "Why does the tide come in twice a day, and why not in the Mediterranean? " * 40
 
@@ -55,7 +55,7 @@ async def _rows(url: str, concurrency: int, n: int) -> list[Row]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     wire = Wire(f"{url}/chat/completions")
     sdk = openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0)
-    async with Caller([seat]) as caller, httpx.AsyncClient(limits=limits, timeout=None) as client:
+    async with Caller([seat]) as caller, httpx.AsyncClient(limits=limits, timeout=120) as client:
 
         async def ours() -> None:
             reply = await caller.call(call)
