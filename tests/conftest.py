@@ -63,11 +63,16 @@ class Need:
     enable: str
 
 
+def spark_is_there() -> bool:
+    return importlib.util.find_spec("pyspark") is not None
+
+
 NEEDS = {
     "java": Need("a Java runtime", java_runs, "apt-get install default-jre-headless"),
     "chromium": Need("a Chromium browser", chromium_is_there, "apt-get install chromium"),
     "postgres": Need("PostgreSQL's server", postgres_is_there, "apt-get install postgresql"),
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
+    "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
 }
 
 

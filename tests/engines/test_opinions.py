@@ -153,7 +153,7 @@ def test_an_outside_ranking_needs_names_once_and_a_score_or_a_rank() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.needs("java")
+@pytest.mark.needs("java", "spark")
 def test_spark_gives_the_board_that_duckdb_gives(tmp_path: Path) -> None:
     """The same Parquet, the same rows after rounding to 1e-9, byte for byte."""
     made = simulate(Population(40, 2, 2, 2, rings=(4,)), 2)
