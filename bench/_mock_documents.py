@@ -20,7 +20,12 @@ REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 404: b"Not Fou
 
 @dataclass(frozen=True)
 class Manners:
-    """How calls of one model are answered: the faults one after the other, and the details."""
+    """How calls of one model are answered: the faults one after the other, and the details.
+
+    A fault is an HTTP status, or one of: hang, reset (no answer at all); html, error_200,
+    null, blank, refusal, length (a wrong answer); truncated, cut_json, latin1, endless
+    (an answer that cannot be read to its end).
+    """
 
     do: tuple[str, ...] = ("ok",)
     latency_ms: float = 0.0

@@ -107,7 +107,7 @@ def _checked(
 
 def _refuse_known(engine: Engine, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     key = ("session_id", "reviewer", "candidate", "round")
     here = _keyed(engine.open(path), key)
@@ -126,7 +126,7 @@ def _refuse_known(engine: Engine, store: Store, path: Path) -> None:
 
 
 def _keyed(frame: Any, key: tuple[str, ...]) -> Any:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     if "round" not in frame.collect_schema().names():
         frame = frame.with_columns(nw.lit(0).alias("round"))
@@ -163,7 +163,7 @@ def _imported(store: Store, kind: str, folder: Path) -> list[str]:
 
 def _write(engine: Engine, path: Path, target: Path, at: float, texts: tuple[str, ...]) -> int:
     """Every row and column of a file; a row without a time counts as of its import."""
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
 
     frame = engine.open(path)
     names = frame.collect_schema().names()

@@ -177,9 +177,11 @@ def test_whatever_a_provider_throws_is_a_failure_of_that_call() -> None:
 def test_a_key_in_what_a_provider_throws_is_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-secret")
     failing = seat(ValueError("bad header: Bearer sk-secret\nand more"), api_key_env="SOME_KEY")
-    failure = once(call_of(failing))
+    told: list[Attempt] = []
+    failure = once(call_of(failing), on_attempt=lambda _, attempt: told.append(attempt))
     assert isinstance(failure, Failure)
     assert failure.message == "ValueError: bad header: Bearer [key] and more"
+    assert told[0].message == failure.message
 
 
 def test_every_attempt_is_told() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from peerage.council.rubric import exact, overall
+from peerage.council.rubric import exact, overall, whole_weights
 from peerage.types import Ballot, Counted, OwnVotes, Placing, Review, Rubric
 
 MAX_REASON_CHARACTERS = 60  # of an abstention, in its flag; the review has all of it
@@ -66,9 +66,10 @@ def _overall_by_author(
     """Each author's overall score; the holistic one, flagged, where accuracy was not marked."""
     scores: dict[str, Fraction] = {}
     flags: list[str] = []
+    weights = whole_weights(rubric)
     for slot in ballot.slots:
         marks = review.marks.get(slot.label, {})
-        score = overall(marks, rubric)
+        score = overall(marks, rubric, weights)
         if score is None:
             flags.append(f"no_accuracy:{slot.label}")
             score = holistic.get(slot.author)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
@@ -10,18 +11,35 @@ from peerage.types import Rubric
 
 def exact(mark: float) -> Fraction:
     """The decimal a mark was written as, so that 8.1 is 81/10 and equal marks are equal."""
-    return Fraction(mark) if isinstance(mark, int) else Fraction(repr(float(mark)))
+    if isinstance(mark, int) or mark.is_integer():
+        return Fraction(int(mark))
+    return Fraction(repr(float(mark)))
 
 
-def overall(marks: Mapping[str, float], rubric: Rubric) -> Fraction | None:
+def whole_weights(rubric: Rubric) -> dict[str, int]:
+    """The weights as integers in the same proportions: sums of integers are quick and exact."""
+    bottom = math.lcm(*(weight.denominator for weight in rubric.weights.values()))
+    return {name: int(weight * bottom) for name, weight in rubric.weights.items()}
+
+
+def overall(
+    marks: Mapping[str, float], rubric: Rubric, weights: Mapping[str, int] | None = None
+) -> Fraction | None:
     """The weighted mean under the accuracy ceilings, or None without an accuracy mark.
 
     The weights of the dimensions that were marked are rescaled to one. A reviewer's own
-    arithmetic has no part in it.
+    arithmetic has no part in it. Whoever scores many answers hands in `whole_weights`.
     """
-    if "accuracy" not in marks:
+    accuracy = marks.get("accuracy")
+    if accuracy is None:
         return None
-    marked = {name: exact(marks[name]) for name in rubric.weights if name in marks}
-    weight = sum((rubric.weights[name] for name in marked), Fraction(0))
-    mean = sum((rubric.weights[name] * mark for name, mark in marked.items()), Fraction(0)) / weight
-    return min([mean, *(cap for below, cap in rubric.ceilings if marked["accuracy"] < below)])
+    top: int | Fraction = 0
+    bottom = 0
+    for name, weight in (weights or whole_weights(rubric)).items():
+        mark = marks.get(name)
+        if mark is not None:
+            whole = isinstance(mark, int) or mark.is_integer()
+            top += weight * (int(mark) if whole else exact(mark))
+            bottom += weight
+    mean = Fraction(top, bottom)
+    return min([mean, *(cap for below, cap in rubric.ceilings if accuracy < below)])

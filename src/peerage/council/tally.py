@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from peerage.council.counting import place
 from peerage.types import (
@@ -16,6 +18,10 @@ from peerage.types import (
     Score,
     Value,
 )
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CONFIDENCES: tuple[tuple[Fraction, Confidence], ...] = (
     (Fraction(4, 5), "high"),
@@ -132,9 +138,7 @@ def _intervals(
         for name, doubled in placing.doubled.items():
             shares[row, index[name]] = (top - doubled) / top
             voted[row, index[name]] = 1
-    n = len(placings)
-    rng = np.random.Generator(np.random.PCG64(n))  # the draws depend on the panel's size alone
-    weights = rng.multinomial(n, np.full(n, 1 / n), size=INTERVAL_DRAWS).astype(float)
+    weights = _draws(len(placings))
     counts = weights @ voted
     sums = weights @ shares
     intervals = {}
@@ -145,3 +149,12 @@ def _intervals(
         low, high = np.quantile(sums[drawn, column] / counts[drawn, column], [0.025, 0.975])
         intervals[name] = (round(float(low), 6), round(float(high), 6))
     return intervals
+
+
+@lru_cache(maxsize=64)
+def _draws(n: int) -> NDArray[np.float64]:
+    """How often each of n ballots is drawn; the draws depend on the panel's size alone."""
+    import numpy as np
+
+    rng = np.random.Generator(np.random.PCG64(n))
+    return rng.multinomial(n, np.full(n, 1 / n), size=INTERVAL_DRAWS).astype(float)

@@ -30,6 +30,8 @@ UNCHARGED = frozenset(
 )
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 
+NOTHING = Usage(0, 0, 0.0)
+
 OnText = Callable[[str], None]
 
 
@@ -63,10 +65,8 @@ class _Line:
         n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in sent)
         return self.price.bound(n_bytes + TOKENS_AROUND, call.max_tokens)
 
-    def cost(self, usage: Usage | None) -> int | None:
+    def cost(self, usage: Usage) -> int | None:
         """What a call did cost, in picodollars, or None where nobody can tell."""
-        if usage is None:
-            return None
         if usage.cost_usd is not None:
             return pico(usage.cost_usd)
         if self.price is None or usage.tokens_in is None or usage.tokens_out is None:
@@ -221,12 +221,10 @@ class Caller:
         try:
             reply = await _ask(line.provider, call, on_text)
         except CallError as error:
-            usage = (
-                Usage(0, 0, 0.0) if error.usage is None and error.kind in UNCHARGED else error.usage
-            )
+            usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
             cost = line.cost(usage)
             self.ledger.settle(held, seat, stage, cost)
-            lost.append(_with_cost(usage or Usage(), cost))
+            lost.append(_with_cost(usage, cost))
             self._leave(line, era, error)
             self._note(call, error.kind, started, error.message)
             raise
@@ -287,6 +285,7 @@ class Caller:
     ) -> float:
         latency_ms = (self._clock() - started) * 1000
         if self._on_attempt is not None:
+            message = sentence(message, secret(call.seat.api_key_env))
             self._on_attempt(call, Attempt(call.attempt, kind, latency_ms, message))
         return latency_ms
 

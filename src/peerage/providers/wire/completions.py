@@ -117,7 +117,7 @@ class Pieces:
     finish: str | None = None
     usage: Usage = field(default_factory=Usage)
     done: bool = False
-    n_bytes: int = 0
+    n_characters: int = 0  # of text and reasoning
     _rest: bytes = b""
 
     def feed(self, data: bytes) -> Iterator[str]:
@@ -143,13 +143,14 @@ class Pieces:
         self.finish = finish or self.finish
         if delta is None:
             return
-        self.reasoning.append(_reasoning(delta))
-        for piece in _texts(delta.get("content") or delta.get("refusal")):
-            self.n_bytes += len(piece)
-            if self.n_bytes > MAX_REPLY_BYTES:
-                raise CallError("too_long", "the stream went on for longer than any answer may be")
-            self.text.append(piece)
-            yield piece
+        reasoning = _reasoning(delta)
+        self.reasoning.append(reasoning)
+        texts = list(_texts(delta.get("content") or delta.get("refusal")))
+        self.n_characters += len(reasoning) + sum(map(len, texts))
+        if self.n_characters > MAX_REPLY_BYTES:
+            raise CallError("too_long", "the stream went on for longer than any answer may be")
+        self.text += texts
+        yield from texts
 
     def whole(self) -> Completion:
         """The completion, once the stream has ended."""
