@@ -182,3 +182,15 @@ def test_a_time_that_is_none_is_refused() -> None:
     }
     with pytest.raises(InputError, match="no time"):
         read_reviews(DuckDB(), table)
+
+
+def test_an_id_that_looks_like_a_number_stays_a_text(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_text("session_id,reviewer,candidate,score\n007,01,1e3,5\n")
+    engine = DuckDB()
+    found = engine.arrays(engine.open(str(path)))
+    assert [found[name][0] for name in ("session_id", "reviewer", "candidate")] == [
+        "007",
+        "01",
+        "1e3",
+    ]

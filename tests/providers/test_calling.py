@@ -410,7 +410,7 @@ def test_an_endpoint_that_is_overloaded_gets_fewer_calls_at_once() -> None:
             await caller.call(call_of(failing))
             return caller.window(failing)
 
-    assert run(go()) == 2
+    assert run(go()) == 5
 
 
 # -- money -------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """How many calls may be under way at once: a fixed share per seat, an adaptive one per endpoint.
 
-An endpoint's window shrinks by half when it says that it has too much to do and grows by
-one call per window of good replies, never beyond what its seats allow and never below one
-call: additive increase, multiplicative decrease, as TCP does it.
+An endpoint's window shrinks when it says that it has too much to do and grows by one call
+per window of good replies, never beyond what its seats allow and never below one call:
+additive increase, multiplicative decrease, as TCP does it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-SHRINK = 0.5
+# As in CUBIC: a server that fails by chance is slowed less than by halving, and one that is
+# overloaded is still relieved in a few steps.
+SHRINK = 0.7
 
 
 class Limiter:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 100  # of a table on a terminal; --json and --csv have them all
 MAX_MATRIX = 12
+WIDE = 100  # columns of a terminal that has room for every number
+COUNT_HEADS = {"total_wins": "wins", "total_votes": "votes", "appearances": "sessions"}
 SHADES = " ░▒▓█"
 SPARKS = "▁▂▃▄▅▆▇█"
 MEANINGS = {
@@ -122,7 +124,7 @@ def show(console: Console, board: Board, quiet: bool = False) -> None:
     for name, part in _parts(rows):
         if name is not None:
             console.print(f"\n{name or 'no category'}", style="bold", markup=False)
-        console.print(table(part))
+        console.print(table(part, console.width))
     if "matrix" in board.notes:
         console.print(matrix(board.notes["matrix"]))
     if "rules" in board.notes:
@@ -150,35 +152,43 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, list[Map
     return list(parts.items())
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """The models of one board; a line parts the tiers."""
+def table(rows: Sequence[Mapping[str, Any]], width: int = WIDE) -> RenderableType:
+    """The models of one board; a line parts the tiers. A narrow terminal gets fewer columns."""
     from rich.table import Table
     from rich.text import Text
 
     shown = Table(box=None, pad_edge=False, header_style="dim")
-    shown.add_column("rank", justify="right", no_wrap=True)
-    shown.add_column("model")
-    shown.add_column("share of rivals beaten, 95%", no_wrap=True)
+    wide = width >= WIDE
+    room = 24 if wide else 12
+    share_head = "share of rivals beaten, 95%" if wide else "share beaten, 95%"
+    shown.add_column("rank", justify="right", no_wrap=True, min_width=7)
+    shown.add_column("model", no_wrap=True, min_width=8)
+    shown.add_column(share_head, no_wrap=True, min_width=room + len(" 0.000 ± 0.000"))
     has_value = any("value" in row for row in rows)
     has_length = any("share_length_controlled" in row for row in rows)
     heads = ["value"] if has_value else []
-    heads += ["borda", "score", "z"] + (["at equal length"] if has_length else [])
-    for head in (*heads, "wins", "votes", "sessions"):
-        shown.add_column(head, justify="right", no_wrap=True)
+    heads += ["borda", *(["score", "z"] if wide else [])]
+    heads += ["at equal length"] if has_length else []
+    counts = (
+        ("total_wins", "total_votes", "appearances") if wide else ("total_votes", "appearances")
+    )
+    for head in (*heads, *(COUNT_HEADS[name] for name in counts)):
+        shown.add_column(head, justify="right", no_wrap=True, min_width=len(head))
     tier = rows[0]["tier"] if rows else None
     for row in rows[:MAX_ROWS]:
         if row["tier"] != tier:
             tier = row["tier"]
             shown.add_row("", Text(f"── tier {tier} ──" if tier else "── no votes ──", style="dim"))
         numbers = [row["value"]] if has_value else []
-        numbers += [row["aggregate_borda"], row["mean_score"], row["z_score"]]
+        numbers += [row["aggregate_borda"]]
+        numbers += [row["mean_score"], row["z_score"]] if wide else []
         numbers += [row["share_length_controlled"]] if has_length else []
         shown.add_row(
             rank_text(row),
             Text(str(row["model"])),
-            share_text(row),
+            share_text(row, room),
             *(decimal(number) for number in numbers),
-            *(str(row[name]) for name in ("total_wins", "total_votes", "appearances")),
+            *(str(row[name]) for name in counts),
         )
     if len(rows) > MAX_ROWS:
         shown.add_row("", f"… and {len(rows) - MAX_ROWS} more (--json has them all)")
@@ -192,12 +202,12 @@ def rank_text(row: Mapping[str, Any]) -> str:
     return f"{row['rank']} ({low}–{high})" if low != high else f"{row['rank']} ({low})"
 
 
-def share_text(row: Mapping[str, Any]) -> Any:
+def share_text(row: Mapping[str, Any], room: int = 24) -> Any:
     from rich.text import Text
 
     if row["share"] is None:
         return Text("no votes", style="dim")
-    line = interval_bar(row["share"], row["share_low"], row["share_high"], 24)
+    line = interval_bar(row["share"], row["share_low"], row["share_high"], room)
     sure = (
         f" ± {(row['share_high'] - row['share_low']) / 2:.3f}"
         if row["share_low"] is not None
