@@ -155,7 +155,10 @@ class Bench:
 
         prompts = prompts_file(self.folder, n)
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-        async with Caller(self.seats) as caller, httpx.AsyncClient(limits=limits) as client:
+        async with (
+            Caller(self.seats) as caller,
+            httpx.AsyncClient(limits=limits, timeout=120) as client,
+        ):
             waves = await self.recorded(caller)
             warm = min(n, max(2, self.concurrency))
             await self.ours(caller, prompts_file(self.folder, warm))

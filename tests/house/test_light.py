@@ -11,8 +11,11 @@ MAY_LOAD_ON_IMPORT = {"peerage"}
 
 # Packages that cost tens of milliseconds or more; help needs none of them.
 HEAVY = {
+    "aiohttp",
     "duckdb",
     "fastapi",
+    "genai_prices",
+    "httpx2",
     "jinja2",
     "mcp",
     "narwhals",

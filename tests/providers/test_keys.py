@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers.keys import MAX_MESSAGE_CHARACTERS, secret, sentence
+from peerage.config import secret
+from peerage.providers.keys import MAX_MESSAGE_CHARACTERS, sentence
 
 KEY = "sk-0123456789"
 

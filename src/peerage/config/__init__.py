@@ -37,6 +37,7 @@ __all__ = [
     "load",
     "rubric",
     "rubric_names",
+    "secret",
 ]
 
 TREE = frozenset({"AuditSettings", "CommunitySettings", "CouncilSettings", "Settings"})
@@ -69,6 +70,15 @@ def load(
     variables = from_environ(environ, _keys_of_seats(said))
     options = from_flags(flags)
     return read((options, variables, said, _shipped_beneath(options, variables, said)))
+
+
+def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """The key that a variable holds, or None where it is not named, not set or blank.
+
+    A line end that came along from a file is no part of a key, and a header that carried
+    it would be refused by a library that prints the header.
+    """
+    return ((os.environ if environ is None else environ).get(name) or "").strip() or None
 
 
 def find(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:

@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Literal
 
+from peerage.config import secret
 from peerage.errors import BudgetError, ConfigError
 from peerage.providers import Call, CallError, Kind, Provider, Reply, providers
-from peerage.providers.keys import secret, sentence
+from peerage.providers.keys import sentence
 from peerage.providers.ledger import Ledger, bill
 from peerage.providers.limits import Limiter
 from peerage.providers.patience import RETRIES, Patience

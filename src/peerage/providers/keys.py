@@ -1,22 +1,11 @@
-"""Keys: read by the name of their variable, and kept out of everything that is written down."""
+"""Keys, kept out of everything that is written down; `config.secret` reads them by name."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
 
 MAX_MESSAGE_CHARACTERS = 300
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
-
-
-def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """The key that a variable holds, or None where it is not named, not set or blank.
-
-    A line end that came along from a file is no part of a key, and a header that carried
-    it would be refused by a library that prints the header.
-    """
-    return ((os.environ if environ is None else environ).get(name) or "").strip() or None
 
 
 def without(text: str, key: str | None) -> str:

@@ -51,7 +51,7 @@ def local_seats() -> tuple[Seat, ...]:
             system=system,
             timeout_s=180.0,  # loading included, and a machine that is busy
             max_concurrency=1,
-            options={"max_tokens": 100},
+            options={"max_tokens": 80},
         )
         for name, temperature, system in TEMPERAMENTS
     )

@@ -16,8 +16,9 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from peerage.config import secret
 from peerage.providers import Call, CallError, Reply, providers
-from peerage.providers.keys import secret, sentence
+from peerage.providers.keys import sentence
 from peerage.providers.wire.completions import (
     Completion,
     Pieces,

@@ -24,6 +24,7 @@ class Replay:
     """Reads `options.store`, and speaks as the seat that `model` names, or as its own name."""
 
     can_constrain = True
+    free = True  # a budget need not fear it
 
     def __init__(self, seat: Seat) -> None:
         url = seat.options.get("store")

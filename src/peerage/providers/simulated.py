@@ -65,6 +65,7 @@ class Simulated:
     """A provider whose replies are drawn."""
 
     can_constrain = True
+    free = True  # a budget need not fear it
 
     def __init__(self, seat: Seat) -> None:
         self.temperament = Temperament.of(seat)

@@ -13,7 +13,6 @@ from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
 from peerage.providers import Call
 from peerage.providers.calling import Caller
-from peerage.providers.keys import secret
 from peerage.stores import open_store
 from peerage.types import Failure, Query, Seat
 
@@ -90,7 +89,7 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
         return Check(name, False, f"{reply.kind}: {reply.message}", FIXES.get(reply.kind, ""))
     can = "can be held to a schema" if caller.can_constrain(seat) else "free text only"
     price = "cost unknown" if reply.usage.cost_usd is None else "priced"
-    unset = seat.api_key_env and secret(seat.api_key_env) is None
+    unset = seat.api_key_env and config.secret(seat.api_key_env) is None
     fix = f"{seat.api_key_env} is not set: it answered without a key." if unset else ""
     return Check(name, True, f"answers in {reply.latency_ms or 0:.0f} ms; {can}; {price}", fix)
 
