@@ -159,3 +159,36 @@ def test_a_season_that_is_killed_goes_on_and_ends_the_same(peerage, panel, mock_
     whole = peerage("run", file, "--concurrency", "4", "--json", "--store", "sqlite:///whole.db")
     assert whole.returncode == 0
     assert document(peerage(*board, "--store", "sqlite:///whole.db"))["rows"] == cut
+
+
+def test_a_season_stops_when_its_budget_is_reached(peerage, panel, tmp_path):
+    panel([{**seat, "price_in": 1.0, "price_out": 5.0} for seat in SIMULATED], seed=7)
+    file = prompts(tmp_path, 30)
+    done = peerage("run", file, "--budget-usd", "0.15", "--concurrency", "2", "--json")
+    got = document(done, 4)
+    assert got["out_of_budget"]
+    assert 0 < got["cost_usd"] <= 0.15
+    assert document(peerage("run", file, "--json"))["finished"] == 30
+
+
+@pytest.mark.slow
+def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_path):
+    slow = [{**seat, "options": {"quality": 5.0, "latency_ms": 50.0}} for seat in SIMULATED]
+    panel(slow, seed=7)
+    file = prompts(tmp_path, 100)
+    command = [sys.executable, "-m", "peerage", "run", str(file), "--concurrency", "4", "--json"]
+    running = subprocess.Popen(
+        command, cwd=tmp_path, env=peerage.environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    while not (tmp_path / "peerage.db").exists():
+        time.sleep(0.05)
+    time.sleep(1.5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    got = json.loads(out)
+    assert running.returncode == 130, err
+    assert got["interrupted"]
+    assert 0 < got["finished"] < 100
+    listed = document(peerage("sessions", "--limit", "500", "--json"))["sessions"]
+    assert {entry["status"] for entry in listed} == {"done"}
+    assert document(peerage("run", file, "--json"))["finished"] == 100

@@ -1,0 +1,55 @@
+"""Reviews and comparisons as Parquet, made from numbers so that ten million take seconds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+PANEL = 5
+N_MODELS = 20
+
+
+def write_reviews(path: Path, n_rows: int, seed: int = 0) -> None:
+    """A season of a panel whose seats review each other: ranks, scores, own votes kept."""
+    import duckdb
+
+    rng = np.random.default_rng(seed)
+    n = n_rows // (PANEL * PANEL)
+    quality = np.linspace(0.0, 1.0, PANEL) + rng.normal(size=(n, 1, PANEL)).astype(np.float32)
+    seen = quality + rng.normal(size=(n, PANEL, PANEL)).astype(np.float32)
+    rank = (-seen).argsort(axis=2).argsort(axis=2).astype(np.int8) + 1
+    columns = {
+        "session": np.repeat(np.arange(n, dtype=np.int32), PANEL * PANEL),
+        "who": np.tile(np.repeat(np.arange(PANEL, dtype=np.int8), PANEL), n),
+        "whom": np.tile(np.arange(PANEL, dtype=np.int8), n * PANEL),
+        "rank": rank.ravel(),
+        "score": np.clip(np.rint(6.0 + seen), 1, 10).astype(np.int8).ravel(),
+    }
+    with duckdb.connect() as connection:
+        connection.register("columns", columns)
+        connection.execute(
+            "copy (select format('s{:08d}', session) as session_id, 'model-' || who as reviewer, "
+            "'model-' || whom as candidate, cast(rank as bigint) as rank, "
+            f"cast(score as double) as score from columns) to '{path}' (format parquet)"
+        )
+
+
+def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:
+    """Comparisons of twenty models whose strengths are known, one in ten a tie."""
+    import duckdb
+
+    rng = np.random.default_rng(seed)
+    strength = np.linspace(0.0, 2.0, N_MODELS)
+    a = rng.integers(0, N_MODELS, n_rows)
+    b = (a + rng.integers(1, N_MODELS, n_rows)) % N_MODELS
+    won = rng.random(n_rows) < 1.0 / (1.0 + np.exp(strength[b] - strength[a]))
+    outcome = np.where(rng.random(n_rows) < 0.1, 2, np.where(won, 0, 1)).astype(np.int8)
+    columns = {"a": a.astype(np.int16), "b": b.astype(np.int16), "outcome": outcome}
+    with duckdb.connect() as connection:
+        connection.register("columns", columns)
+        connection.execute(
+            "copy (select format('model-{:02d}', a) as model_a, format('model-{:02d}', b) as "
+            "model_b, ['model_a', 'model_b', 'tie'][outcome + 1] as winner from columns) "
+            f"to '{path}' (format parquet)"
+        )
