@@ -22,10 +22,10 @@ from typing import Any
 
 from bench import Row
 from peerage import config
+from peerage.agenda import Agenda
 from peerage.providers.calling import Caller
 from peerage.scoring import Law
 from peerage.season import Progress, Season, hold
-from peerage.session import Agenda
 from peerage.stores import open_store
 from peerage.stores.prompts import Prompts, open_prompts
 from peerage.types import Seat

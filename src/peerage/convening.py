@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from peerage import config
+from peerage.agenda import Agenda, Docket
 from peerage.audit.session import SessionLimits
 from peerage.council import folding
 from peerage.council.blinding import lone_ordinal
@@ -23,7 +24,7 @@ from peerage.providers.calling import Caller
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import Law
 from peerage.season import Season
-from peerage.session import Agenda, Docket, run
+from peerage.session import run
 from peerage.stores import Store, open_store
 from peerage.stores.prompts import MAX_QUERY_CHARACTERS
 from peerage.types import Event, Query, Seat, Session

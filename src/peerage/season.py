@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from peerage.agenda import Agenda, Caller, Docket
 from peerage.council import folding
 from peerage.errors import BudgetError
-from peerage.session import Agenda, Caller, Docket, run
+from peerage.session import run
 from peerage.stores import Store
 from peerage.stores.prompts import Prompts, Row
 from peerage.types import Event, Query

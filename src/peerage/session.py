@@ -20,9 +20,9 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
+from peerage.agenda import Agenda, Caller, Docket, opening
 from peerage.council import folding
 from peerage.council.blinding import deal
 from peerage.council.folding import plain
@@ -33,63 +33,20 @@ from peerage.council.prompts import (
     render_review,
     review_schema,
 )
-from peerage.council.safety import Moderator, one_gate_each, screen
+from peerage.council.safety import one_gate_each
 from peerage.errors import BudgetError
 from peerage.providers import Call, Reply, Stage
-from peerage.scoring import Law, Scored, score_session
+from peerage.scoring import Scored, score_session
 from peerage.stores import Log
 from peerage.types import (
     Ballot,
     Event,
     Failure,
-    Order,
-    Query,
     Response,
     Seat,
     Session,
 )
 from peerage.verdicts import Chamber, conclude, settled
-
-
-class Caller(Protocol):
-    """Places calls: waits, retries and keeps the books."""
-
-    def can_constrain(self, seat: Seat) -> bool: ...
-
-    async def call(
-        self, call: Call, on_text: Callable[[str], None] | None = None
-    ) -> Reply | Failure: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Agenda:
-    """How sessions are held: who sits, by which law, how long."""
-
-    seats: tuple[Seat, ...]
-    law: Law = field(default_factory=Law)
-    order: Order = "balanced"
-    verdict: str = "synthesis"
-    chairs: tuple[Seat, ...] = ()
-    quorum: int = 2
-    rounds: int = 1
-    early_stop: bool = False
-    deadline_s: float | None = None  # for each stage
-    moderator: Moderator = screen
-
-    def with_role(self, role: str) -> tuple[Seat, ...]:
-        return tuple(seat for seat in self.seats if role in seat.roles)
-
-
-@dataclass(frozen=True, slots=True)
-class Docket:
-    """Which session this is: its question, its place in a season, and its seed."""
-
-    id: str
-    query: Query
-    seed: str
-    ordinal: int
-    season: str = ""
-    answers: Mapping[str, str] | None = None  # judged instead of asked for
 
 
 async def run(
@@ -173,31 +130,8 @@ class _Sitting:
         await self._finish("done")
 
     def _open(self) -> None:
-        if self._happened(folding.OPENED):
-            return
-        docket, agenda = self.docket, self.agenda
-        law = agenda.law
-        self._record(
-            folding.OPENED,
-            {
-                "query": plain(docket.query),
-                "seed": docket.seed,
-                "ordinal": docket.ordinal,
-                "season": docket.season,
-                "seats": [
-                    {"name": s.name, "family": s.family, "model": s.model, "roles": list(s.roles)}
-                    for s in agenda.seats
-                ],
-                "law": {
-                    "rule": law.rule,
-                    "own_votes": law.own_votes,
-                    "rubric": law.rubric.name if law.rubric else None,
-                    "safety_gate": law.safety_gate,
-                    "order": agenda.order,
-                    "verdict": agenda.verdict,
-                },
-            },
-        )
+        if not self._happened(folding.OPENED):
+            self._record(folding.OPENED, opening(self.docket, self.agenda))
 
     async def _gather_answers(self) -> None:
         if self._happened(folding.DEALT):

@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("providers", "stores", "engines"),
     (
         "scoring",
+        "agenda",
         "verdicts",
         "session",
         "season",

@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from peerage import config
+from peerage.agenda import Agenda
 from peerage.council import folding
 from peerage.errors import InputError
 from peerage.providers.simulated import Simulated
 from peerage.scoring import Law
 from peerage.season import Progress, Season, hold
-from peerage.session import Agenda
 from peerage.stores import open_store
 from peerage.stores.prompts import open_prompts
 from peerage.types import Failure, Seat

@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from peerage import config
+from peerage.agenda import Agenda, Docket
 from peerage.providers import CallError
 from peerage.providers.simulated import Simulated
 from peerage.scoring import Law
-from peerage.session import Agenda, Docket, run
+from peerage.session import run
 from peerage.stores import MemoryLog
 from peerage.types import Failure, Query, Seat
 

@@ -1,0 +1,76 @@
+"""What a session is held by: who sits, under which law, on which question, asked by whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from peerage.council.safety import Moderator, screen
+from peerage.providers import Call, Reply
+from peerage.scoring import Law
+from peerage.types import Failure, Order, Query, Seat
+
+
+class Caller(Protocol):
+    """Places calls: waits, retries and keeps the books."""
+
+    def can_constrain(self, seat: Seat) -> bool: ...
+
+    async def call(
+        self, call: Call, on_text: Callable[[str], None] | None = None
+    ) -> Reply | Failure: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Agenda:
+    """How sessions are held: who sits, by which law, how long."""
+
+    seats: tuple[Seat, ...]
+    law: Law = field(default_factory=Law)
+    order: Order = "balanced"
+    verdict: str = "synthesis"
+    chairs: tuple[Seat, ...] = ()
+    quorum: int = 2
+    rounds: int = 1
+    early_stop: bool = False
+    deadline_s: float | None = None  # for each stage
+    moderator: Moderator = screen
+
+    def with_role(self, role: str) -> tuple[Seat, ...]:
+        return tuple(seat for seat in self.seats if role in seat.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Docket:
+    """Which session this is: its question, its place in a season, and its seed."""
+
+    id: str
+    query: Query
+    seed: str
+    ordinal: int
+    season: str = ""
+    answers: Mapping[str, str] | None = None  # judged instead of asked for
+
+
+def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:
+    """What the log says of a session before anything happens in it."""
+    law = agenda.law
+    return {
+        "query": asdict(docket.query),
+        "seed": docket.seed,
+        "ordinal": docket.ordinal,
+        "season": docket.season,
+        "seats": [
+            {"name": s.name, "family": s.family, "model": s.model, "roles": list(s.roles)}
+            for s in agenda.seats
+        ],
+        "law": {
+            "rule": law.rule,
+            "own_votes": law.own_votes,
+            "rubric": law.rubric.name if law.rubric else None,
+            "safety_gate": law.safety_gate,
+            "order": agenda.order,
+            "verdict": agenda.verdict,
+        },
+    }
