@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,6 +83,19 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+def parsed(path: Path) -> ast.AST:
+    """A module's syntax tree.
+
+    Python 3.11 gives up on a tree if the collector runs Python code while it is built
+    ("AST constructor recursion depth mismatch"), so the collector waits.
+    """
+    gc.disable()
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
+
+
 def room_of(module: str) -> str:
     """The room of a dotted name; what is only in the package itself is the front's."""
     parts = module.split(".")
@@ -93,7 +107,7 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
     package = name_of(path).split(".")
     if path.name != "__init__.py":
         package.pop()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -140,7 +154,7 @@ def impurities(path: Path) -> Iterator[str]:
         top = imported.split(".")[0]
         if top in IMPURE_MODULES:
             yield f"{where}:{line} imports {imported}, {IMPURE_MODULES[top]}"
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
             yield f"{where}:{node.lineno} is asynchronous"
         elif isinstance(node, ast.Call):
