@@ -29,10 +29,11 @@ def write_reviews(path: Path, n_rows: int, seed: int = 0) -> None:
     with duckdb.connect() as connection:
         connection.register("columns", columns)
         connection.execute(
-            "copy (select format('s{:08d}', session) as session_id, 'model-' || who as reviewer, "
-            "'model-' || whom as candidate, cast(rank as bigint) as rank, "
-            f"cast(score as double) as score from columns) to '{path}' (format parquet)"
+            "create temp view reviews as select format('s{:08d}', session) as session_id, "
+            "'model-' || who as reviewer, 'model-' || whom as candidate, "
+            "cast(rank as bigint) as rank, cast(score as double) as score from columns"
         )
+        connection.table("reviews").write_parquet(str(path))
 
 
 def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:
@@ -49,7 +50,8 @@ def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:
     with duckdb.connect() as connection:
         connection.register("columns", columns)
         connection.execute(
-            "copy (select format('model-{:02d}', a) as model_a, format('model-{:02d}', b) as "
-            "model_b, ['model_a', 'model_b', 'tie'][outcome + 1] as winner from columns) "
-            f"to '{path}' (format parquet)"
+            "create temp view comparisons as select format('model-{:02d}', a) as model_a, "
+            "format('model-{:02d}', b) as model_b, "
+            "['model_a', 'model_b', 'tie'][outcome + 1] as winner from columns"
         )
+        connection.table("comparisons").write_parquet(str(path))

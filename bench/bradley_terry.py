@@ -10,6 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,7 @@ Columns = dict[str, Any]
 
 def run() -> list[Row]:
     rows = []
+    engine = DuckDB()
     with tempfile.TemporaryDirectory() as folder:
         for n in SIZES:
             path = Path(folder) / f"comparisons-{n}.parquet"
@@ -40,26 +42,27 @@ def run() -> list[Row]:
                 ("evalica", ("evalica",), evalica),
                 ("arena-rank", ("arena_rank", "pandas"), arena_rank),
             ):
+                turn = partial(ours, engine, path)
                 if any(find_spec(module) is None for module in needs):
-                    alone = measure("Bradley-Terry", lambda: ours(path), n=n, n_repeats=3)
+                    alone = measure("Bradley-Terry", turn, n=n, n_repeats=3)
                     rows.append(replace(alone, note=f"{name} is not installed"))
-                    continue
-                rows.append(_beside(path, n, name, peer))
+                else:
+                    columns = engine.open(path).to_native().fetchnumpy()
+                    given = {key: values.tolist() for key, values in columns.items()}
+                    rows.append(_beside(turn, peer(given), n, name))
     return rows
 
 
-def ours(path: Path) -> Any:
-    return strengths(counted(DuckDB(), path)[1])
+def ours(engine: DuckDB, path: Path) -> Any:
+    return strengths(counted(engine, path)[1])
 
 
-def _beside(path: Path, n: int, name: str, peer: Callable[[Columns], Any]) -> Row:
-    columns = DuckDB().open(path).to_native().fetchnumpy()
-    given = {key: values.tolist() for key, values in columns.items()}
-    apart = float(np.abs(ours(path) - peer(given)()).max())
+def _beside(turn: Callable[[], Any], peer: Callable[[], Any], n: int, name: str) -> Row:
+    apart = float(np.abs(turn() - peer()).max())
     row = compare(
         "Bradley-Terry",
-        lambda: ours(path),
-        peer(given),
+        turn,
+        peer,
         n=n,
         target=TARGET,
         peer_name=name,

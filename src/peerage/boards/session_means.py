@@ -83,7 +83,7 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
     found = _model_sums(block)
     found = replace(
         found,
-        n_rows=len(rows.session),
+        n_rows=len(rows.session) if kept.all() else int(kept[rows.session].sum()),
         n_unweighted=int((n_unweighted & kept).sum()),
         odd_sessions=int(((n_candidates == 1) & kept).sum()),
         n_timeless=int((slice_ == -2).sum()),

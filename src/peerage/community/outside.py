@@ -17,7 +17,7 @@ from peerage.errors import InputError
 if TYPE_CHECKING:
     from peerage.boards.opinions import Community
 
-NAMES = ("name", "contributor", "reviewer", "item_id", "user_id")
+NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
 REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
 BONUSES = (0.0, 1.0, 3.0, 10.0, 30.0)
 MINIMA = (1, 2, 3, 4, 5, 8)

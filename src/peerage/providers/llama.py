@@ -120,7 +120,9 @@ class Model:
         params.n_ctx = self.context_tokens
         params.n_batch = params.n_ubatch = PROMPT_STEP_TOKENS
         params.n_parallel = 1
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = self.threads
+        params.cpuparams_batch.n_threads = self.threads
+        # Reading gains from every core; writing waits for the slowest of them at every token.
+        params.cpuparams.n_threads = max(1, self.threads // 2)
         params.warmup = False
         params.cache_ram_mib = 0
         params.verbosity = -1

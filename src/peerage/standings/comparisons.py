@@ -1,4 +1,4 @@
-"""Ratings from comparisons two by two: counted once as they are given, then a small system solved."""
+"""Ratings from comparisons two by two: counted once, then a small system solved."""
 
 from __future__ import annotations
 

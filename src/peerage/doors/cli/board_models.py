@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +52,32 @@ def run(
     engine: str = "duckdb",
     master: str | None = None,
     item_weights: Any | None = None,
+    against: Path | str | None = None,
 ) -> None:
     """Make the board of a reviews table and show it as asked."""
-    board = board_models(source, terms, engine=runner(engine, master), item_weights=item_weights)
+    made = runner(engine, master)
+    board = board_models(source, terms, engine=made, item_weights=item_weights)
+    if against is not None:
+        board = replace(board, notes={**board.notes, "against": agreement(board, made, against)})
     write(board, output)
+
+
+def agreement(board: Board, engine: Engine, against: Path | str) -> dict[str, Any]:
+    """How far the board agrees with an outside ranking of the same models."""
+    from peerage.boards.against import compare
+    from peerage.community import read_outside
+    from peerage.rules import rules
+
+    if "category" in board.columns:
+        raise UsageError("several boards have no one agreement.", hint="Name one category.")
+    sign = -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
+    value = "value" if "value" in board.columns else "share"
+    scores = {
+        row["model"]: sign * row[value] if value == "value" else row[value]
+        for row in board.rows
+        if row[value] is not None
+    }
+    return compare(scores, read_outside(engine, str(against))).document()
 
 
 def runner(engine: str, master: str | None) -> Engine:
@@ -129,8 +151,14 @@ def show(console: Console, board: Board, quiet: bool = False) -> None:
         console.print(matrix(board.notes["matrix"]))
     if "rules" in board.notes:
         console.print(rules(board.notes["rules"]))
-    for line in history(board.notes.get("history", [])):
+    order = list(dict.fromkeys(row["model"] for row in rows))
+    for line in history(board.notes.get("history", []), order):
         console.print(line, highlight=False, markup=False)
+    if "against" in board.notes:
+        from peerage.doors.cli.community import _agreement, _movers
+
+        console.print(_agreement(board.notes["against"]), highlight=False, markup=False)
+        console.print(_movers(board.notes["against"]))
     if not quiet:
         for line in notes(board):
             console.print(line, style="dim", highlight=False, markup=False)
@@ -276,8 +304,8 @@ def rules(found: Sequence[Mapping[str, Any]]) -> RenderableType:
     return shown
 
 
-def history(points: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Each model's weekly share as a line of blocks."""
+def history(points: Sequence[Mapping[str, Any]], order: Sequence[str]) -> list[str]:
+    """Each model's weekly share as a line of blocks, in the order of the board."""
     weeks = sorted({point["week"] for point in points})
     if not weeks:
         return []
@@ -287,7 +315,8 @@ def history(points: Sequence[Mapping[str, Any]]) -> list[str]:
             by_model.setdefault(point["model"], {})[point["week"]] = point["share"]
     longest = max((len(name) for name in by_model), default=0)
     lines = [f"share by week, {weeks[0]} to {weeks[-1]}"]
-    for name, shares in by_model.items():
+    for name in (one for one in order if one in by_model):
+        shares = by_model[name]
         blocks = "".join(_block(shares.get(week)) for week in weeks)
         latest = shares[max(shares)]
         lines.append(f"  {name.ljust(longest)}  {blocks}  {latest:.3f}")

@@ -1,0 +1,120 @@
+"""`peerage board models`: a table, JSON, CSV, Parquet and a page, from the same board."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.dom.minidom import parseString
+
+import pytest
+from rich.console import Console
+
+from peerage.doors.board_page import render_board
+from peerage.doors.cli.board_models import Output, run, show, write
+from peerage.engines.duckdb import DuckDB
+from peerage.errors import UsageError
+from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.standings import Terms, board_models
+
+
+@pytest.fixture(scope="module")
+def season() -> dict[str, Any]:
+    seats = ("a", "b", "<script>alert(1)</script>")
+    return dict(simulated_reviews(Season(seats=seats, n_sessions=40, n_weeks=3), Planted(), 2))
+
+
+@pytest.fixture(scope="module")
+def full(season: dict[str, Any]) -> Any:
+    return board_models(season, since="all", matrix=True, compare_rules=True, history="week")
+
+
+def printed(board: Any, **how: Any) -> str:
+    console = Console(file=io.StringIO(), width=140)
+    show(console, board, **how)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_the_table_shows_ranks_with_their_ranges_and_intervals(full: Any) -> None:
+    text = printed(full)
+    assert re.search(r"1 \(1–\d\)", text)
+    assert "●" in text and "─" in text  # noqa: PT018 — one bar
+    assert "row above column" in text
+    assert "rules side by side" in text
+    assert "share by week" in text
+    assert "intervals over sessions" in text
+
+
+def test_a_tier_is_parted_by_a_line() -> None:
+    rows = [
+        {"session_id": f"s{i}", "reviewer": "j", "candidate": c, "rank": r}
+        for i in range(30)
+        for c, r in (("a", 1.0), ("b", 2.0 + (i % 9 == 0)), ("c", 3.0 - (i % 9 == 0)))
+    ]
+    assert "── tier 2 ──" in printed(board_models(rows))
+
+
+def test_an_empty_board_is_a_sentence() -> None:
+    empty = {name: [] for name in ("session_id", "reviewer", "candidate", "rank")}
+    assert "No reviews in this window." in printed(board_models(empty))
+
+
+def test_json_csv_and_parquet_say_the_same(
+    season: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "board.parquet"
+    run(season, Terms(since="all"), Output(json=True, parquet=path, quiet=True))
+    document = json.loads(capsys.readouterr().out)
+    run(season, Terms(since="all"), Output(csv=True))
+    lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    stored = DuckDB().arrays(DuckDB().open(path))
+    assert [row["model"] for row in document["rows"]] == [row["model"] for row in lines]
+    assert [float(row["share"]) for row in lines] == stored["share"].tolist()
+    assert [row["rank"] for row in document["rows"]] == stored["rank"].tolist()
+    assert document["board"] == "models"
+    assert document["rule"] == "borda"
+
+
+def test_the_page_holds_all_it_shows_and_nothing_runs_in_it(full: Any) -> None:
+    page = render_board(full)
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == 3
+    for drawing in drawings:
+        parseString(drawing)  # noqa: S318 — our own
+    assert "<script" not in page
+    assert "&lt;script&gt;" in page
+    assert "http" not in page
+
+
+def test_the_page_is_written_where_it_was_asked_for(
+    full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "board.html"
+    write(full, Output(json=True, html=path))
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert str(path) in capsys.readouterr().err
+
+
+def test_against_an_outside_ranking_it_says_how_far_they_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """C8 for models."""
+    rows = [
+        {"session_id": f"s{i}", "reviewer": "j", "candidate": c, "rank": float(r)}
+        for i in range(5)
+        for r, c in enumerate("abcde", 1)
+    ]
+    path = tmp_path / "outside.csv"
+    path.write_text("model,rank\na,1\nb,2\nc,3\nd,5\ne,4\n", encoding="utf-8")
+    run(rows, Terms(), Output(json=True), against=path)
+    found = json.loads(capsys.readouterr().out)["against"]
+    assert found["kendall_tau"] == pytest.approx(0.8)
+    assert {one["name"] for one in found["movers"]} == {"d", "e"}
+
+
+def test_a_master_goes_with_spark() -> None:
+    with pytest.raises(UsageError, match="--master is not for duckdb"):
+        run([], Terms(), Output(), "duckdb", "local[2]")
