@@ -18,7 +18,7 @@ from peerage.reports import audit, audit_document
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
 from peerage.standings import board_models
 
-pytestmark = [pytest.mark.needs("java"), pytest.mark.slow]
+pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]
 
 DECIMALS = 9
 

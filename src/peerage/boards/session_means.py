@@ -112,7 +112,8 @@ def _n_twice(block: _Block) -> int:
         return 0
     if size <= ROOMY * len(key) + ALWAYS_ROOM:
         return len(key) - int(np.count_nonzero(np.bincount(key, minlength=size)))
-    return len(key) - len(np.unique(key))
+    ordered = np.sort(key)
+    return int(np.count_nonzero(ordered[1:] == ordered[:-1]))
 
 
 # -- sessions ----------------------------------------------------------------------------------
@@ -285,23 +286,30 @@ def _clusters(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Spre
 
 def _products(block: _Block, top: Floats, bottom: Floats, inside: Bools) -> Floats:
     """Sums over sessions of products of two models' columns, by slice."""
-    plan = block.plan
-    out = np.zeros((plan.n_slices, 3, plan.n_models, plan.n_models))
-    slices = block.slice_[block.session]
-    for at in np.unique(slices[inside]).tolist() if plan.n_slices > 1 else [0]:
-        here = inside & (slices == at) if plan.n_slices > 1 else inside
-        whole = bool(here.all())
-        row, n_rows = dense(block.session if whole else block.session[here])
-        key = row * plan.n_models + (block.of if whole else block.of[here])
-        size = n_rows * plan.n_models
-        a, b = (
-            np.bincount(key, weights=one if whole else one[here], minlength=size).reshape(
-                n_rows, plan.n_models
+    n, n_slices = block.plan.n_models, block.plan.n_slices
+    size = n_slices * n * n
+    kept = np.flatnonzero(inside) if not inside.all() else slice(None)
+    session, model = block.session[kept], block.of[kept]
+    a, b = top[kept], bottom[kept]
+    base = block.slice_[session] * (n * n) if n_slices > 1 else np.zeros(len(model), np.int64)
+    out = np.zeros((3, size))
+    for apart in range(int(np.bincount(session).max(initial=0))):  # pairs within a session
+        one, two = slice(0, len(session) - apart), slice(apart, None)
+        same = session[one] == session[two]
+        cell = base[one] + model[one] * n + model[two]
+        for i, product in enumerate((a[one] * a[two], a[one] * b[two], b[one] * b[two])):
+            out[i] += np.bincount(cell, weights=product * same, minlength=size)
+        if apart:
+            mixed = b[one] * a[two] * same
+            out[1] += np.bincount(
+                base[one] + model[two] * n + model[one], weights=mixed, minlength=size
             )
-            for one in (top, bottom)
-        )
-        out[at] = a.T @ a, a.T @ b, b.T @ b
-    return out
+    out = out.reshape(3, n_slices, n, n)
+    for i in (0, 2):  # met once above the diagonal: the rest mirrors it
+        diagonal = np.einsum("sii->si", out[i]).copy()
+        out[i] += out[i].transpose(0, 2, 1)
+        np.einsum("sii->si", out[i])[:] = diagonal
+    return np.ascontiguousarray(out.transpose(1, 0, 2, 3))
 
 
 # -- reviewers, pairs, lengths -----------------------------------------------------------------

@@ -51,14 +51,19 @@ def streamed(
     try:
         for batch, starts in _whole_sessions(_batches(connection, projected)):
             hashes = batch["session_id"][starts]
-            if len(np.unique(hashes)) < len(hashes):
+            if _repeats(hashes):
                 return None
             runs.append(hashes)
             parts += [kernel(rows) for rows in _chunks(batch, starts, reading, codes)]
     except ScatteredError:
         return None
     seen = np.concatenate(runs) if runs else np.zeros(0, dtype=np.uint64)
-    return None if len(np.unique(seen)) < len(seen) or not parts else parts
+    return None if _repeats(seen) or not parts else parts
+
+
+def _repeats(hashes: NDArray[np.uint64]) -> bool:
+    ordered = np.sort(hashes)
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _coding(
