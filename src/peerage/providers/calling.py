@@ -135,11 +135,13 @@ class Caller:
         factory = providers.get(seat.provider)
         sharing = getattr(factory, "endpoint", None)  # a provider without one is the seat's own
         key = (seat.provider, sharing(seat) if sharing else (seat.name, id(seat)))
+        most = getattr(factory, "max_concurrency", None)  # of an engine that serves one at a time
         if key in self._endpoints:
             provider, shared = self._endpoints[key]
-            shared.widen(seat.max_concurrency)
+            if most is None:
+                shared.widen(seat.max_concurrency)
         else:
-            provider, shared = factory(seat), Limiter(seat.max_concurrency)
+            provider, shared = factory(seat), Limiter(most or seat.max_concurrency)
             self._endpoints[key] = provider, shared
         return _Line(seat, provider, Limiter(seat.max_concurrency), shared, _price(seat))
 

@@ -11,7 +11,7 @@ import numpy as np
 from peerage.boards import Board
 from peerage.boards.model_sums import R_VOTES, Plan, Sums, one_slice
 from peerage.boards.models import COLUMNS, MIN_REVIEWERS, length_controlled, rows_of
-from peerage.boards.session_means import MONDAY_S, WEEK_S
+from peerage.boards.session_blocks import MONDAY_S, WEEK_S
 from peerage.errors import UsageError
 from peerage.standings.other_rules import compared, matrix, valued
 from peerage.standings.table import Table

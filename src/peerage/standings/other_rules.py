@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from peerage.boards.ballots import Floats, votes
 from peerage.boards.model_sums import WINS, Plan, Sums
 from peerage.boards.models import DECIMALS, Estimates, Valued, influence_interval, means, standing
-from peerage.boards.session_means import by_session, candidates_by_session, slices_of
+from peerage.boards.session_blocks import by_session, candidates_by_session, slices_of
 from peerage.errors import UsageError
 from peerage.rules import rules
 from peerage.rules.bradley_terry import CENTRE, SCALE, covariance, strengths

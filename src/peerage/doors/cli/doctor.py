@@ -19,7 +19,6 @@ from peerage.types import Failure, Query, Seat
 PING = "Reply with the single word: ready."
 PING_SECONDS = 20.0
 EXTRAS = {
-    "local": ("xllamacpp", "a model in process, with no key"),
     "server": ("fastapi", "peerage serve"),
     "mcp": ("mcp", "peerage mcp"),
     "postgres": ("psycopg", "a store on PostgreSQL"),
@@ -105,15 +104,26 @@ FIXES = {
 }
 
 
+def _local() -> Check:
+    from peerage.providers.local import available
+
+    missing = available()
+    use = "a model in process, with no key"
+    return Check("local model", missing is None, use, missing or "")
+
+
 def _extras() -> list[Check]:
     return [
-        Check(
-            f"extra {name}",
-            find_spec(module) is not None,
-            use,
-            "" if find_spec(module) else f"pip install 'peerage[{name}]'",
-        )
-        for name, (module, use) in EXTRAS.items()
+        _local(),
+        *(
+            Check(
+                f"extra {name}",
+                find_spec(module) is not None,
+                use,
+                "" if find_spec(module) else f"pip install 'peerage[{name}]'",
+            )
+            for name, (module, use) in EXTRAS.items()
+        ),
     ]
 
 
