@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
 N_SESSIONS = 120
+N_LOCAL_SEATS = 3  # each is about fifteen seconds on two cores
 PLANTS = {  # what is wrong with each simulated reviewer, and known to be
     "able": {"quality": 7.4},
     "baker": {"quality": 6.8, "position_bias": 1.5},
@@ -82,12 +83,14 @@ def _local_council(console: Console, folder: Path, question: str) -> None:
         console.print(f"Left out: {missing}", style="yellow", markup=False)
         return
     console.print(
-        "Four seats of different temperament share SmolLM2-135M, small enough to come with the "
+        "Three seats of different temperament share SmolLM2-135M, small enough to come with the "
         "installation. It writes fluently and judges badly: it tends to rank by label, whatever "
         "the answers say. So each reviewer sees the answers in another order, and what is only "
         "position cancels out. Believe no single row of the grid.\n"
     )
-    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
+    settings = _settings(
+        folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
+    )
     session = asyncio.run(_ask(console, Council(settings), question))
     show_session(session, law_of(settings), console)
     console.print()
