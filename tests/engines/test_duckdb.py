@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -194,3 +197,22 @@ def test_an_id_that_looks_like_a_number_stays_a_text(tmp_path):
         "01",
         "1e3",
     ]
+
+
+def test_times_in_three_zones_and_in_none_are_the_same_on_every_machine():
+    """A time that names no zone is UTC, whatever the machine's own zone."""
+    code = (
+        "from peerage.engines import engines; e = engines.get('duckdb')();"
+        "rows = [{'at': t} for t in ('2026-01-01T00:00:00', '2026-01-01T02:00:00+02:00',"
+        " '2026-01-01T00:00:00Z', '2025-12-31 19:00:00-05')];"
+        "print(set(e.arrays(e.epoch(e.open(rows), 'at'))['at'].tolist()))"
+    )
+    for zone in ("UTC", "America/New_York"):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "TZ": zone},
+            check=True,
+        )
+        assert done.stdout.strip() == "{1767225600.0}"

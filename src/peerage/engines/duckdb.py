@@ -46,6 +46,11 @@ def _database() -> duckdb.DuckDBPyConnection:
     return duckdb.connect()
 
 
+# What a time that names no zone is taken to mean: UTC, on every machine.
+NO_ZONE = (
+    "case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$') then ''"
+    " when contains({0}, ':') then 'Z' else 'T00:00:00Z' end"
+)
 TEXTS = frozenset(
     {"session_id", "reviewer", "candidate", "category", "query_id", "text", "family", "deal"}
     | {"item_id", "contributor", "user_id"}
@@ -82,7 +87,7 @@ class DuckDB:
         if kind.startswith(("TIMESTAMP", "DATE")):
             seconds = f"epoch({name})"
         elif kind == "VARCHAR":
-            seconds = f"epoch(cast({name} as timestamptz))"
+            seconds = f"epoch(cast({name} || {NO_ZONE.format(name)} as timestamptz))"
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
             number = f"cast({name} as double)"
             seconds = f"case when abs({number}) >= 1e11 then {number} / 1e3 else {number} end"

@@ -143,6 +143,9 @@ def board(
     matrix: Annotated[bool, typer.Option("--matrix", help="Head to head.")] = False,
     compare_rules: Annotated[bool, typer.Option("--compare-rules")] = False,
     length_controlled: Annotated[bool, typer.Option("--length-controlled")] = False,
+    item_weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Weights of items: item_id, weight.")
+    ] = None,
     history: Annotated[str, typer.Option(help="week: how the board came about.")] = "",
     half_life: Annotated[
         float | None, typer.Option(metavar="DAYS", help="An opinion's weight halves in this time.")
@@ -218,6 +221,8 @@ def board(
         Output(json, csv, parquet, html, quiet),
         engine,
         master,
+        item_weights=str(item_weights) if item_weights else None,
+        against=against,
     )
 
 
