@@ -21,7 +21,8 @@ from peerage.boards.peers import peer_weights
 from peerage.boards.session_means import sums_of
 from peerage.engines import Engine, Reading, Source
 from peerage.errors import InputError, UsageError
-from peerage.standings.terms import Terms, instant, iso, span_s
+from peerage.reports import span_s
+from peerage.standings.terms import Terms, instant, iso
 
 if TYPE_CHECKING:
     from peerage.audit.rows import Rows

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from peerage.errors import UsageError
+from peerage.reports import span_s
 from peerage.types import OwnVotes
 
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
-UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "own_votes": ("out", "in", "seed"),
     "interval": ("sessions", "two-way"),
@@ -58,16 +57,6 @@ class Terms:
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
         span_s(self.since)
-
-
-def span_s(since: str) -> float | None:
-    """Seconds of "30d", "12h" or "4w"; None for "all"."""
-    if since == "all":
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", since.strip())
-    if match is None:
-        raise UsageError(f"{since!r} is no span of time.", hint="Try 30d, 12h, 4w or all.")
-    return float(match[1]) * UNITS_S[match[2]]
 
 
 def instant(value: str | float) -> float:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -50,15 +48,6 @@ def main() -> None:
         code = 130
     except BrokenPipeError:  # the reader of our output left; that is its right
         sys.stderr.close()
-    _leave(code)
-
-
-def _leave(code: int) -> None:
-    """End the process; at once where DuckDB was used, whose bindings else complain of leaks."""
-    with contextlib.suppress(ValueError, BrokenPipeError):
-        sys.stdout.flush()
-    if "duckdb" in sys.modules:
-        os._exit(code)
     sys.exit(code)
 
 
