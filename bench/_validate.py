@@ -16,6 +16,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from bench._validate_community import validate as validate_community
 from peerage.engines.duckdb import DuckDB
 from peerage.reports import audit
 from peerage.stats.correlations import correlation
@@ -181,6 +182,10 @@ def main(arguments: list[str]) -> int:
         print(
             f"      the audit names, of {len(found.findings)}: {', '.join(evidence) or 'nothing'}"
         )
+    for point in validate_community(Path(arguments[0])):
+        wrong += point.ok is False
+        verdict = {True: "ok   ", False: "WRONG", None: "     "}[point.ok]
+        print(f"{verdict} {point.what}: {point.theirs or 'nothing'} published, {point.ours} found")
     return 1 if wrong else 0
 
 
