@@ -124,7 +124,7 @@ class Bench:
                 waves[call.stage].append(body)
                 return await caller.call(call, on_text)
 
-        store = open_store(f"sqlite:///{self.folder / f'{self.concurrency}-recorded.db'}")
+        store = open_store(f"sqlite:///{self.folder / f'recorded-{time.time_ns()}.db'}")
         season = Season("r", "7", lambda _: self.agenda)
         one = prompts_file(self.folder, 1)
         recording: Any = Recording()
