@@ -15,14 +15,13 @@ from typing import Any
 
 from peerage import config
 from peerage.agenda import Agenda, Docket
-from peerage.audit.session import SessionLimits
 from peerage.council import folding
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError
 from peerage.providers.calling import Caller
 from peerage.providers.replay import reads_logs_with
-from peerage.scoring import Law
+from peerage.scoring import Law, limits_of
 from peerage.season import Season
 from peerage.session import run
 from peerage.stores import Store, open_store
@@ -40,7 +39,7 @@ NO_SEATS = (
 def _histories(url: str) -> Iterator[list[Event]]:
     """Every session of a log, for seats that repeat it."""
     store = open_store(url)
-    return store.histories([listed.id for listed in store.sessions()])
+    return (store.events(listed.id) for listed in store.sessions())
 
 
 class Council:
@@ -170,20 +169,6 @@ def law_then(settings: config.Settings, recorded: Mapping[str, Any]) -> Law:
     """The law a stored session was held under, as far as reading its ballots goes."""
     name = recorded.get("rubric")
     return Law(rubric=config.rubric(name, settings) if name else None)
-
-
-def limits_of(settings: config.Settings) -> SessionLimits:
-    """The thresholds of a single session's audit."""
-    audit = settings.audit
-    return SessionLimits(
-        length_correlation=audit.length_correlation,
-        position_variance=audit.position_variance,
-        healthy_length=audit.healthy.length,
-        min_answers=audit.n_min.length_in_session,
-        min_ballots=audit.n_min.position,
-        min_reviews=audit.n_min.calibration,
-        min_own=audit.n_min.self_preference,
-    )
 
 
 def _succession(settings: config.Settings) -> tuple[Seat, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peerage.audit.session import SessionLimits, audit_session
 from peerage.council.counting import count
@@ -23,6 +23,9 @@ from peerage.types import (
     Rubric,
     Session,
 )
+
+if TYPE_CHECKING:
+    from peerage.config import Settings
 
 OWN_VOTES: tuple[OwnVotes, ...] = ("out", "in", "seed")
 
@@ -45,6 +48,20 @@ class Law:
             raise UsageError(
                 f"own_votes is {self.own_votes!r}.", hint=f"Known: {', '.join(OWN_VOTES)}."
             )
+
+
+def limits_of(settings: Settings) -> SessionLimits:
+    """The thresholds of a single session's audit."""
+    audit = settings.audit
+    return SessionLimits(
+        length_correlation=audit.length_correlation,
+        position_variance=audit.position_variance,
+        healthy_length=audit.healthy.length,
+        min_answers=audit.n_min.length_in_session,
+        min_ballots=audit.n_min.position,
+        min_reviews=audit.n_min.calibration,
+        min_own=audit.n_min.self_preference,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,22 +43,6 @@ AUDITED = "audited"
 ADVISED = "advised"  # a seat's word on the conclusion
 CONCLUDED = "concluded"
 FINISHED = "finished"
-STORED = frozenset(
-    {
-        OPENED,
-        ANSWERED,
-        FAILED,
-        SCREENED,
-        DEALT,
-        REVIEWED,
-        STOPPED_EARLY,
-        TALLIED,
-        AUDITED,
-        ADVISED,
-        CONCLUDED,
-        FINISHED,
-    }
-)
 # Said while it happens and not kept: a call went out, a piece of text came in.
 ASKED = "asked"
 PIECE = "piece"

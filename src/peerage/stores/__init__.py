@@ -7,7 +7,7 @@ would survive the machine's going off. Readers see whole events or none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -67,8 +67,6 @@ class Store(Log, Protocol):
     def find(self, prefix: str) -> list[str]:
         """The ids that begin with this."""
         ...
-
-    def histories(self, session_ids: Sequence[str]) -> Iterator[list[Event]]: ...
 
     def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
         """Sessions finished after a row of the log, each with the row that finished it."""

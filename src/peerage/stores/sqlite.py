@@ -142,9 +142,6 @@ class SqliteStore:
             ).fetchall()
         return [_event(row) for row in rows]
 
-    def histories(self, session_ids: Sequence[str]) -> Iterator[list[Event]]:
-        return (self.events(session_id) for session_id in session_ids)
-
     def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
         with _reported(self.path):
             rows = self._db.execute(

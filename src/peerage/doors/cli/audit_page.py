@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from itertools import groupby
 
+from peerage.doors.cli.audit import interval
 from peerage.types import Audit, Finding
 
 COLOURS = {
@@ -65,20 +66,12 @@ def render_audit(found: Audit) -> str:
 def _sentence(one: Finding) -> str:
     note = f" <span class=note>{escape(one.note)}</span>" if one.note else ""
     what = f"<b>{escape(one.metric)}</b> of {escape(one.subject)}"
-    return f"{_status(one)} {what}: {_interval(one)}{note}"
+    return f"{_status(one)} {what}: {interval(one)}{note}"
 
 
 def _status(one: Finding) -> str:
     colour, word = COLOURS[one.status], one.status.replace("_", " ")
     return f'<span class=status style="color:{colour}">{word}</span>'
-
-
-def _interval(one: Finding) -> str:
-    if one.value is None:
-        return "–"
-    if one.low is None or one.high is None:
-        return f"{one.value:.3g}"
-    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
 
 
 def _table(findings: Sequence[Finding]) -> str:
@@ -87,7 +80,7 @@ def _table(findings: Sequence[Finding]) -> str:
     for metric, group in groupby(findings, key=lambda one: one.metric):
         rows.append(f"<tr><th colspan={len(heads)}>{escape(metric)}</th></tr>")
         for one in group:
-            numbers = (_interval(one), _small(one.p), _small(one.q), str(one.n), str(one.n_min))
+            numbers = (interval(one), _small(one.p), _small(one.q), str(one.n), str(one.n_min))
             cells = "".join(f"<td class=n>{number}</td>" for number in numbers)
             rows.append(
                 f"<tr><td>{_status(one)}</td><td>{escape(one.subject)}</td>{cells}"

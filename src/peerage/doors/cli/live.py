@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 LINES_SHOWN = 8
-MARKS = "123456789"
 
 
 class PlainView:
