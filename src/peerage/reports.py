@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from peerage.engines import Engine, Source, engines
@@ -136,6 +136,6 @@ def audit_document(found: Audit) -> dict[str, Any]:
 
 
 def finding_row(one: Finding) -> dict[str, Any]:
-    row = asdict(one)
+    row = one._asdict()
     order = ("metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note")
     return {name: row[name] for name in order}

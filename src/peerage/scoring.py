@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -94,7 +94,7 @@ class Scored:
             document = {"session_id": self.session.id, **document}
         if self.audit is not None:
             document["bias_audit"] = dict(self.audit.bias_audit)
-            document["findings"] = [asdict(finding) for finding in self.audit.findings]
+            document["findings"] = [finding._asdict() for finding in self.audit.findings]
         document["safety_gate"] = {
             "enabled": self.law.safety_gate,
             **safety_metadata(self.session.gates),
@@ -149,14 +149,14 @@ def score_session(session: Session, law: Law) -> Scored:
         count(ballot, reviews[ballot.reviewer, ballot.round], law.rubric, failed, cap)
         for ballot in session.ballots
     )
-    last = _last_round(session.ballots, counted)
+    ballots, last = _last_round(session.ballots, counted)
     scores = tally(last, session.candidates, rules.get(law.rule), rules.get("borda"), law.own_votes)
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
     n_counted = sum(not ballot.abstained for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []
     audit = None
     if law.audit:
-        audit = audit_session(session.responses, session.ballots, counted, law.limits)
+        audit = audit_session(session.responses, ballots, last, law.limits)
     folded = replace(
         session, scores=scores, gates=gates, audit=audit, flags=(*session.flags, *flags)
     )
@@ -174,13 +174,15 @@ def _gates(session: Session, law: Law) -> tuple[tuple[Gate, ...], list[str]]:
     return tuple(gates), [f"not_screened:{name}" for name in unread]
 
 
-def _last_round(ballots: Sequence[Ballot], counted: Sequence[Counted]) -> list[Counted]:
-    """Each reviewer's latest vote: a second thought replaces the first."""
-    latest: dict[str, Counted] = {}
+def _last_round(
+    ballots: Sequence[Ballot], counted: Sequence[Counted]
+) -> tuple[list[Ballot], list[Counted]]:
+    """Each reviewer's latest vote, and the ballot it was cast on: a second thought replaces."""
+    latest: dict[str, tuple[Ballot, Counted]] = {}
     for ballot, reading in sorted(zip(ballots, counted, strict=True), key=lambda b: b[0].round):
         if ballot.reviewer not in latest or not reading.abstained:
-            latest[ballot.reviewer] = reading
-    return list(latest.values())
+            latest[ballot.reviewer] = (ballot, reading)
+    return [ballot for ballot, _ in latest.values()], [vote for _, vote in latest.values()]
 
 
 def _score_row(score: Any, law: Law) -> dict[str, Any]:
@@ -209,7 +211,7 @@ def _ballot_row(ballot: Ballot, counted: Counted) -> dict[str, Any]:
         "reviewer": ballot.reviewer,
         "round": ballot.round,
         "ranking": [tier[0] if len(tier) == 1 else tier for tier in tiers],
-        "overall": {label_by_author[k]: float(v) for k, v in counted.overall.items()},
+        "overall": {label_by_author[name]: score for name, score in counted.scores.items()},
         "label_to_model": {
             f"Response {slot.label}": {"model": slot.author, "display_index": i}
             if ballot.positions_known

@@ -33,14 +33,13 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
         rank = _ranks(reading)
         for position, slot in enumerate(ballot.slots):
             answer = answers.get(slot.author)
-            score = reading.overall.get(slot.author)
             marks = review.marks.get(slot.label, {})
             yield {
                 "session_id": session.id,
                 "reviewer": ballot.reviewer,
                 "candidate": slot.author,
                 "rank": rank.get(slot.author),
-                "score": None if score is None else float(score),
+                "score": reading.scores.get(slot.author),
                 "position": position if ballot.positions_known else None,
                 "words": answer.words if answer and answer.text else None,
                 "category": session.query.category or None,

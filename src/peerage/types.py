@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 OwnVotes = Literal["out", "in", "seed"]
 Order = Literal["balanced", "shuffle", "shared"]
@@ -72,10 +72,10 @@ class Response:
     usage: Usage = Usage()
     latency_ms: float | None = None
     reasoning_words: int | None = None
+    words: int = field(init=False, repr=False, compare=False)
 
-    @property
-    def words(self) -> int:
-        return len(self.text.split())
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", len(self.text.split()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,8 @@ class Counted:
     """A review as the law reads it, in authors: tiers, exact scores, and what was odd.
 
     `said` keeps None for an unknown label and keeps repeats, because the seed's own
-    arithmetic gives them a slot; `tiers` is what everything else counts.
+    arithmetic gives them a slot; `tiers` is what everything else counts. `overall` is exact,
+    for whatever parts equals; `scores` are the same numbers to show and to do statistics with.
     """
 
     reviewer: str
@@ -190,6 +191,12 @@ class Counted:
     overall: Mapping[str, Fraction] = field(default_factory=dict)
     abstained: bool = False
     flags: tuple[str, ...] = ()
+    scores: Mapping[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ratios = map(Fraction.as_integer_ratio, self.overall.values())
+        scores = {name: n / d for name, (n, d) in zip(self.overall, ratios, strict=True)}
+        object.__setattr__(self, "scores", scores)
 
     @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:
@@ -254,9 +261,8 @@ class Score:
 # -- audit, verdict, history ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One number of an audit with everything needed to doubt it."""
+class Finding(NamedTuple):
+    """One number of an audit with everything needed to doubt it; there are dozens a session."""
 
     metric: str
     subject: str

@@ -196,8 +196,7 @@ def _lacking(metric: Metric, columns: tuple[str, ...], limits: Limits) -> Tested
 
 
 def _rounded(one: Finding) -> Finding:
-    return replace(
-        one,
+    return one._replace(
         value=_significant(one.value),
         low=_significant(one.low),
         high=_significant(one.high),

@@ -81,7 +81,7 @@ def audit_one(
     if json:
         write_json(
             {
-                "findings": [asdict(finding) for finding in scored.audit.findings],
+                "findings": [finding._asdict() for finding in scored.audit.findings],
                 "bias_audit": dict(scored.audit.bias_audit),
             }
         )
