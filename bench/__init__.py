@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import gc
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +23,12 @@ class Row:
 
     name: str
     n: int  # how many things one turn handles: sessions, inputs, rows
-    ours_s: float
+    ours_s: float  # or megabytes, where the unit says so
     peer_s: float | None = None
     target: float | None = None  # how many times the peer's speed is asked for, at least
     peer: str = ""
     note: str = ""
+    unit: str = "s"
 
     @property
     def ratio(self) -> float | None:
@@ -76,3 +80,38 @@ def cpu_seconds(turn: Callable[[], object]) -> float:
     finally:
         if enabled:
             gc.enable()
+
+
+def growth(small: Row, large: Row, at_most: float) -> Row:
+    """What ten times the rows cost, in times of the smaller turn."""
+    asked, peer = 1.0 / at_most, f"{small.n:,} of them"
+    return Row("ten times the rows", large.n, large.ours_s, small.ours_s, asked, peer)
+
+
+def memory(function: str, path: Path, *, n: int, at_most_mb: float) -> Row:
+    """The peak of a process that calls `module:function` on a file and does nothing else."""
+    module, _, name = function.partition(":")
+    code = (
+        f"import sys; from pathlib import Path; from {module} import {name}; "
+        f"from bench import peak_mb; {name}(Path(sys.argv[1])); print(peak_mb())"
+    )
+    done = subprocess.run(  # noqa: S603 — our own code on our own file
+        [sys.executable, "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+    )
+    peak = float(done.stdout.split()[-1])
+    return Row("peak memory", n, peak, at_most_mb, 1.0, "allowed", unit="MB")
+
+
+def peak_mb() -> float:
+    """This process's peak. Linux's rusage would count the parent's, from before the exec."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0**2

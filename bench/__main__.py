@@ -45,9 +45,11 @@ def machine() -> str:
     return f"{cpu}, {os.cpu_count()} cores, {platform.system()}, {python}"
 
 
-def seconds(value: float | None) -> str:
+def amount(value: float | None, unit: str) -> str:
     if value is None:
         return "—"
+    if unit != "s":
+        return f"{value:,.0f} {unit}"
     for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
         if value * scale >= 1:
             return f"{value * scale:.3g} {unit}"
@@ -69,10 +71,17 @@ def table(name: str, rows: Sequence[Row]) -> Table:
     for row in rows:
         what, note, rival = escape(row.name), escape(row.note), escape(row.peer)
         what = f"{what} [dim]{note}[/]" if note else what
-        peer = f"{seconds(row.peer_s)} [dim]{rival}[/]" if rival else seconds(row.peer_s)
+        peer = amount(row.peer_s, row.unit)
+        peer = f"{peer} [dim]{rival}[/]" if rival else peer
         asked = "—" if row.target is None else f"≥ {row.target:g}×"
         shown.add_row(
-            what, f"{row.n:,}", seconds(row.ours_s), peer, times(row.ratio), asked, VERDICTS[row.ok]
+            what,
+            f"{row.n:,}",
+            amount(row.ours_s, row.unit),
+            peer,
+            times(row.ratio),
+            asked,
+            VERDICTS[row.ok],
         )
     return shown
 

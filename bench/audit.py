@@ -1,32 +1,45 @@
-"""The audit's speed against a bare scan of the same file, and its own calibration.
+"""The audit's speed beside a bare scan, scoring and llm-council's audits; and its own calibration.
 
 Writes the tables of false alarms and of power into docs/audit.md, between their markers.
+llm-council is no dependency of ours: where it is not installed, its rows say so.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import re
-import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 
-from bench import Row, compare, cpu_seconds
-from bench._calibration import fair_lines, metric_lines, power_lines
+from bench import Row, compare, growth, measure, memory
+from bench._calibration import fair_lines, metric_lines, moved_lines, power_lines
+from peerage import config
+from peerage.audit.session import audit_session
 from peerage.reports import audit
+from peerage.scoring import Law, score_session
+from peerage.types import Ballot, Query, Response, Review, Session, Slot
 
 N_SESSIONS = 40_000  # of five seats: a million rows
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "200"))
 DOCUMENT = Path(__file__).parents[1] / "docs" / "audit.md"
+AT_MOST = 30.0  # times a scan of the same file
+GROWTH = 13.0
+MEMORY_MB = 1_000.0
 
 
 def run() -> list[Row]:
+    rows = [_beside_scoring(5), _beside_council(10)]
     with tempfile.TemporaryDirectory() as folder:
-        rows = list(_speed(Path(folder)))
+        rows += _across(Path(folder))
     for name, lines in (
+        ("moves", moved_lines()),
         ("fair", fair_lines(N_AUDITS)),
         ("metrics", metric_lines(N_AUDITS)),
         ("power", power_lines(N_AUDITS)),
@@ -35,7 +48,77 @@ def run() -> list[Row]:
     return rows
 
 
-def _speed(folder: Path) -> Iterator[Row]:
+# -- one session -------------------------------------------------------------------------------
+
+
+def _beside_scoring(n: int) -> Row:
+    """The audit of a session beside the scoring of it; a hundred turns each."""
+    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
+    return compare(
+        f"a session of {n}",
+        _hundredfold(_audit_of(session, law)),
+        _hundredfold(lambda: score_session(session, law)),
+        n=100,
+        target=1 / 2,
+        peer_name="scoring it",
+    )
+
+
+def _beside_council(n: int) -> Row:
+    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
+    ours = _hundredfold(_audit_of(session, law))
+    if find_spec("llm_council") is None:
+        return replace(measure(f"a session of {n}", ours, n=100), note=NO_COUNCIL)
+    peer = import_module("llm_council.bias_audit").run_bias_audit
+    stage1 = [{"model": one.model, "response": one.text} for one in session.responses]
+    stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, law).counted}
+    position = {name: i for i, name in enumerate(session.candidates)}
+    return compare(
+        f"a session of {n}",
+        ours,
+        _hundredfold(lambda: peer(stage1, stage2, position)),
+        n=100,
+        target=10,
+        peer_name="llm-council",
+    )
+
+
+def _audit_of(session: Session, law: Law) -> Callable[[], object]:
+    counted = score_session(session, law).counted
+    return lambda: audit_session(session.responses, session.ballots, counted, law.limits)
+
+
+def _hundredfold(turn: Callable[[], object]) -> Callable[[], object]:
+    return lambda: [turn() for _ in range(100)]
+
+
+def _session(n: int) -> Session:
+    """Everybody marks everybody, own answers among them, in orders of their own."""
+    rng = random.Random(1)
+    names = [f"model-{i}" for i in range(n)]
+    labels = [chr(ord("A") + i) for i in range(n)]
+    dimensions = list(config.rubric("general").weights)
+    ballots, reviews = [], []
+    for name in names:
+        order = rng.sample(names, n)
+        slots = tuple(Slot(label, who) for label, who in zip(labels, order, strict=True))
+        marks = {label: {d: float(rng.randint(1, 10)) for d in dimensions} for label in labels}
+        ballots.append(Ballot(name, slots))
+        reviews.append(Review(name, tuple((label,) for label in labels), marks=marks))
+    return Session(
+        "one",
+        Query("why?"),
+        candidates=tuple(names),
+        responses=tuple(Response(name, "word " * rng.randint(50, 200)) for name in names),
+        ballots=tuple(ballots),
+        reviews=tuple(reviews),
+    )
+
+
+# -- many sessions -----------------------------------------------------------------------------
+
+
+def _across(folder: Path) -> Iterator[Row]:
     import duckdb
 
     small, large = folder / "small.parquet", folder / "large.parquet"
@@ -48,25 +131,50 @@ def _speed(folder: Path) -> Iterator[Row]:
         sums = "select reviewer, candidate, count(*), avg(score) from '{}' group by all"
         return bare.execute(sums.format(small)).fetchall()
 
-    yield compare(
-        "all metrics but style, with intervals",
-        lambda: audit(small),
-        scan,
-        n=25 * N_SESSIONS,
-        target=1 / 30,
-        peer_name="DuckDB scan and group",
-        n_repeats=5,
+    name, n = "all metrics but style, with intervals", 25 * N_SESSIONS
+    yield (
+        million := compare(
+            name,
+            lambda: audit(small),
+            scan,
+            n=n,
+            target=1 / AT_MOST,
+            peer_name="DuckDB scan and group",
+            n_repeats=5,
+        )
     )
-    mega = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    once, ten = cpu_seconds(lambda: audit(small)), cpu_seconds(lambda: audit(large))
-    yield Row(
-        "ten times the rows",
-        250 * N_SESSIONS,
-        ten,
-        once,
-        1 / 13,
-        "a tenth of them",
-        f"peak {mega:.0f} MB before",
+    yield growth(million, measure(name, lambda: audit(large), n=10 * n, n_repeats=2), GROWTH)
+    yield memory("peerage.reports:audit", small, n=n, at_most_mb=MEMORY_MB)
+    if find_spec("llm_council") is None:
+        yield replace(million, peer_s=None, note=NO_COUNCIL)
+        return
+    records = folder / "records.jsonl"
+    _write_records(small, records)
+    peer = import_module("llm_council.bias_aggregation").run_aggregated_bias_audit
+    yield compare(
+        "the same million",
+        lambda: audit(small),
+        lambda: peer(store_path=records),
+        n=n,
+        target=20,
+        peer_name="llm-council",
+        n_repeats=1,
+    )
+
+
+NO_COUNCIL = "llm-council is not installed"
+
+
+def _write_records(reviews: Path, records: Path) -> None:
+    """The same reviews in the form that llm-council keeps."""
+    import duckdb
+
+    duckdb.connect().execute(
+        f"""copy (select '1.2.0' as schema_version, session_id, 1 as consent_level,
+        strftime(to_timestamp("at"), '%Y-%m-%dT%H:%M:%SZ') as timestamp, reviewer as reviewer_id,
+        candidate as model_id, position, 6 * words as response_length_chars,
+        score as score_value, '1-10' as score_scale
+        from '{reviews}') to '{records}' (format json)"""  # noqa: S608 — our own files
     )
 
 

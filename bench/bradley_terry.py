@@ -2,7 +2,7 @@
 
 Ours reads them from Parquet and that is timed; the peers' are in memory beforehand, as lists
 of strings and as a data frame. The peers are not among our dependencies (arena-rank brings
-JAX): `pip install evalica arena-rank` beside us, or the rows say that they are missing.
+JAX): `./dev bench` installs them where it can, else the rows say that they are missing.
 """
 
 from __future__ import annotations

@@ -7,15 +7,13 @@ of those. Peak memory is measured in a process of its own.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bench import Row, compare
+from bench import Row, compare, growth, memory
 
 AT_MOST = 4.0  # times the prototype
 SIZES = (1_000_000, 10_000_000)
@@ -43,21 +41,8 @@ def run() -> list[Row]:
                     n_repeats=REPEATS[n],
                 )
             )
-        rows.append(_memory(path, SIZES[-1]))
-    first, last = rows[0], rows[len(SIZES) - 1]
-    times = last.ours_s / first.ours_s
-    rows.append(
-        Row(
-            "growth, ten times the opinions",
-            SIZES[-1],
-            times,
-            GROWTH,
-            1.0,
-            "times allowed",
-            note=f"{times:.1f}× the time (columns are factors here)",
-        )
-    )
-    return rows
+        peak = memory("bench.opinions:ours", path, n=SIZES[-1], at_most_mb=MEMORY_MB)
+    return [*rows, growth(rows[0], rows[1], GROWTH), peak]
 
 
 def ours(path: Path) -> tuple[int, int, int]:
@@ -97,42 +82,6 @@ def prototype(path: Path) -> tuple[Any, Any, Any]:
 def _indices(column: Any) -> Any:
     chunk = column.chunk(0) if hasattr(column, "chunk") else column
     return chunk.indices.to_numpy()
-
-
-def _memory(path: Path, n: int) -> Row:
-    """The peak of a process that makes the three boards of the largest file."""
-    code = (
-        "import sys; from pathlib import Path; from bench.opinions import ours, peak_mb; "
-        "ours(Path(sys.argv[1])); print(peak_mb())"
-    )
-    done = subprocess.run(  # noqa: S603 — our own code on our own file
-        [sys.executable, "-c", code, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=Path(__file__).parents[1],
-    )
-    megabytes = float(done.stdout.split()[-1])
-    return Row(
-        "peak memory in a process of its own",
-        n,
-        megabytes,
-        MEMORY_MB,
-        1.0,
-        "MB allowed",
-        note=f"{megabytes:.0f} MB (columns are MB here)",
-    )
-
-
-def peak_mb() -> float:
-    """This process's peak. Linux's rusage would count the parent's, from before the exec."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        lines = status.read_text(encoding="ascii", errors="replace").splitlines()
-        return next(int(line.split()[1]) / 1024.0 for line in lines if line.startswith("VmHWM"))
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0**2
 
 
 def _write(path: Path, n: int) -> None:

@@ -271,5 +271,20 @@ def test_the_order_of_rows_changes_nothing() -> None:
             other.status,
             other.n,
         )
-        if one.value is not None:
-            assert one.value == pytest.approx(other.value, rel=1e-9, abs=1e-9)
+        for name in ("value", "low", "high", "p"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert (ours is None) == (theirs is None)
+            assert ours is None or ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+def test_a_query_asked_twice_is_still_one_observation() -> None:
+    columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
+    again = {name: np.concatenate([values, values]) for name, values in columns.items()}
+    copies = np.char.add(columns["session_id"].astype(str), " again")
+    again["session_id"] = np.concatenate([columns["session_id"], copies])
+    once, twice = audited(columns), audited(again)
+    for metric in ("length", "calibration", "agreement"):
+        one = next(o for o in once.findings if o.metric == metric and o.low is not None)
+        other = of(twice, metric, one.subject)
+        assert other.n == 2 * one.n
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-9)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.audit.rows import N_PANEL, Rows, clusters_of
+from peerage.audit.rows import N_PANEL, Rows, clusters_of, unit_of
 
 NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
 
@@ -18,7 +18,11 @@ def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
     reviewers, candidates = (np.asarray(columns[c]).astype(str) for c in ("reviewer", "candidate"))
     names, code = np.unique(np.concatenate([reviewers, candidates]), return_inverse=True)
     reviewer, candidate = code[: len(reviewers)], code[len(reviewers) :]
-    cluster, n_clusters = clusters_of(sessions)
+    queries = np.full(len(sessions), None, dtype=object)
+    if "query_id" in columns:
+        queries[session] = np.asarray(columns["query_id"], dtype=object)
+    units = [unit_of(name, query) for name, query in zip(sessions, queries, strict=True)]
+    cluster, n_clusters = clusters_of(units)
     n_reviews = np.bincount(reviewer, minlength=len(names))
     most = np.lexsort((np.arange(len(names)), -n_reviews))[:N_PANEL]
     marks = [name for name in columns if name.startswith("mark_")]

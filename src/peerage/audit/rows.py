@@ -83,16 +83,26 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
         at = end
 
 
-def clusters_of(sessions: Sequence[str]) -> tuple[Ints, int]:
-    """The cluster of each session, and how many there are; the same on every engine.
+def unit_of(session_id: str, query_id: str | None) -> str:
+    """What a session is one observation of: its query where that has an id, else itself.
 
-    Up to `N_CLUSTERS` sessions each is its own, in the order of their ids. More are put
-    into buckets by a checksum of the id: a bucket is a cluster as good as its members.
+    Two sessions on one query share its difficulty and often its answers, so they are not two
+    observations.
     """
-    if len(sessions) <= N_CLUSTERS:
-        place = {name: i for i, name in enumerate(sorted(sessions))}
-        return np.array([place[name] for name in sessions], dtype=np.int64), len(sessions)
-    codes = [zlib.crc32(name.encode()) for name in sessions]
+    return f"session {session_id}" if query_id is None else f"query {query_id}"
+
+
+def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
+    """The cluster of each session by its unit, and how many there are; the same on every engine.
+
+    Up to `N_CLUSTERS` units each is its own, in the order of their names. More are put into
+    buckets by a checksum of the name: a bucket is a cluster as good as its members.
+    """
+    kept = sorted(set(units))
+    if len(kept) <= N_CLUSTERS:
+        place = {unit: i for i, unit in enumerate(kept)}
+        return np.array([place[unit] for unit in units], dtype=np.int64), len(kept)
+    codes = [zlib.crc32(unit.encode()) for unit in units]
     return np.array(codes, dtype=np.int64) % N_CLUSTERS, N_CLUSTERS
 
 

@@ -12,7 +12,7 @@ write a sum, and both give the same numbers on each engine:
 
 Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own
 hash, rounding, correlation or collation decides a result: names are sorted by Python, and
-sessions get their cluster from a checksum of their id. Row order never matters.
+sessions get their cluster from a checksum of their unit. Row order never matters.
 
 What narwhals cannot say on both backends stands in the engine, by name: `epoch` (times as
 seconds), the encoding of names inside `fold`, and the reading of files.
@@ -53,6 +53,13 @@ class Reading:
     family_by_name: Mapping[str, str] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
     clusters: bool = True  # False: the kernel does not ask which cluster a session is in
+
+    @property
+    def unit(self) -> str:
+        """In SQL, what a row's session is one observation of (`unit_of`)."""
+        session = "'session ' || session_id"
+        by_query = "query_id" in self.keys
+        return f"coalesce('query ' || query_id, {session})" if by_query else session
 
 
 class Engine(Protocol):

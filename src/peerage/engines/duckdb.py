@@ -115,7 +115,9 @@ class DuckDB:
         n_blocks = -(-n_rows // self.block_rows)
         if n_blocks <= 1:
             return [kernel(encode.rows(relation.project(projection).fetchnumpy()))]
-        coded = relation.project(f"{projection}, {_block(reading)}")
+        coded = relation.project(
+            f"{projection}, cast(hash({reading.unit}) % 65521 as usmallint) as block"
+        )
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
         kept = self._kept(coded)
@@ -214,12 +216,6 @@ def _projection(reading: Reading, modulus: int | None) -> str:
     return ", ".join(parts)
 
 
-def _block(reading: Reading) -> str:
-    """What rows are put into blocks by: their query, or their session where they have none."""
-    key = "coalesce(query_id, session_id)" if "query_id" in reading.keys else "session_id"
-    return f"cast(hash({key}) % 65521 as usmallint) as block"
-
-
 class _Encoder:
     """Hashes into codes. The hash is DuckDB's own and never leaves: it only finds equal texts."""
 
@@ -227,8 +223,8 @@ class _Encoder:
         self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
     ) -> None:
         self.reading = reading
-        self._sessions = _distinct(relation, "session_id")
-        self.cluster, self.n_clusters = clusters_of(self._sessions.texts)
+        self._sessions, units = _sessions(relation, reading)
+        self.cluster, self.n_clusters = clusters_of(units)
         code = {name: i for i, name in enumerate(reading.names)}
         self.names = _Codes(reading.names, _hashes(connection, reading.names))
         self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
@@ -273,6 +269,14 @@ class _Encoder:
         if name == "deal" and self._deals is not None:
             return np.where(null, -1, self._deals(hashes, null))
         return np.where(null, -1, (hashes >> np.uint64(1)).astype(np.int64))
+
+
+def _sessions(relation: Relation, reading: Reading) -> tuple[_Codes, list[str]]:
+    """The codes of the sessions, and the unit that each is an observation of."""
+    columns = f"session_id as text, hash(session_id) as hash, min({reading.unit}) as unit"
+    found = relation.aggregate(columns, "session_id").fetchnumpy()
+    codes = _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
+    return codes, found["unit"].tolist()
 
 
 def _distinct(relation: Relation, column: str) -> _Codes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.audit.rows import N_CLUSTERS, Rows, clusters_of
+from peerage.audit.rows import N_CLUSTERS, Ints, Rows
 from peerage.engines import Columns, Reading, Source, engines
 from peerage.errors import InputError, MissingExtraError
 
@@ -88,7 +88,7 @@ class Spark:
         n_rows = table.count()
         if n_rows == 0:
             return [kernel(_Encoder(reading, (), ()).rows(_empty(reading)))]
-        encode = _Encoder(reading, self._sessions(table), self._deals(table, reading))
+        encode = _Encoder(reading, self._units(table, reading), self._deals(table, reading))
         n_blocks = max(-(-n_rows // self.block_rows), 1)
         parts = (
             table.selectExpr(*_projection(reading, n_blocks))
@@ -103,11 +103,11 @@ class Spark:
 
     # -- what a fold must know beforehand ------------------------------------------------------
 
-    def _sessions(self, table: Any) -> tuple[str, ...] | None:
-        """The sessions where each is its own cluster; None where there are too many for that."""
-        found = table.select("session_id").distinct().limit(N_CLUSTERS + 1).toArrow()
-        names = found.column("session_id").to_pylist()
-        return tuple(sorted(names)) if len(names) <= N_CLUSTERS else None
+    def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
+        """The units where each is its own cluster; None where there are too many for that."""
+        units = table.selectExpr(f"{reading.unit} as unit").distinct()
+        found = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
+        return tuple(sorted(found)) if len(found) <= N_CLUSTERS else None
 
     def _deals(self, table: Any, reading: Reading) -> tuple[str, ...]:
         if "deal" not in reading.keys:
@@ -198,7 +198,7 @@ class _Encoder:
     """Texts into codes; the same codes and clusters as every engine gives."""
 
     reading: Reading
-    sessions: tuple[str, ...] | None
+    units: tuple[str, ...] | None
     deals: tuple[str, ...]
 
     def rows(self, table: Any) -> Rows:
@@ -215,7 +215,7 @@ class _Encoder:
         return Rows(
             names=reading.names,
             n_clusters=self._n_clusters(),
-            cluster=self._clusters(session_names),
+            cluster=self._clusters(table.column("unit"), session, len(session_names)),
             session=session[order],
             reviewer=reviewer[order],
             candidate=candidate[order],
@@ -234,15 +234,19 @@ class _Encoder:
         )
 
     def _n_clusters(self) -> int:
-        return N_CLUSTERS if self.sessions is None else len(self.sessions)
+        return N_CLUSTERS if self.units is None else len(self.units)
 
-    def _clusters(self, names: Sequence[str]) -> NDArray[np.int64]:
-        if self.sessions is None:
+    def _clusters(self, column: Any, session: Ints, n_sessions: int) -> Ints:
+        """The cluster of each session, from its rows' unit."""
+        names, unit = _coded(column)
+        if self.units is None:
             codes = [zlib.crc32(name.encode()) % N_CLUSTERS for name in names]
-            return np.array(codes, dtype=np.int64)
-        cluster, _ = clusters_of(self.sessions)
-        place = dict(zip(self.sessions, cluster.tolist(), strict=True))
-        return np.array([place[name] for name in names], dtype=np.int64)
+        else:
+            place = {name: i for i, name in enumerate(self.units)}
+            codes = [place[name] for name in names]
+        cluster = np.zeros(n_sessions, dtype=np.int64)
+        cluster[session] = np.array(codes, dtype=np.int64)[unit]
+        return cluster
 
     def _key(self, name: str, table: Any) -> NDArray[np.int64]:
         """Codes that are only compared: a block holds every row that could be equal."""
@@ -253,12 +257,12 @@ class _Encoder:
 
 def _projection(reading: Reading, n_blocks: int) -> list[str]:
     """Whole queries stay together, so that whoever repeats one meets its other sessions."""
-    whole = "coalesce(query_id, session_id)" if "query_id" in reading.keys else "session_id"
     return [
         "session_id",
         "reviewer",
         "candidate",
-        f"cast(crc32(encode({whole}, 'UTF-8')) % {n_blocks} as long) as block",
+        f"{reading.unit} as unit",
+        f"cast(crc32(encode({reading.unit}, 'UTF-8')) % {n_blocks} as long) as block",
         *(f"cast(`{name}` as double) as `{name}`" for name in reading.numbers),
         *(f"`{name}`" for name in reading.keys),
         *(["text"] if reading.text else []),
@@ -267,7 +271,7 @@ def _projection(reading: Reading, n_blocks: int) -> list[str]:
 
 def _empty(reading: Reading) -> Any:
     pa = import_module("pyarrow")
-    texts = ["session_id", "reviewer", "candidate", *reading.keys]
+    texts = ["session_id", "unit", "reviewer", "candidate", *reading.keys]
     texts += ["text"] if reading.text else []
     return pa.table(
         {name: pa.array([], pa.string()) for name in texts}
