@@ -12,7 +12,7 @@ import pytest
 from peerage.boards.personas import Population, simulate
 from peerage.community import board_contributors, board_items, hear, read, read_outside
 from peerage.engines import engines
-from peerage.engines.opinions import _codes
+from peerage.engines.opinions import _Lookup
 from peerage.errors import InputError
 
 Rows = list[dict[str, Any]]
@@ -126,7 +126,8 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
 def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
     hashes = np.array([1, 1 + (1 << 20), 5, 1 + (1 << 30)], dtype=np.uint64)
     texts = {"text": np.array(["a", "b", "c", "d"], dtype=object), "hash": hashes}
-    codes = _codes(hashes[[3, 1, 0, 2, 0]], texts, {"a": 10, "b": 11, "c": 12, "d": 13})
+    lookup = _Lookup(texts, {"a": 10, "b": 11, "c": 12, "d": 13})
+    codes = lookup(hashes[[3, 1, 0, 2, 0]])
     assert codes.tolist() == [13, 11, 10, 12, 10]
 
 

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.boards import Board, board
-from peerage.boards.opinions import Coefficients, Community, Floats, Ints, ranked, sums_by
+from peerage.boards.opinions import (
+    Coefficients,
+    Community,
+    Floats,
+    Ints,
+    cells_of,
+    ranked,
+    strides,
+    sums_by,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,17 +37,16 @@ class ItemSums:
 def item_sums(community: Community, weights: Floats | None = None) -> ItemSums:
     """The sums of every item's opinions; with weights 1 they are integers for integer scales."""
     n_levels = len(community.scale)
-    scale = np.asarray(community.scale)
-    cells = community.item.astype(np.int64)
-    cells *= n_levels
-    cells += community.level
     size = community.n_items * n_levels
-    counts = np.bincount(cells, minlength=size).reshape(-1, n_levels)
-    if weights is None:
-        held = counts.astype(np.float64)
-    else:
-        held = sums_by(cells, weights, size).reshape(-1, n_levels)
-    return ItemSums(counts.sum(axis=1), held.sum(axis=1), held @ scale)
+    counts, held = np.zeros(size, dtype=np.int64), np.zeros(size)
+    for rows in strides(community.n, size):
+        cells = cells_of(community.item[rows], community.level[rows], n_levels)
+        counts += np.bincount(cells, minlength=size)
+        if weights is not None:
+            held += sums_by(cells, weights[rows], size)
+    n = counts.reshape(-1, n_levels)
+    weight = n.astype(np.float64) if weights is None else held.reshape(-1, n_levels)
+    return ItemSums(n.sum(axis=1), weight.sum(axis=1), weight @ np.asarray(community.scale))
 
 
 def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients) -> Floats:

@@ -44,7 +44,13 @@ from peerage.boards.model_sums import (
     Sums,
 )
 from peerage.stats import clusters as by_cluster
-from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
+from peerage.stats.ranking import (
+    normal_draws,
+    sign_flip_ranks,
+    simultaneous_ranks,
+    tiers,
+    welch_df,
+)
 from peerage.stats.resampling import generator
 from peerage.stats.tails import t_critical
 
@@ -81,7 +87,7 @@ class Estimates:
     high: Floats
     influences: Floats | None = None  # clusters by models
     covariance: Floats | None = None
-    df: float = math.inf
+    df: Floats | float = math.inf  # of all differences, or of each
 
     def __len__(self) -> int:
         return len(self.value)
@@ -188,6 +194,8 @@ def _rank_ranges(
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
         return {}, {}, {}
     values = -ranked.value[known] if lower else ranked.value[known]
+    # Whose own spread is unknown (one session, or all alike) cannot be told apart from anyone.
+    values = np.where(np.isfinite(ranked.low[known]), values, np.nan)
     rng = generator("rank ranges", len(known))
     if ranked.influences is not None:
         low, high = sign_flip_ranks(values, ranked.influences[:, known], rng, level=LEVEL)
@@ -195,7 +203,8 @@ def _rank_ranges(
         assert ranked.covariance is not None  # noqa: S101 — one of the two, looked at above
         spread = ranked.covariance[np.ix_(known, known)]
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
-        low, high = simultaneous_ranks(values, draws, level=LEVEL, df=ranked.df)
+        df = np.broadcast_to(ranked.df, ranked.covariance.shape)[np.ix_(known, known)]
+        low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df)
     places = known.tolist()
     return (
         dict(zip(places, low.tolist(), strict=True)),
@@ -235,9 +244,17 @@ def _from_products(products: Floats, top: Floats, bottom: Floats, n: Floats) -> 
     scale = np.where(bottom > 0.0, bottom, np.nan)
     fewer = np.sqrt(n / np.maximum(n - 1.0, 1.0))
     covariance = crossed / np.outer(scale, scale) * np.outer(fewer, fewer)
-    error = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
+    variance = np.diagonal(covariance)
+    known = (n >= 2.0) & (variance > FLAT * value * value)  # else nothing is known of its spread
+    error = np.sqrt(np.where(known, variance, np.nan))
     reach = np.array([t_critical(LEVEL, max(one - 1.0, 1.0)) for one in n.tolist()])
-    return Estimates(value, value - reach * error, value + reach * error, covariance=covariance)
+    return Estimates(
+        value,
+        value - reach * error,
+        value + reach * error,
+        covariance=covariance,
+        df=welch_df(variance, n),
+    )
 
 
 def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Floats]:

@@ -6,6 +6,7 @@ community holds what was imported; `eligible` is what every board counts.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,6 +23,7 @@ Names = NDArray[np.object_]
 DAY_S = 86_400.0
 FADED = 1_000.0  # half-lives after which a weight is kept from vanishing, so that ratios stay
 SAME = 1e-11  # scores this close are the same score, differently added
+STRIDE = 1 << 18  # opinions worked on at a time: what is fresh in the cache, and in no new memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ class Community:
         """Above it an opinion supports."""
         return (self.scale[0] + self.scale[-1]) / 2.0
 
-    def kept(self, rows: Ints | Bools) -> Community:
+    def kept(self, rows: Ints | Bools | slice) -> Community:
         """The same people and items with some of the opinions."""
         return replace(
             self,
@@ -103,12 +105,26 @@ class Community:
         )
 
 
+def strides(n: int, n_cells: int) -> Iterator[slice]:
+    """All of n opinions, some at a time, to be counted into so many cells.
+
+    Never so few at a time that adding up the cells is the work.
+    """
+    step = max(STRIDE, n_cells)
+    return (slice(start, start + step) for start in range(0, n, step))
+
+
+def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
+    """One number for each (code, level)."""
+    cells = codes.astype(np.int64)
+    cells *= n_levels
+    cells += level
+    return cells
+
+
 def pair_keys(community: Community) -> NDArray[np.int64]:
     """One number for each (item, reviewer)."""
-    keys = community.item.astype(np.int64)
-    keys *= max(community.n_people, 1)
-    keys += community.reviewer
-    return keys
+    return cells_of(community.item, community.reviewer, max(community.n_people, 1))
 
 
 def eligible(community: Community) -> Community:
@@ -119,24 +135,31 @@ def eligible(community: Community) -> Community:
     """
     out = community.author[community.item] == community.reviewer
     n_own = int(np.count_nonzero(out))
-    keys = pair_keys(community)
-    ordered = np.sort(keys[~out] if n_own else keys)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    repeated = _repeated(community)
     n_superseded = len(repeated)
     if n_superseded:
-        out[_earlier(community, keys, np.unique(repeated))] = True
+        out[_earlier(community, np.unique(repeated))] = True
     kept = community.kept(~out) if n_own or n_superseded else community
     return replace(kept, n_own=n_own, n_superseded=n_superseded)
 
 
-def _earlier(
-    community: Community, keys: NDArray[np.int64], repeated: NDArray[np.int64]
-) -> NDArray[np.intp]:
+def _repeated(community: Community) -> NDArray[np.int64]:
+    """The keys of words on others' items after the first on the same, one for each word."""
+    keys = pair_keys(community)
+    keys.sort()
+    again = keys[1:][keys[1:] == keys[:-1]]
+    item, reviewer = np.divmod(again, max(community.n_people, 1))
+    others: NDArray[np.int64] = again[community.author[item] != reviewer]
+    return others
+
+
+def _earlier(community: Community, repeated: NDArray[np.int64]) -> NDArray[np.intp]:
     """The rows that a later word on the same item replaces.
 
     Few pairs are repeated in most tables: a small table of low bits finds the rows that may
     be of one, and only those are sorted.
     """
+    keys = pair_keys(community)
     mask = (1 << max(10, len(repeated).bit_length() + 4)) - 1
     suspects = np.zeros(mask + 1, dtype=bool)
     suspects[repeated & mask] = True

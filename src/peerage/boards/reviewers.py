@@ -7,6 +7,7 @@ ever compared and the cost is that of a few counts.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,16 +21,31 @@ from peerage.boards.opinions import (
     Community,
     Floats,
     Ints,
+    cells_of,
     pair_keys,
     ranked,
+    strides,
 )
 from peerage.stats import correlations_from_sums, normal_critical
 
 N_FOR_CONSENSUS = 3  # distinct opinions on an item, so at least two are by others
 BANDS = ((0.7, "excellent"), (0.3, "good"), (0.0, "fair"))  # r at least -> band
-BELOW = "poor"
+WORST = "poor"
 ROUNDING = 1e-13
 RANKED, TOO_FEW, UNDEFINED = "ranked", "too_few", "undefined"
+BELOW, AT, ABOVE, UNHEARD = range(4)  # where the others are, of the middle; or too few of them
+N_SIDES = 4
+
+Others = Callable[[slice], tuple[Floats, Ints]]  # of some rows: their consensus and its side
+
+
+@dataclass(frozen=True, slots=True)
+class VoiceSums:
+    """By person, plain sums over their opinions; they add up over blocks of whole items."""
+
+    sides: Ints  # by person, level and side: how many opinions
+    ys: Floats  # by person and level: Σ of the others' consensus
+    yys: Floats  # by person: Σ of its squares
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,79 +69,96 @@ def alignment(
     alike. The agreement rate is the share of items on which the others lean to the
     reviewer's side of the scale's middle; where they lean to neither it says nothing.
     """
+    return aligned(voice_sums(community, sums, weights, coefficients), community.scale)
+
+
+def voice_sums(
+    community: Community, sums: ItemSums, weights: Floats | None, coefficients: Coefficients
+) -> VoiceSums:
+    """What a correlation with the leave-one-out consensus takes, by person."""
     n_min = max(coefficients.min_reviews_for_quality, N_FOR_CONSENSUS)
-    rows = np.flatnonzero(sums.n[community.item] >= n_min)
-    if weights is not None:
-        return _aligned(community, *_weighted_others(community, sums, weights, rows))
-    voices = community if len(rows) == community.n else community.kept(rows)
-    return _aligned(community, voices, _others(voices, sums))
+    if weights is None:
+        return _summed(community, _equal_others(community, sums, n_min))
+
+    def others(rows: slice) -> tuple[Floats, Ints]:
+        voices = community.kept(rows)
+        total, own = sums.weight[voices.item], weights[rows]
+        rest = total - own
+        # Less is what subtraction leaves of nothing.
+        heard = (sums.n[voices.item] >= n_min) & (rest > SAME * total)
+        apart = sums.total[voices.item] - own * voices.value
+        return _sided(apart / np.where(heard, rest, 1.0), heard, community.middle)
+
+    return _summed(community, others)
 
 
-def _weighted_others(
-    community: Community, sums: ItemSums, weights: Floats, rows: Ints
-) -> tuple[Community, Floats]:
-    """The opinions whose items others have weight on, and the consensus of those others."""
-    total = sums.weight[community.item[rows]]
-    rest = total - weights[rows]
-    heard = rest > SAME * total  # less is what subtraction leaves of nothing
-    voices, rest, own = community.kept(rows[heard]), rest[heard], weights[rows[heard]]
-    return voices, (sums.total[voices.item] - own * voices.value) / rest
-
-
-def _others(voices: Community, sums: ItemSums) -> Floats:
-    """The consensus on each opinion's item, without that opinion.
+def _equal_others(community: Community, sums: ItemSums, n_min: int) -> Others:
+    """The others where everyone weighs the same.
 
     An item and a level make a consensus: a small table, looked up once an opinion.
     """
-    scale = np.asarray(voices.scale)
-    table = (sums.total[:, None] - scale) / np.maximum(sums.n - 1, 1)[:, None]
-    cells = voices.item.astype(np.int64)
-    cells *= len(scale)
-    cells += voices.level
-    consensus: Floats = table.ravel()[cells]
-    return consensus
+    scale = np.asarray(community.scale)
+    apart = (sums.total[:, None] - scale) / np.maximum(sums.n - 1, 1)[:, None]
+    heard = np.broadcast_to((sums.n >= n_min)[:, None], apart.shape)
+    consensus, side = _sided(apart, heard, community.middle)
+
+    def others(rows: slice) -> tuple[Floats, Ints]:
+        cells = cells_of(community.item[rows], community.level[rows], len(scale))
+        return consensus.ravel()[cells], side.ravel()[cells]
+
+    return others
 
 
 def literal_alignment(community: Community, sums: ItemSums) -> Alignment:
-    """The same as the published scoring code has it: own items and repeats count.
+    """The same as the published scoring code has it: own items and repeats count."""
+    return aligned(literal_voice_sums(community, sums), community.scale)
+
+
+def literal_voice_sums(community: Community, sums: ItemSums) -> VoiceSums:
+    """The sums of the published scoring code.
 
     An item needs three opinions of any kind, the consensus leaves out all of this
     reviewer's words on it, and needs two others; each repeat is one more point.
     """
-    keys = pair_keys(community)
-    _, pair = np.unique(keys, return_inverse=True)
+    _, pair = np.unique(pair_keys(community), return_inverse=True)
     said = np.bincount(pair)[pair]
     summed = np.bincount(pair, weights=community.value)[pair]
-    others = sums.n[community.item] - said
-    rows = np.flatnonzero((sums.n[community.item] >= N_FOR_CONSENSUS) & (others >= 2))
-    consensus = (sums.total[community.item] - summed)[rows] / others[rows]
-    return _aligned(community, community.kept(rows), consensus)
+    n_others = sums.n[community.item] - said
+    heard = (sums.n[community.item] >= N_FOR_CONSENSUS) & (n_others >= 2)
+    apart = (sums.total[community.item] - summed) / np.where(heard, n_others, 1)
+    consensus, side = _sided(apart, heard, community.middle)
+    return _summed(community, lambda rows: (consensus[rows], side[rows]))
 
 
-def _aligned(community: Community, voices: Community, consensus: Floats) -> Alignment:
-    n_people, n_levels = community.n_people, len(voices.scale)
-    scale = np.asarray(voices.scale)
-    cells = voices.reviewer.astype(np.int64)
-    cells *= n_levels
-    cells += voices.level
+def _sided(consensus: Floats, heard: Bools, middle: float) -> tuple[Floats, Ints]:
+    """The consensus, 0 where it is not heard, and its side of the middle."""
+    side = np.where(heard, np.sign(consensus - middle).astype(np.int8) + AT, UNHEARD)
+    return np.where(heard, consensus, 0.0), side
+
+
+def _summed(community: Community, others: Others) -> VoiceSums:
+    n_people, n_levels = community.n_people, len(community.scale)
     size = n_people * n_levels
-    counts = np.bincount(cells, minlength=size).reshape(-1, n_levels)
-    ys = np.bincount(cells, weights=consensus, minlength=size).reshape(-1, n_levels)
-    yy = np.bincount(voices.reviewer, weights=consensus * consensus, minlength=n_people)
+    sides, ys, yys = np.zeros(size * N_SIDES, dtype=np.int64), np.zeros(size), np.zeros(n_people)
+    for rows in strides(community.n, len(sides)):
+        consensus, side = others(rows)
+        reviewer = community.reviewer[rows]
+        cells = cells_of(reviewer, community.level[rows], n_levels)
+        ys += np.bincount(cells, weights=consensus, minlength=size)
+        yys += np.bincount(reviewer, weights=consensus * consensus, minlength=n_people)
+        sides += np.bincount(cells_of(cells, side, N_SIDES), minlength=len(sides))
+    return VoiceSums(sides.reshape(-1, n_levels, N_SIDES), ys.reshape(-1, n_levels), yys)
+
+
+def aligned(said: VoiceSums, scale: tuple[float, ...]) -> Alignment:
+    """From sums to correlations, intervals and rates."""
+    levels = np.asarray(scale)
+    counts = said.sides[:, :, :UNHEARD].sum(axis=2)
     n = counts.sum(axis=1)
-    totals = np.column_stack(
-        (n, counts @ scale, ys.sum(axis=1), counts @ (scale * scale), yy, ys @ scale)
-    )
-    r = _snapped(correlations_from_sums(totals))
+    moments = (n, counts @ levels, said.ys.sum(axis=1), counts @ levels**2, said.yys)
+    r = _snapped(correlations_from_sums(np.column_stack((*moments, said.ys @ levels))))
     low, high = fisher_intervals(r, n)
-    return Alignment(
-        r,
-        low,
-        high,
-        _agreement(voices, consensus, cells, n_people),
-        n,
-        np.bincount(community.reviewer, minlength=n_people),
-    )
+    return Alignment(r, low, high, _agreement(said, levels), n, said.sides.sum(axis=(1, 2)))
 
 
 def _snapped(r: Floats) -> Floats:
@@ -136,17 +169,11 @@ def _snapped(r: Floats) -> Floats:
     return snapped
 
 
-def _agreement(voices: Community, consensus: Floats, cells: Ints, n_people: int) -> Floats:
+def _agreement(said: VoiceSums, levels: Floats) -> Floats:
     """By person: of the items on which the others lean, the share on which they lean alike."""
-    n_levels = len(voices.scale)
-    middle = voices.middle
-    lean = np.sign(consensus - middle).astype(np.int8)
-    sides = np.sign(np.asarray(voices.scale) - middle).astype(np.int8)
-    # Consensus above, at or below the middle, by person and level: one count tells it all.
-    size = n_people * n_levels
-    leans = np.bincount(cells * 3 + (lean + 1), minlength=3 * size).reshape(-1, n_levels, 3)
-    decided = leans[:, :, 0].sum(axis=1) + leans[:, :, 2].sum(axis=1)
-    alike = sum(leans[:, level, side + 1] for level, side in enumerate(sides.tolist()) if side != 0)
+    own = np.sign(levels - (levels[0] + levels[-1]) / 2.0).astype(np.int8) + AT
+    decided = (said.sides[:, :, BELOW] + said.sides[:, :, ABOVE]).sum(axis=1)
+    alike = sum(said.sides[:, level, side] for level, side in enumerate(own) if side != AT)
     rate: Floats = np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
     return rate
 
@@ -163,7 +190,7 @@ def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, F
 
 def band(r: float) -> str:
     """The band of a score, lower edges inclusive."""
-    return next((name for edge, name in BANDS if r >= edge), BELOW)
+    return next((name for edge, name in BANDS if r >= edge), WORST)
 
 
 @board("reviewers")
@@ -212,6 +239,6 @@ def reviewers(
 
 def _bands(r: Floats, known: Bools) -> list[str | None]:
     edges = np.array([edge for edge, _ in reversed(BANDS)])
-    names = [BELOW, *(name for _, name in reversed(BANDS))]
+    names = [WORST, *(name for _, name in reversed(BANDS))]
     places = np.searchsorted(edges, np.where(known, r, 0.0), side="right")
     return [names[i] if ok else None for i, ok in zip(places, known.tolist(), strict=True)]

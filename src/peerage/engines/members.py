@@ -157,14 +157,15 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
 
 
 def standing_of(
-    people: Names, affiliated: Mapping[str, bool], given: bool, reviewer: Codes
+    people: Names, affiliated: Mapping[str, bool], given: bool, voices: Iterable[str]
 ) -> dict[str, Any]:
     """What the list of users says of everyone, and a flag for reviewers it does not know."""
     if not given:
         return {}
     registered = np.array([name in affiliated for name in people], dtype=bool)
-    spoke = np.bincount(reviewer, minlength=len(people)) > 0
-    strangers = np.flatnonzero(spoke & ~registered)
+    spoke = set(voices)
+    heard = np.array([name in spoke for name in people], dtype=bool)
+    strangers = np.flatnonzero(heard & ~registered)
     flags = []
     if len(strangers):
         flags.append(

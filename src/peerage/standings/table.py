@@ -11,7 +11,6 @@ import numpy as np
 from peerage.boards.model_sums import (
     R_SHARE,
     R_VOTES,
-    SESSIONS,
     Plan,
     Sums,
     add,
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 Frame = Any  # a narwhals LazyFrame of the engine's making
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds
-FEW_ROWS = 200_000  # up to here sessions are kept apart from the start
-MANY_SESSIONS = 200  # of every model: then sums of products say all there is to their spread
+FEW_ROWS = 200_000  # up to here sessions are kept apart; beyond, sums of their products say enough
 MANY_MODELS = 256  # above, products of all pairs cost more than sums by cluster
 
 
@@ -148,14 +146,12 @@ class Table:
         return Reading(names=self.names, numbers=tuple(numbers), clusters=plan.clustered)
 
     def sums(self, plan: Plan) -> Sums:
-        """The table's sums; sessions are kept apart where some model has few of them."""
+        """The table's sums."""
         from peerage.engines.reviews import refuse_duplicates
 
         total = add(self.engine.fold(self.frame, self.reading(plan), _kernel(plan)))
         if total.n_twice:
             refuse_duplicates(self.engine, self.frame, self.columns)
-        if not plan.clustered and _few_sessions(total):
-            return self.sums(replace(plan, clustered=True))
         return total
 
     def weighed(self, plan: Plan) -> tuple[Plan, dict[str, float]]:
@@ -227,11 +223,6 @@ def _kernel(plan: Plan) -> Callable[[Rows], Sums]:
         return add([sums_of(part, plan) for part in chunks(rows, CHUNK_ROWS)])
 
     return kernel
-
-
-def _few_sessions(sums: Sums) -> bool:
-    n = sums.by_model[:, :, SESSIONS]
-    return bool(((n > 0) & (n < MANY_SESSIONS)).any())
 
 
 def _only(frame: Frame, category: str) -> Frame:

@@ -19,6 +19,8 @@ from peerage.stats.tails import normal_p, t_critical
 Ints = NDArray[np.int64]
 
 MIN_SHARED = 0.5  # of the draws; a pair seen together in fewer cannot be told apart
+MOSTLY = 0.5  # of the clusters of either: a pair that shares more is compared cluster by cluster
+MANY_DF = 1_000.0  # beyond it t is the normal, but for a thousandth
 
 
 def sign_flip_ranks(
@@ -35,6 +37,7 @@ def sign_flip_ranks(
     them a random sign, so it knows few clusters for what they are. Measured on models
     that do not differ, at 5% claimed: 4-6% of boards part any two, from 8 sessions of 30
     models to 200 of 3 (9% at 6 sessions of 10), where normal draws part some on 5% to 95%.
+    A newcomer with few clusters among many of the others' has Welch's degrees of freedom.
     """
     values, pulls = _checked(estimates, influences)
     n = len(values)
@@ -44,6 +47,7 @@ def sign_flip_ranks(
     flipped = _flipped(pulls, rng, n_draws)
     errors = np.full((n, n), np.inf)  # infinite: this pair cannot be told apart
     largest = np.zeros(n_draws)
+    df = welch_df((pulls * pulls).sum(axis=0), present.sum(axis=0))
     for i in range(n - 1):  # one row of pairs at a time keeps the memory small
         squares = ((pulls[:, i : i + 1] - pulls[:, i + 1 :]) ** 2).sum(axis=0)
         width = _errors(values, squares, i)
@@ -52,13 +56,25 @@ def sign_flip_ranks(
             continue
         told, width = found + i + 1, width[found]
         n_held = (present[:, i : i + 1] | present[:, told]).sum(axis=0)
+        shared = told[(present[:, i : i + 1] & present[:, told]).sum(axis=0) > MOSTLY * n_held]
+        df[i, shared] = df[shared, i] = math.inf  # the signs have allowed for it
         size = ((flipped[:, i : i + 1] - flipped[:, told]) / width) ** 2
         # What t becomes when the spread is measured anew, around the flipped mean.
         size *= (n_held - 1.0) / np.maximum(n_held - size, SAME)
         largest = np.maximum(largest, size.max(axis=1))
         # Residuals of few clusters are too small by as much: the mean they lie around is theirs.
         errors[i, told] = errors[told, i] = width * np.sqrt(n_held / np.maximum(n_held - 1.0, 1.0))
-    return _ranges(values, errors, np.sqrt(largest), level, math.inf)
+    return _ranges(values, errors, np.sqrt(largest), level, df)
+
+
+def welch_df(variances: ArrayLike, n_clusters: ArrayLike) -> Floats:
+    """Welch's degrees of freedom of the difference of any two estimates, each with its own."""
+    v = np.asarray(variances, dtype=np.float64)
+    n = np.maximum(np.asarray(n_clusters, dtype=np.float64) - 1.0, 1.0)
+    total = v[:, None] + v[None, :]
+    own = v * v / n
+    both = own[:, None] + own[None, :]
+    return np.where(both > 0.0, total * total / np.where(both > 0.0, both, 1.0), math.inf)
 
 
 def _flipped(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
@@ -72,14 +88,15 @@ def _flipped(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
 
 
 def simultaneous_ranks(
-    estimates: ArrayLike, draws: ArrayLike, *, level: float = 0.95, df: float = math.inf
+    estimates: ArrayLike, draws: ArrayLike, *, level: float = 0.95, df: ArrayLike = math.inf
 ) -> tuple[Ints, Ints]:
     """The best and the worst rank of each estimate from draws of all of them together.
 
     For what has draws and no influences: two-way resampling, or a model's covariance (by
     `normal_draws`). Draws by estimates, NaN where a draw has nothing on one. With few
-    clusters give their degrees of freedom; even so it needs more clusters than estimates:
-    at 40 models and 50 sessions, 8% of boards without differences part some.
+    clusters give their degrees of freedom (of all, or of each pair); even so it needs more
+    clusters than estimates: at 40 models and 50 sessions, 8% of boards without differences
+    part some.
     """
     values, drawn = _checked(estimates, draws)
     n = len(values)
@@ -116,17 +133,25 @@ def _errors(values: Floats, variances: Floats, i: int) -> Floats:
 
 
 def _ranges(
-    values: Floats, errors: Floats, largest: Floats, level: float, df: float
+    values: Floats, errors: Floats, largest: Floats, level: float, df: ArrayLike
 ) -> tuple[Ints, Ints]:
     n = len(values)
     if len(largest) == 0 or not np.isfinite(errors).any():
         return np.ones(n, dtype=np.int64), np.full(n, n, dtype=np.int64)
-    reach = float(np.quantile(largest, level, method="higher"))
-    if math.isfinite(df):
-        reach = t_critical(1.0 - normal_p(reach), df)
+    reach = _reaches(float(np.quantile(largest, level, method="higher")), np.asarray(df))
     told = np.isfinite(errors)
     beats = told & (values[:, None] - values[None, :] > reach * np.where(told, errors, 1.0))
     return 1 + beats.sum(axis=0, dtype=np.int64), n - beats.sum(axis=1, dtype=np.int64)
+
+
+def _reaches(reach: float, df: Floats) -> Floats:
+    """A normal quantile as those of t with these degrees of freedom."""
+    held, place = np.unique(np.where(df > MANY_DF, math.inf, np.round(df, 1)), return_inverse=True)
+    chance = 1.0 - normal_p(reach)
+    if chance >= 1.0:
+        return np.where(np.isfinite(df), math.inf, reach)
+    found = [t_critical(chance, one) if math.isfinite(one) else reach for one in held.tolist()]
+    return np.array(found)[place].reshape(df.shape)
 
 
 def normal_draws(
