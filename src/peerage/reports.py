@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Reading, Source, engines
 from peerage.errors import InputError, UsageError
 from peerage.types import Audit, Finding
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from peerage.audit.rows import Rows
     from peerage.engines.reviews import Reviews
 
+FEW_ROWS = 2_000_000  # that one block holds
 UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
 
 
@@ -34,9 +34,9 @@ def audit(
     q-values are over all findings, also where only one reviewer's are asked for. With a
     dimension the marks of that dimension are audited in place of scores.
     """
-    from peerage.audit.across import add, conclude
+    from peerage.audit.across import conclude
     from peerage.audit.limits import Limits
-    from peerage.engines.reviews import read_reviews, refuse_duplicates
+    from peerage.engines.reviews import read_reviews
     from peerage.engines.reviews import since as windowed
 
     runner = engines.get(engine)() if isinstance(engine, str) else engine
@@ -45,11 +45,8 @@ def audit(
     latest = table.latest
     earliest = None if window is None or latest is None else latest - window
     frame = windowed(table, earliest, None)
-    plan, kernel, reading = _prepared(runner, table, frame, dimension)
-    parts = runner.fold(frame, reading, kernel)
-    if any(part is None for part in parts):
-        refuse_duplicates(runner, frame, table.columns)
-    totals = add([part for part in parts if part is not None])
+    plan, reading = _prepared(runner, table, frame, dimension)
+    totals = _totals(runner, table, frame, plan, reading)
     found = conclude(totals, reading.names, plan, limits or Limits())
     found = replace(found, views={**found.views, "since": since, "not_finite": table.not_finite})
     if reviewer is not None:
@@ -59,10 +56,8 @@ def audit(
 
 def _prepared(
     engine: Engine, table: Reviews, frame: Any, dimension: str | None
-) -> tuple[Plan, Callable[[Rows], Totals | None], Any]:
+) -> tuple[Plan, Reading]:
     from peerage.audit.across import plan as planned
-    from peerage.audit.across import sums_of
-    from peerage.audit.rows import has_duplicates
     from peerage.engines.reviews import NUMBERS, reading_of
 
     value = _value_column(table, dimension)
@@ -74,12 +69,34 @@ def _prepared(
         and (name not in ("rank", "score") or name == value)
     )
     text = "style" in plan.metrics
-    reading = reading_of(engine, frame, table.columns, numbers, text)
+    return plan, reading_of(engine, frame, table.columns, numbers, text)
 
-    def kernel(rows: Rows) -> Totals | None:
-        return None if has_duplicates(rows) else sums_of(rows, plan)
 
-    return plan, kernel, reading
+def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Reading) -> Totals:
+    """Every metric's sums; a large table is read again only for what compares sessions."""
+    from peerage.audit.across import add, split, sums_of
+    from peerage.audit.rows import has_duplicates
+    from peerage.engines.reviews import refuse_duplicates, repeated_queries
+
+    def folded(frame: Any, plan: Plan, whole_queries: bool) -> Totals:
+        def kernel(rows: Rows) -> Totals | None:
+            return None if has_duplicates(rows) else sums_of(rows, plan)
+
+        parts = engine.fold(frame, replace(reading, whole_queries=whole_queries), kernel)
+        if any(part is None for part in parts):
+            refuse_duplicates(engine, frame, table.columns)
+        return add([part for part in parts if part is not None])
+
+    if table.n_rows <= FEW_ROWS:
+        return folded(frame, plan, whole_queries=True)
+    within, across = split(plan)
+    totals = folded(frame, within, whole_queries=False)
+    if not across.metrics:
+        return totals
+    if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
+        frame = repeated_queries(engine, frame)
+    compared = folded(frame, across, whole_queries=True)
+    return replace(totals, by_metric={**totals.by_metric, **compared.by_metric})
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

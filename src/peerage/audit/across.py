@@ -82,8 +82,18 @@ def plan(columns: Sequence[str], value: str) -> Plan:
     return Plan(value, tuple(n for n in known if n not in missing), dimensions, missing)
 
 
+def split(plan: Plan) -> tuple[Plan, Plan]:
+    """The plan without the metrics that compare sessions, and a plan of those alone."""
+    across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
+    within = tuple(name for name in plan.metrics if name not in across)
+    return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
+
+
 def sums_of(rows: Rows, plan: Plan) -> Totals:
-    """Every metric's sums over one block of whole sessions (and of whole queries, if repeated)."""
+    """Every metric's sums over one block of whole sessions.
+
+    Where metrics compare sessions, those that ask one query must be in one block.
+    """
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
     parts = [_sums(part, plan, within) for part in chunks(rows, CHUNK_ROWS)]

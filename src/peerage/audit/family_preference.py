@@ -6,6 +6,7 @@ import numpy as np
 
 from peerage.audit import Metric, Panel, Sums, metrics
 from peerage.audit.limits import Tested
+from peerage.audit.rows import group
 from peerage.audit.self_preference import preferences
 from peerage.audit.view import View
 from peerage.audit.wording import unknown
@@ -14,16 +15,24 @@ NAME = "family_preference"
 
 
 def sums(view: View) -> Sums:
-    """By reviewer and cluster: n, deviation of its family's answers; n, deviation of the rest."""
-    rows = view.judged
-    family = rows.family if rows.family is not None else np.full(len(view.names), -1)
+    """By reviewer and cluster: n, deviation of its family's answers; n, deviation of the rest.
+
+    Deviations are from reviewers outside the reviewer's family. With the family among them, a
+    harsh cousin would lower what is said of strangers, never of its own answers, and would look
+    like a preference of everyone else's.
+    """
+    rows, n_names = view.judged, len(view.names)
+    family = rows.family if rows.family is not None else np.full(n_names, -1)
+    family = np.where(family >= 0, family, n_names + np.arange(n_names))  # alone: one's own
     mine = family[rows.reviewer]
-    kin = (mine >= 0) & (mine == family[rows.candidate]) & view.has_others
-    rest = view.has_others & ~kin
-    gap = view.deviation
-    return {
-        "reviews": view.by_reviewer(kin, np.where(kin, gap, 0.0), rest, np.where(rest, gap, 0.0))
-    }
+    clan = group((view.answer.code, view.answer.n), (mine, 2 * n_names))
+    n = view.n_by_answer[view.answer.code] - clan.count()[clan.code]
+    total = view.sum_by_answer[view.answer.code] - clan.sum(view.score)[clan.code]
+    gap = view.score - total / np.maximum(n, 1.0)
+    kin = (mine == family[rows.candidate]) & (n > 0)
+    rest = (mine != family[rows.candidate]) & (n > 0)
+    columns = (kin, np.where(kin, gap, 0.0), rest, np.where(rest, gap, 0.0))
+    return {"reviews": view.by_reviewer(*columns)}
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

@@ -22,6 +22,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
 N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
+MAX_COLUMNS = 16  # rows of a group that are added up column by column
 ROOMY = 4  # a table of this many cells a row is cheaper than sorting the rows
 
 
@@ -98,9 +99,9 @@ def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
     Up to `N_CLUSTERS` units each is its own, in the order of their names. More are put into
     buckets by a checksum of the name: a bucket is a cluster as good as its members.
     """
-    kept = sorted(set(units))
+    kept = set(units)
     if len(kept) <= N_CLUSTERS:
-        place = {unit: i for i, unit in enumerate(kept)}
+        place = {unit: i for i, unit in enumerate(sorted(kept))}
         return np.array([place[unit] for unit in units], dtype=np.int64), len(kept)
     codes = [zlib.crc32(unit.encode()) for unit in units]
     return np.array(codes, dtype=np.int64) % N_CLUSTERS, N_CLUSTERS
@@ -118,13 +119,22 @@ class Groups:
     n: int
     starts: Ints | None = None
     width: int | None = None  # of the last code, where codes are laid out and not sorted
+    size: int | None = None  # of every group, where rows stand together and all have as many
 
     def count(self) -> Floats:
+        if self.size is not None:
+            return np.full(self.n, float(self.size))
         if self.starts is not None:
             return self._lengths().astype(np.float64)
         return np.bincount(self.code, minlength=self.n).astype(np.float64)
 
     def sum(self, values: Floats | Bools) -> Floats:
+        if self.size is not None:
+            table = values.reshape(self.n, self.size)
+            total = table[:, 0].astype(np.float64)
+            for i in range(1, self.size):
+                total += table[:, i]
+            return total
         if self.starts is not None and len(self.starts):
             return np.add.reduceat(values, self.starts, dtype=np.float64)
         total: Floats = np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
@@ -140,6 +150,8 @@ class Groups:
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """A value of each group, for each of its rows."""
+        if self.size is not None:
+            return np.repeat(values, self.size)
         if self.starts is not None:
             return np.repeat(values, self._lengths())
         return values[self.code]
@@ -164,7 +176,11 @@ def held_group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
     step = np.diff(code)
     if (step >= 0).all():
         new = np.append(True, step > 0)[: len(code)]
-        return Groups(np.cumsum(new) - 1, int(new.sum()), np.flatnonzero(new))
+        starts = np.flatnonzero(new)
+        lengths = np.diff(np.append(starts, len(code)))
+        few = len(starts) > 0 and lengths[0] <= MAX_COLUMNS and (lengths == lengths[0]).all()
+        size = int(lengths[0]) if few else None
+        return Groups(np.cumsum(new) - 1, len(starts), starts, size=size)
     kept, code = np.unique(code, return_inverse=True)
     return Groups(code, len(kept))
 

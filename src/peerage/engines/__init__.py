@@ -53,13 +53,13 @@ class Reading:
     family_by_name: Mapping[str, str] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
     clusters: bool = True  # False: the kernel does not ask which cluster a session is in
+    whole_queries: bool = False  # True: sessions that ask the same query come in one block
 
-    @property
-    def unit(self) -> str:
+    def unit(self, query_id: str = "query_id") -> str:
         """In SQL, what a row's session is one observation of (`unit_of`)."""
         session = "'session ' || session_id"
         by_query = "query_id" in self.keys
-        return f"coalesce('query ' || query_id, {session})" if by_query else session
+        return f"coalesce('query ' || {query_id}, {session})" if by_query else session
 
 
 class Engine(Protocol):

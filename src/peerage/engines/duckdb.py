@@ -105,19 +105,18 @@ class DuckDB:
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         relation = _native(frame)
-        if not reading.clusters:
-            parts = streamed(self.connection, relation, reading, kernel)
-            if parts is not None:
-                return parts
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         encode = _Encoder(self.connection, relation, reading)
-        projection = _projection(reading, encode.names.modulus)
+        projected = relation.project(_projection(reading, encode.names.modulus))
         n_blocks = -(-n_rows // self.block_rows)
+        if (n_blocks > 1 and not reading.whole_queries) or not reading.clusters:
+            parts = streamed(self.connection, projected, lambda rows: kernel(encode.rows(rows)))
+            if parts is not None:
+                return parts
         if n_blocks <= 1:
-            return [kernel(encode.rows(relation.project(projection).fetchnumpy()))]
-        coded = relation.project(
-            f"{projection}, cast(hash({reading.unit}) % 65521 as usmallint) as block"
-        )
+            return [kernel(encode.rows(projected.fetchnumpy()))]
+        block = f"cast(hash({reading.unit()}) % 65521 as usmallint) as block"
+        coded = relation.project(f"{_projection(reading, encode.names.modulus)}, {block}")
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
         kept = self._kept(coded)
@@ -223,8 +222,11 @@ class _Encoder:
         self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
     ) -> None:
         self.reading = reading
-        self._sessions, units = _sessions(relation, reading)
-        self.cluster, self.n_clusters = clusters_of(units)
+        self._sessions: _Codes | None = None
+        self.n_clusters = 1
+        if reading.clusters:
+            self._sessions, units = _sessions(relation, reading)
+            self.cluster, self.n_clusters = clusters_of(units)
         code = {name: i for i, name in enumerate(reading.names)}
         self.names = _Codes(reading.names, _hashes(connection, reading.names))
         self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
@@ -261,6 +263,8 @@ class _Encoder:
         place = np.empty(len(kept), dtype=np.int64)
         place[np.argsort(first)] = np.arange(len(kept))  # in the order they appear: in runs, sorted
         session = np.repeat(place[code], np.diff(np.append(np.flatnonzero(starts), len(hashes))))
+        if self._sessions is None:
+            return session, np.zeros(len(kept), dtype=np.int64)
         return session, self.cluster[self._sessions(runs[np.sort(first)])]
 
     def _key(self, name: str, arrays: Mapping[str, NDArray[np.generic]]) -> NDArray[np.int64]:
@@ -273,7 +277,8 @@ class _Encoder:
 
 def _sessions(relation: Relation, reading: Reading) -> tuple[_Codes, list[str]]:
     """The codes of the sessions, and the unit that each is an observation of."""
-    columns = f"session_id as text, hash(session_id) as hash, min({reading.unit}) as unit"
+    unit = reading.unit("min(query_id)")
+    columns = f"session_id as text, hash(session_id) as hash, {unit} as unit"
     found = relation.aggregate(columns, "session_id").fetchnumpy()
     codes = _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
     return codes, found["unit"].tolist()

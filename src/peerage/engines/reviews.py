@@ -24,6 +24,7 @@ NUMBERS = ("rank", "score", "position", "words", "round", "reasoning_words", "co
 TEXTS = ("category", "query_id", "text", "family", "deal")
 N_SHOWN = 10
 N_PANEL = 16
+N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 AT_LEAST = {"rank": 1.0, "position": 0.0, "words": 0.0, "reasoning_words": 0.0, "place": 0.0}
 WHOLE = ("position", "round", "place")
@@ -40,6 +41,7 @@ class Reviews:
     n_ranks: int
     not_finite: int  # scores that are NaN or infinite: read as no score, and said
     latest: float | None
+    rounds: bool  # whether anyone was asked more than once in a session
 
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:
@@ -125,6 +127,8 @@ def _looked_at(
     ]
     if "at" in columns:
         counts.append(nw.col("at").max().alias("latest"))
+    if "round" in columns:
+        counts += [nw.col("round").min().alias("first"), nw.col("round").max().alias("last")]
     seen = {
         name: 0.0 if value is None or (np.isnan(value) and name != "latest") else float(value)
         for name, (value,) in engine.arrays(frame.select(*counts)).items()
@@ -143,6 +147,7 @@ def _looked_at(
         int(seen.get("finite_rank", 0)),
         int(sum(seen[f"held_{name}"] - seen[f"finite_{name}"] for name in usable)),
         None if latest is None or not np.isfinite(latest) else latest,
+        seen.get("first") != seen.get("last"),
     )
 
 
@@ -191,6 +196,22 @@ def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Fra
     if latest is not None:
         frame = frame.filter((nw.col("at") <= latest) | nw.col("at").is_null())
     return frame
+
+
+def repeated_queries(engine: Engine, frame: Frame) -> Frame:
+    """The rows of queries that more than one session asked."""
+    import narwhals.stable.v2 as nw
+
+    asked = frame.group_by("query_id").agg(
+        nw.col("session_id").min().alias("one"), nw.col("session_id").max().alias("other")
+    )
+    again = asked.filter((nw.col("one") != nw.col("other")) & ~nw.col("query_id").is_null())
+    few = engine.arrays(again.select("query_id").head(N_NAMED + 1))["query_id"].tolist()
+    if not few:
+        return frame.head(0)
+    if len(few) <= N_NAMED:  # a list is looked up while reading; a join reads twice
+        return frame.filter(nw.col("query_id").is_in(few))
+    return frame.join(again.select("query_id"), on="query_id", how="semi")
 
 
 def reading_of(

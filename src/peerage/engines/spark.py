@@ -105,7 +105,7 @@ class Spark:
 
     def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
         """The units where each is its own cluster; None where there are too many for that."""
-        units = table.selectExpr(f"{reading.unit} as unit").distinct()
+        units = table.selectExpr(f"{reading.unit()} as unit").distinct()
         found = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
         return tuple(sorted(found)) if len(found) <= N_CLUSTERS else None
 
@@ -261,8 +261,8 @@ def _projection(reading: Reading, n_blocks: int) -> list[str]:
         "session_id",
         "reviewer",
         "candidate",
-        f"{reading.unit} as unit",
-        f"cast(crc32(encode({reading.unit}, 'UTF-8')) % {n_blocks} as long) as block",
+        f"{reading.unit()} as unit",
+        f"cast(crc32(encode({reading.unit()}, 'UTF-8')) % {n_blocks} as long) as block",
         *(f"cast(`{name}` as double) as `{name}`" for name in reading.numbers),
         *(f"`{name}`" for name in reading.keys),
         *(["text"] if reading.text else []),

@@ -7,15 +7,12 @@ comes up again ends the attempt, and the slower way takes over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-
-from peerage.audit.rows import Rows
-from peerage.engines import Reading
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BATCH_ROWS = 1_000_000
-CHUNK_ROWS = 131_072  # handed to the kernel at a time: what a processor's cache holds
-MODULI = (251, 1_021, 4_093, 16_381, 65_521)  # remainders that fit in two bytes
 
 
 class ScatteredError(Exception):
@@ -35,17 +30,12 @@ class ScatteredError(Exception):
 
 
 def streamed(
-    connection: duckdb.DuckDBPyConnection,
-    relation: Relation,
-    reading: Reading,
-    kernel: Callable[[Rows], T],
+    connection: duckdb.DuckDBPyConnection, projected: Relation, each: Callable[[Batch], T]
 ) -> list[T] | None:
-    """A fold without clusters over rows in runs; None where it cannot be done this way."""
-    coding = _coding(connection, reading.names)
-    if coding is None or reading.keys or reading.text:
-        return None
-    modulus, codes = coding
-    projected = relation.project(_projection(reading, modulus))
+    """A function's value on batches of whole sessions; None where rows are not in runs.
+
+    `session_id` is a hash here.
+    """
     parts: list[T] = []
     runs: list[NDArray[np.uint64]] = []
     try:
@@ -54,7 +44,7 @@ def streamed(
             if _repeats(hashes):
                 return None
             runs.append(hashes)
-            parts += [kernel(rows) for rows in _chunks(batch, starts, reading, codes)]
+            parts.append(each(batch))
     except ScatteredError:
         return None
     seen = np.concatenate(runs) if runs else np.zeros(0, dtype=np.uint64)
@@ -64,35 +54,6 @@ def streamed(
 def _repeats(hashes: NDArray[np.uint64]) -> bool:
     ordered = np.sort(hashes)
     return bool((ordered[1:] == ordered[:-1]).any())
-
-
-def _coding(
-    connection: duckdb.DuckDBPyConnection, names: Sequence[str]
-) -> tuple[int, NDArray[np.int64]] | None:
-    """A modulus that tells the names' hashes apart, and the code of each remainder."""
-    found = connection.execute(
-        "select hash(text) as hash from (select unnest(cast(? as varchar[])) as text)",
-        [list(names)],
-    ).fetchnumpy()
-    hashes = np.asarray(found["hash"], dtype=np.uint64)
-    for modulus in MODULI:
-        places = (hashes % np.uint64(modulus)).astype(np.int64)
-        if len(np.unique(places)) == len(names):
-            codes = np.zeros(modulus, dtype=np.int64)
-            codes[places] = np.arange(len(names))
-            return modulus, codes
-    return None
-
-
-def _projection(reading: Reading, modulus: int) -> str:
-    return ", ".join(
-        [
-            "hash(session_id) as session_id",
-            f"cast(hash(reviewer) % {modulus} as usmallint) as reviewer",
-            f"cast(hash(candidate) % {modulus} as usmallint) as candidate",
-            *(f'cast("{name}" as double) as "{name}"' for name in reading.numbers),
-        ]
-    )
 
 
 def _batches(connection: duckdb.DuckDBPyConnection, projected: Relation) -> Iterator[Batch]:
@@ -147,27 +108,3 @@ def _starts(hashes: NDArray[np.uint64]) -> NDArray[np.intp]:
     if len(hashes) == 0:
         return np.zeros(0, dtype=np.intp)
     return np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1]))
-
-
-def _chunks(
-    batch: Batch, starts: NDArray[np.intp], reading: Reading, codes: NDArray[np.int64]
-) -> Iterator[Rows]:
-    """A batch a few sessions at a time, with codes for names."""
-    n_rows = len(batch["session_id"])
-    edges = np.append(starts, n_rows)
-    at = 0
-    while at < len(starts):
-        end = int(np.searchsorted(edges, edges[at] + CHUNK_ROWS, side="right")) - 1
-        end = min(max(end, at + 1), len(starts))
-        part = slice(int(edges[at]), int(edges[end]))
-        n_sessions = end - at
-        yield Rows(
-            names=reading.names,
-            n_clusters=1,
-            cluster=np.zeros(n_sessions, dtype=np.int64),
-            session=np.repeat(np.arange(n_sessions), np.diff(edges[at : end + 1])),
-            reviewer=codes[batch["reviewer"][part]],
-            candidate=codes[batch["candidate"][part]],
-            numbers={name: batch[name][part] for name in reading.numbers},
-        )
-        at = end
