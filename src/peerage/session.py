@@ -248,7 +248,7 @@ class _Sitting:
             }
             self._record(folding.TALLIED, body)
         if scored.audit is not None and not self._happened(folding.AUDITED):
-            findings = [plain(finding) for finding in scored.audit.findings]
+            findings = [finding._asdict() for finding in scored.audit.findings]
             body = {"findings": findings, "bias_audit": dict(scored.audit.bias_audit)}
             self._record(folding.AUDITED, body)
         return scored
