@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class Plan:
     rule: str = "borda"
     n_slices: int = 1
     by_category: bool = False
-    first_week: int | None = None
+    periods: tuple[float, float] | None = None  # where slices are times: the start and the width
     earliest: float | None = None
     clustered: bool = True  # sums by cluster; else products over sessions
     scores: bool = False  # by reviewer and model, for the calibrated view
@@ -75,6 +76,8 @@ class Sums:
 
     by_model: Floats  # slices × models × columns
     n_sessions: Ints  # by slice, those with a vote
+    n_rows: Ints  # by slice
+    n_odd: Ints  # by slice, sessions with one candidate only
     n_names: int
     share: Spread
     value: Spread | None = None
@@ -84,10 +87,8 @@ class Sums:
     ties: Floats | None = None
     lengths: Floats | None = None  # slices × models × columns
     surprise: Floats | None = None  # clusters × models: points less those expected
-    n_rows: int = 0
     n_unweighted: int = 0  # sessions that no item weight was given for
     n_timeless: int = 0  # sessions without a time where weeks were asked for
-    odd_sessions: int = 0  # with one candidate only
     mixed: int = 0  # sessions whose rows name several categories
     n_twice: int = 0  # rows that repeat a reviewer's word on one answer in one round
 
@@ -109,7 +110,7 @@ def add(parts: Sequence[Sums]) -> Sums:
     def each(name: str) -> Floats | None:
         return _total([getattr(part, name) for part in parts])
 
-    def count(name: str) -> int:
+    def count(name: str) -> Any:
         return sum(getattr(part, name) for part in parts)
 
     by_model = each("by_model")
@@ -117,7 +118,9 @@ def add(parts: Sequence[Sums]) -> Sums:
     values = [part.value for part in parts if part.value is not None]
     return Sums(
         by_model,
-        np.sum([part.n_sessions for part in parts], axis=0),
+        count("n_sessions"),
+        count("n_rows"),
+        count("n_odd"),
         first.n_names,
         _spreads([part.share for part in parts]),
         _spreads(values) if values else None,
@@ -127,10 +130,8 @@ def add(parts: Sequence[Sums]) -> Sums:
         each("ties"),
         each("lengths"),
         each("surprise"),
-        count("n_rows"),
         count("n_unweighted"),
         count("n_timeless"),
-        count("odd_sessions"),
         count("mixed"),
         count("n_twice"),
     )
@@ -156,20 +157,19 @@ def _merged(parts: Sequence[Cells | None]) -> Cells | None:
     held = [part for part in parts if part is not None]
     if not held:
         return None
-    return _summed(
+    return summed(
         np.concatenate([part.key for part in held]), np.concatenate([part.sums for part in held])
     )
 
 
-def _summed(key: Ints, sums: Floats) -> Cells:
+def summed(key: Ints, sums: Floats) -> Cells:
     kept, code = np.unique(key, return_inverse=True)
     return Cells(kept, grouped(code, sums.T, len(kept)).T.reshape(len(kept), sums.shape[1]))
 
 
-def one_slice(sums: Sums, at: int | None) -> Sums:
-    """One slice alone, or (None) all of them together, as a table of one slice."""
-    pick = slice(None) if at is None else slice(at, at + 1)
-    n_models = sums.by_model.shape[1]
+def one_slice(sums: Sums, at: int | slice | None) -> Sums:
+    """One slice alone, or several or (None) all of them together, as a table of one slice."""
+    pick = at if isinstance(at, slice) else slice(at, None if at is None else at + 1)
 
     def part(values: Floats | None) -> Floats | None:
         return None if values is None else values[pick].sum(axis=0, keepdims=True)
@@ -181,21 +181,24 @@ def one_slice(sums: Sums, at: int | None) -> Sums:
         sums,
         by_model=sums.by_model[pick].sum(axis=0, keepdims=True),
         n_sessions=sums.n_sessions[pick].sum(keepdims=True),
+        n_rows=sums.n_rows[pick].sum(keepdims=True),
+        n_odd=sums.n_odd[pick].sum(keepdims=True),
         share=spread(sums.share),
         value=None if sums.value is None else spread(sums.value),
-        pulls=_sliced(sums.pulls, at, sums.n_names * n_models),
-        scores=_sliced(sums.scores, at, sums.n_names * n_models),
+        pulls=_sliced(sums.pulls, pick, sums),
+        scores=_sliced(sums.scores, pick, sums),
         wins=part(sums.wins),
         ties=part(sums.ties),
         lengths=part(sums.lengths),
     )
 
 
-def _sliced(cells: Cells | None, at: int | None, width: int) -> Cells | None:
-    """The cells whose key lies in one slice; keys lose their slice."""
+def _sliced(cells: Cells | None, pick: slice, sums: Sums) -> Cells | None:
+    """The cells whose key lies in these slices; keys lose their slice."""
     if cells is None:
         return None
-    if at is None:
-        return _summed(cells.key % width, cells.sums)
-    here = cells.key // width == at
-    return Cells(cells.key[here] % width, cells.sums[here])
+    n_slices, n_models, _ = sums.by_model.shape
+    at, key = np.divmod(cells.key, sums.n_names * n_models)
+    start, stop, _ = pick.indices(n_slices)
+    here = (at >= start) & (at < stop)
+    return summed(key[here], cells.sums[here])

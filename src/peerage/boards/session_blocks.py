@@ -9,10 +9,6 @@ import numpy as np
 from peerage.boards.ballots import ALWAYS_ROOM, ROOMY, Bools, Floats, Ints, Rows, Votes
 from peerage.boards.model_sums import Plan
 
-WEEK_S = 604_800.0
-MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """Votes and the cells (session, model) that they fall into."""
@@ -75,12 +71,13 @@ def slices_and_mixed(rows: Rows, plan: Plan) -> tuple[Ints, int]:
         category = rows.numbers["category"]
         slices = by_session(rows, category, np.maximum).astype(np.int64)
         mixed = int((by_session(rows, category, np.minimum) != slices).sum())
-    if (plan.earliest is None and plan.first_week is None) or "at" not in rows.numbers:
+    if (plan.earliest is None and plan.periods is None) or "at" not in rows.numbers:
         return slices, mixed
     at = by_session(rows, rows.numbers["at"], np.fmax)
-    if plan.first_week is not None:
-        week = np.floor((at - MONDAY_S) / WEEK_S) - plan.first_week
-        slices = np.where(np.isfinite(week), week, -2.0).astype(np.int64)
+    if plan.periods is not None:
+        start, width = plan.periods
+        period = np.floor((at - start) / width)
+        slices = np.where(np.isfinite(period), period, -2.0).astype(np.int64)
     if plan.earliest is not None:
         slices[at < plan.earliest] = -1
     return slices, mixed

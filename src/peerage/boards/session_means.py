@@ -63,9 +63,7 @@ def sums_of(rows: Rows, plan: Plan) -> Sums:
     found = _model_sums(block)
     found = replace(
         found,
-        n_rows=len(rows.session) if kept.all() else int(kept[rows.session].sum()),
         n_unweighted=int((n_unweighted & kept).sum()),
-        odd_sessions=int(((n_candidates == 1) & kept).sum()),
         n_timeless=int((slice_ == -2).sum()),
         mixed=mixed,
         n_twice=_n_twice(block),
@@ -134,12 +132,22 @@ def _model_sums(block: Block) -> Sums:
     return Sums(
         by_model.T.reshape(plan.n_slices, plan.n_models, N_COLUMNS),
         np.bincount(block.slice_[voted], minlength=plan.n_slices),
+        *_counts(block),
         len(block.rows.names),
         _spread(block, columns[SHARE], columns[HELD], inside),
         None
         if ranks_by is None
         else _spread(block, columns[ranks_by[0]], columns[ranks_by[1]], inside),
     )
+
+
+def _counts(block: Block) -> tuple[Ints, Ints]:
+    """By slice: rows, and sessions with one candidate only."""
+    n, slices = block.plan.n_slices, block.slice_
+    if n == 1 and (slices == 0).all():
+        return np.array([len(block.rows.session)]), np.array([(block.n_candidates == 1).sum()])
+    rows, odd = slices[block.rows.session], slices[block.n_candidates == 1]
+    return np.bincount(rows[rows >= 0], minlength=n), np.bincount(odd[odd >= 0], minlength=n)
 
 
 def _spread(block: Block, top: Floats, bottom: Floats, inside: Bools) -> Spread:

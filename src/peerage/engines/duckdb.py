@@ -105,14 +105,19 @@ class DuckDB:
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         relation = _native(frame)
-        n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         encode = _Encoder(self.connection, relation, reading)
         projected = relation.project(_projection(reading, encode.names.modulus))
-        n_blocks = -(-n_rows // self.block_rows)
-        if (n_blocks > 1 and not reading.whole_queries) or not reading.clusters:
+        parts = None
+        if not reading.clusters:
             parts = streamed(self.connection, projected, lambda rows: kernel(encode.rows(rows)))
-            if parts is not None:
-                return parts
+        if parts is not None:
+            return parts
+        n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
+        n_blocks = -(-n_rows // self.block_rows)
+        if reading.clusters and n_blocks > 1 and not reading.whole_queries:
+            parts = streamed(self.connection, projected, lambda rows: kernel(encode.rows(rows)))
+        if parts is not None:
+            return parts
         if n_blocks <= 1:
             return [kernel(encode.rows(projected.fetchnumpy()))]
         block = f"cast(hash({reading.unit()}) % 65521 as usmallint) as block"

@@ -54,10 +54,13 @@ class Mirror:
     @property
     def synced_to(self) -> int:
         """The last row of the log that a segment covers; 0 for none."""
-        if not self.segments:
-            return 0
-        match = SEGMENT.fullmatch(self.segments[-1].name)
-        return int(match[3]) if match else 0
+        segments = self.segments
+        return self.rows_of(segments[-1])[1] if segments else 0
+
+    def rows_of(self, segment: Path) -> tuple[int, int]:
+        """The first and the last row of the log that a segment covers."""
+        _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
+        return int(first), int(last)
 
     def keep(self, name: str, parts: Iterable[bytes]) -> Path:
         """A file of that name with these bytes; one that is there already is right."""

@@ -41,7 +41,7 @@ class Reviews:
     n_ranks: int
     not_finite: int  # scores that are NaN or infinite: read as no score, and said
     latest: float | None
-    rounds: bool  # whether anyone was asked more than once in a session
+    rounds: bool = False  # whether anyone was asked more than once in a session
 
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:

@@ -11,7 +11,6 @@ import numpy as np
 from peerage.boards import Board
 from peerage.boards.model_sums import R_VOTES, Plan, Sums, one_slice
 from peerage.boards.models import COLUMNS, MIN_REVIEWERS, length_controlled, rows_of
-from peerage.boards.session_blocks import MONDAY_S, WEEK_S
 from peerage.errors import UsageError
 from peerage.standings.other_rules import compared, matrix, valued
 from peerage.standings.table import Table
@@ -19,6 +18,8 @@ from peerage.standings.terms import iso
 
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
+WEEK_S = 604_800.0
+MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
 
 
 def made(table: Table) -> Board:
@@ -40,7 +41,7 @@ def made(table: Table) -> Board:
     else:
         value = valued(table, plan, whole)
         columns = rows_of(whole, table.models, asked.rule, two_way=two_way, valued=value)
-    notes |= {"sessions": int(whole.n_sessions[0]), "reviews": whole.n_rows}
+    notes |= {"sessions": int(whole.n_sessions[0]), "reviews": int(whole.n_rows[0])}
     if asked.length_controlled:
         slope = length_controlled(whole)[1]
         notes["length_slope"] = None if slope is None else round(slope, 12)
@@ -80,7 +81,7 @@ def _refuse_small_panel(sums: Sums) -> None:
 
 def _flags(table: Table, sums: Sums) -> dict[str, int]:
     return {
-        "sessions_with_one_candidate": sums.odd_sessions,
+        "sessions_with_one_candidate": int(sums.n_odd[0]),
         "sessions_without_a_weight": sums.n_unweighted,
         "sessions_of_several_categories": sums.mixed,
         "reviews_in_the_future": table.n_after(datetime.now(UTC).timestamp()),
@@ -108,7 +109,7 @@ def _history(table: Table, plan: Plan) -> list[dict[str, Any]]:
     weekly = replace(
         plan,
         n_slices=last - week + 1,
-        first_week=week,
+        periods=(week * WEEK_S + MONDAY_S, WEEK_S),
         by_category=False,
         pairs=False,
         lengths=False,

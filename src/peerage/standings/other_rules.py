@@ -167,7 +167,7 @@ def _placings(table: Table, plan: Plan) -> list[Placing]:
 
 def _placed(rows: Any, plan: Plan, score: Floats | None) -> list[Placing]:
     cast = votes(rows, plan.own_votes, candidates_by_session(rows, plan))
-    inside = slices_of(replace(plan, by_category=False, first_week=None), rows)[rows.session] >= 0
+    inside = slices_of(replace(plan, by_category=False, periods=None), rows)[rows.session] >= 0
     kept = np.flatnonzero(cast.counts & inside)
     at = np.zeros(len(rows.session))
     if "at" in rows.numbers:

@@ -37,6 +37,11 @@ MANY_MODELS = 256  # above, products of all pairs cost more than sums by cluster
 class Table:
     """Reviews on an engine, under the terms of a board; nothing is read twice without need."""
 
+    frame: Frame
+    latest: float | None
+    categories: tuple[str, ...]
+    flags: tuple[str, ...]
+
     def __init__(
         self, engine: Engine, source: Source, asked: Terms, item_weights: Source | None = None
     ) -> None:
@@ -44,27 +49,33 @@ class Table:
         from peerage.rules import rules
 
         rules.get(asked.rule)
-        self.engine, self.asked = engine, asked
-        self.reviews: Reviews = read_reviews(engine, source)
-        self.columns = self.reviews.columns
-        self._check_columns()
-        self.latest = self.reviews.latest if asked.as_of is None else instant(asked.as_of)
-        span = span_s(asked.since)
-        timed = span is not None and self.latest is not None and "at" in self.columns
-        self.earliest = (self.latest or 0.0) - (span or 0.0) if timed else None
-        self.frame: Frame = since(self.reviews, None, None if asked.as_of is None else self.latest)
-        self.flags: tuple[str, ...] = ()
-        if self.reviews.not_finite:
-            self.flags += (f"scores_not_finite:{self.reviews.not_finite}",)
+        self._begin(engine, read_reviews(engine, source), asked)
+        self.frame = since(self.reviews, None, None if asked.as_of is None else self.latest)
         if asked.category is not None:
             self.frame = _only(self.frame, asked.category)
-        self.categories: tuple[str, ...] = self._coded_categories() if asked.by_category else ()
-        self.has_weights = item_weights is not None
+        if asked.by_category:
+            self.categories = self._coded_categories()
         if item_weights is not None:
+            self.has_weights = True
             self._join_weights(item_weights)
         self.models = self._names("candidate")
         self.reviewers = self._names("reviewer")
         self.names = tuple(sorted({*self.models, *self.reviewers}))
+
+    def _begin(self, engine: Engine, reviews: Reviews, asked: Terms) -> None:
+        """What follows from the terms and a first look at the reviews."""
+        self.engine, self.asked, self.reviews = engine, asked, reviews
+        self.columns = reviews.columns
+        self.categories = ()
+        self.has_weights = False
+        self._check_columns()
+        self.latest = reviews.latest if asked.as_of is None else instant(asked.as_of)
+        span = span_s(asked.since)
+        timed = span is not None and self.latest is not None and "at" in self.columns
+        self.earliest = (self.latest or 0.0) - (span or 0.0) if timed else None
+        self.flags = ()
+        if reviews.not_finite:
+            self.flags += (f"scores_not_finite:{reviews.not_finite}",)
 
     def _check_columns(self) -> None:
         asked = self.asked
@@ -138,7 +149,7 @@ class Table:
 
     def reading(self, plan: Plan) -> Reading:
         wanted = ["rank", "score", "round"]
-        wanted += ["at"] if plan.earliest is not None or plan.first_week is not None else []
+        wanted += ["at"] if plan.earliest is not None or plan.periods is not None else []
         wanted += ["words"] if plan.lengths else []
         numbers = [name for name in wanted if name in self.columns]
         numbers += ["category"] if plan.by_category else []
@@ -149,7 +160,7 @@ class Table:
         """The table's sums."""
         from peerage.engines.reviews import refuse_duplicates
 
-        total = add(self.engine.fold(self.frame, self.reading(plan), _kernel(plan)))
+        total = add(self.engine.fold(self.frame, self.reading(plan), kernel(plan)))
         if total.n_twice:
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
@@ -216,13 +227,15 @@ class Table:
         return None if found is None or not np.isfinite(float(found)) else float(found)
 
 
-def _kernel(plan: Plan) -> Callable[[Rows], Sums]:
-    def kernel(rows: Rows) -> Sums:
+def kernel(plan: Plan) -> Callable[[Rows], Sums]:
+    """What an engine runs on each block of whole sessions."""
+
+    def summed(rows: Rows) -> Sums:
         from peerage.audit.rows import chunks
 
         return add([sums_of(part, plan) for part in chunks(rows, CHUNK_ROWS)])
 
-    return kernel
+    return summed
 
 
 def _only(frame: Frame, category: str) -> Frame:
