@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ PANEL = 5
 N_MODELS = 20
 
 
-def write_reviews(path: Path, n_rows: int, seed: int = 0) -> None:
-    """A season of a panel whose seats review each other: ranks, scores, own votes kept."""
+def write_reviews(path: Path, n_rows: int, seed: int = 0, days: float = 0.0) -> None:
+    """A season of a panel whose seats review each other: ranks, scores, own votes kept.
+
+    Given days, its sessions are spread over as many, up to now.
+    """
     import duckdb
 
     rng = np.random.default_rng(seed)
@@ -31,9 +35,17 @@ def write_reviews(path: Path, n_rows: int, seed: int = 0) -> None:
         connection.execute(
             "create temp view reviews as select format('s{:08d}', session) as session_id, "
             "'model-' || who as reviewer, 'model-' || whom as candidate, "
-            "cast(rank as bigint) as rank, cast(score as double) as score from columns"
+            f"cast(rank as bigint) as rank, cast(score as double) as score{_times(n, days)} "
+            "from columns"  # noqa: S608 — our own numbers
         )
         connection.table("reviews").write_parquet(str(path))
+
+
+def _times(n_sessions: int, days: float) -> str:
+    if not days:
+        return ""
+    ago = f"{days * 86_400.0} * (1.0 - session / {n_sessions}.0)"
+    return f', {time.time()} - {ago} as "at"'
 
 
 def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:

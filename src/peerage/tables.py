@@ -92,6 +92,8 @@ def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
 def synced(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> Mirror:
     """The store's mirror, with every session that has finished since it was last looked at."""
     mirror = Mirror(store.mirror_folder)
+    if store.finished_after(mirror.synced_to, 1):
+        mirror.tidy()
     while True:
         done = mirror.synced_to
         finished = store.finished_after(done, SEGMENT_SESSIONS)

@@ -39,7 +39,7 @@ READERS = {
 
 
 @cache
-def _database() -> duckdb.DuckDBPyConnection:
+def database() -> duckdb.DuckDBPyConnection:
     """One empty database for the process: starting one costs as much as scanning a file."""
     import duckdb
 
@@ -67,7 +67,7 @@ class DuckDB:
 
     def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
         self.block_rows = block_rows
-        self.connection = _database().cursor()
+        self.connection = database().cursor()
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw

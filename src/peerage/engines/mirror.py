@@ -2,7 +2,8 @@
 
 The store is the truth and the mirror only saves reading it through. A segment's name says
 which rows of the log it covers, so nothing else needs to be remembered: what is missing
-is written again, and deleting the folder costs only time.
+is written again, and deleting the folder costs only time. Small segments are joined now and
+then; those that were joined stay for an hour, for whoever is reading them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,16 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from peerage.engines.duckdb import database
+
+SMALL_BYTES = 1_000_000
+MANY = 16  # small segments in a row are joined
+GRACE_S = 3_600.0
 FORMAT = 1  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
 COLUMNS = {
@@ -43,13 +50,21 @@ class Mirror:
 
     @property
     def segments(self) -> list[Path]:
-        """The segments of this format, in the order of the log."""
+        """The segments of this format, in the order of the log, without those that were joined."""
+        kept: list[Path] = []
+        for first, _, path in self._all():
+            if not kept or first > self.rows_of(kept[-1])[1]:
+                kept.append(path)
+        return kept
+
+    def _all(self) -> list[tuple[int, int, Path]]:
+        """Every segment of this format by its rows; of those that begin together the longest."""
         found = [
-            (int(match[2]), path)
+            (int(match[2]), int(match[3]), path)
             for path in self.folder.glob("*.parquet")
             if (match := SEGMENT.fullmatch(path.name)) and int(match[1]) == FORMAT
         ]
-        return [path for _, path in sorted(found)]
+        return sorted(found, key=lambda one: (one[0], -one[1]))
 
     @property
     def synced_to(self) -> int:
@@ -75,10 +90,7 @@ class Mirror:
 
     def write(self, rows: Iterable[Mapping[str, Any]], first: int, last: int) -> None:
         """A segment for rows `first` to `last` of the log; whole or not at all."""
-        import duckdb
-
         self.folder.mkdir(parents=True, exist_ok=True)
-        target = self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet"
         marks: set[str] = set()
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             lines = Path(scratch) / "rows.jsonl"
@@ -87,8 +99,30 @@ class Mirror:
                     marks |= {name for name in row if name.startswith("mark_")}
                     out.write(json.dumps(row) + "\n")
             columns = {**COLUMNS, **dict.fromkeys(sorted(marks), "DOUBLE")}
-            written = Path(scratch) / "segment.parquet"
-            with duckdb.connect() as db:
+            with database().cursor() as db:
                 table = db.read_json(str(lines), columns=columns, format="newline_delimited")
-                table.order("session_id, reviewer, position").write_parquet(str(written))
-            written.replace(target)
+                self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
+
+    def tidy(self) -> None:
+        """Joins the small segments at the end where there are many, and drops what was joined."""
+        segments = self.segments
+        small: list[Path] = []
+        while segments and segments[-1].stat().st_size < SMALL_BYTES:
+            small.insert(0, segments.pop())
+        if len(small) >= MANY:
+            first, last = self.rows_of(small[0])[0], self.rows_of(small[-1])[1]
+            with (
+                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
+                database().cursor() as db,
+            ):
+                joined = db.read_parquet([str(path) for path in small], union_by_name=True)
+                self._keep(joined, first, last, scratch)
+        used = set(self.segments)
+        for _, _, path in self._all():
+            if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
+                path.unlink(missing_ok=True)
+
+    def _keep(self, table: Any, first: int, last: int, scratch: str) -> None:
+        written = Path(scratch) / "segment.parquet"
+        table.write_parquet(str(written))
+        written.replace(self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet")

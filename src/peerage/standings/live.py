@@ -15,7 +15,15 @@ from peerage.engines.mirror import Mirror
 from peerage.engines.reviews import Reviews
 from peerage.scoring import Law
 from peerage.standings.making import made
-from peerage.standings.running import Running, added, file_of, loaded, saved
+from peerage.standings.running import (
+    Running,
+    added,
+    file_of,
+    files_in,
+    law_of,
+    loaded,
+    saved,
+)
 from peerage.standings.table import FEW_ROWS, Table, kernel
 from peerage.standings.terms import Terms
 from peerage.stores import Store
@@ -24,17 +32,28 @@ from peerage.tables import imported, synced
 Laws = Callable[[Mapping[str, Any]], Law]
 
 
-def board_of_store(store: Store, law_for: Laws, terms: Terms, engine: Engine) -> Board:
-    """The models of everything that a store holds or has imported."""
+def board_of_store(
+    store: Store, law_for: Laws, terms: Terms, engine: Engine, few_rows: int = FEW_ROWS
+) -> Board:
+    """The models of everything that a store holds or has imported.
+
+    Up to `few_rows` reviews are simply read: there sessions are kept apart.
+    """
     mirror = synced(store, law_for)
     imports = imported(store, mirror, "reviews")
     files = [*mirror.segments, *imports]
     if not files:
         return made(Table(engine, NO_REVIEWS, terms))
-    if _plain(terms) and _n_rows(engine, files) > FEW_ROWS:
-        running = refreshed(mirror, imports, terms, engine)
+    law = law_of(terms)
+    kept = file_of(mirror.folder, law).exists()
+    if _plain(terms) and (kept or _n_rows(engine, files) > few_rows):
+        running = _updated(mirror, imports, law, engine)
         if running.usable:
-            return made(Live(engine, files, terms, running))
+            table = Live(engine, files, terms, running)
+            board = made(table)
+            if table.running is not running:  # it has looked at the edge of its window
+                saved(table.running, file_of(mirror.folder, law))
+            return board
     return made(Table(engine, files, terms))
 
 
@@ -46,21 +65,41 @@ NO_REVIEWS: Mapping[str, list[Any]] = {
 }
 
 
-def refreshed(mirror: Mirror, imports: list[Path], terms: Terms, engine: Engine) -> Running:
-    """The running sums of a store, with whatever came since they were last looked at."""
-    path = file_of(mirror.folder, terms)
+def refresh(store: Store, law_for: Laws, engine: Engine) -> None:
+    """Brings the running sums that boards have asked for up to date, so that the next need not."""
+    laws = [loaded(path).law for path in files_in(store.mirror_folder)]
+    if laws:
+        mirror = synced(store, law_for)
+        imports = imported(store, mirror, "reviews")
+        files = [*mirror.segments, *imports]
+        for law in laws:
+            running = _updated(mirror, imports, law, engine)
+            for since in running.edges if running.usable else ():
+                table = Live(engine, files, Terms(since=since, **law), running)
+                table.sums(table.plan())
+                running = table.running
+            saved(running, file_of(mirror.folder, law))
+
+
+def _updated(
+    mirror: Mirror, imports: list[Path], law: Mapping[str, Any], engine: Engine
+) -> Running:
+    """The running sums under a law, with whatever came since they were last looked at."""
+    path = file_of(mirror.folder, law)
     running = _fitting(loaded(path), mirror, imports)
     segments = [one for one in mirror.segments if mirror.rows_of(one)[0] > running.synced_to]
     new = segments + [one for one in imports if one.name not in running.covers]
     if not new:
         return running
-    everything = replace(terms, since="all", history="")
     for file in new:
-        table = Table(engine, file, everything)
+        table = Table(engine, file, Terms(since="all", **law))
         if table.models:
             running = added(running, table, replace(table.plan(), clustered=False))
     running = replace(
-        running, synced_to=mirror.synced_to, covers=tuple(sorted(one.name for one in imports))
+        running,
+        synced_to=mirror.synced_to,
+        covers=tuple(sorted(one.name for one in imports)),
+        law=law,
     )
     saved(running, path)
     return running
@@ -123,7 +162,11 @@ class Live(Table):
         if cut is None:
             assert total is not None  # noqa: S101 — the window holds the latest review
             return total
-        edge = self._edge(plan, cut)
+        edge = self.running.edges.get(self.asked.since)
+        if edge is None:
+            edge = self._edge(plan, cut)
+            edges = {**self.running.edges, self.asked.since: edge}
+            self.running = replace(self.running, edges=edges)
         return edge if total is None else add([total, edge])
 
     def _edge(self, plan: Plan, cut: tuple[float, float]) -> Sums:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,8 @@ class Running:
     covers: tuple[str, ...] = ()
     synced_to: int = 0
     usable: bool = True  # False: reviews that cannot be kept by period, so nothing is kept
+    law: Mapping[str, Any] = field(default_factory=dict)  # the terms that the sums depend on
+    edges: Mapping[str, Sums | None] = field(default_factory=dict)  # by `since`: see `within`
 
     @property
     def n_periods(self) -> int:
@@ -80,7 +82,11 @@ class Running:
         return self.days * DAY_S
 
     def within(self, earliest: float | None) -> tuple[Sums | None, tuple[float, float] | None]:
-        """The sums of the periods after a time, as one slice, and the period it falls into."""
+        """The sums of the periods after a time, as one slice, and the period it falls into.
+
+        What of that period is in the window, its edge, takes a look at the rows; windows that
+        were asked for keep theirs, until something is added.
+        """
         assert self.sums is not None  # noqa: S101 — a board of nothing is not made here
         at = 0 if earliest is None else int(earliest // self.width_s) - self.first
         cut = None
@@ -119,6 +125,7 @@ def added(running: Running, table: Table, plan: Plan) -> Running:
         first=begin,
         days=days,
         sessions=np.union1d(running.sessions, digests),
+        edges=dict.fromkeys(running.edges),
     )
 
 
@@ -198,41 +205,42 @@ def _moved(sums: Sums, slices: Ints, n_slices: int, had: Table | Facts, facts: F
 
 # -- on disk -----------------------------------------------------------------------------------
 
-ARRAYS = ("by_model", "n_sessions", "n_rows", "n_odd", "wins", "ties", "lengths")
+ARRAYS = ("by_model", "n_sessions", "n_rows", "n_odd", "n_names", "wins", "ties", "lengths")
+PLAIN = ("first", "days", "covers", "synced_to", "usable", "law")
 SPREADS = ("share", "value")
 CELLS = ("pulls", "scores")
 
 
-def file_of(folder: Path, asked: Terms) -> Path:
-    """Where the running sums for some terms are kept; another law has other sums."""
-    law = [asked.own_votes, asked.rule, asked.interval]
-    law += [str(one) for one in (asked.matrix, asked.compare_rules, asked.length_controlled)]
-    return (
-        folder
-        / f"running-v{FORMAT}-{hashlib.sha256(json.dumps(law).encode()).hexdigest()[:12]}.npz"
-    )
+LAW = ("own_votes", "rule", "interval", "matrix", "compare_rules", "length_controlled")
+
+
+def law_of(asked: Terms) -> dict[str, Any]:
+    """What the sums for some terms depend on; windows and the like only choose among them."""
+    return {name: getattr(asked, name) for name in LAW}
+
+
+def file_of(folder: Path, law: Mapping[str, Any]) -> Path:
+    digest = hashlib.sha256(json.dumps(law, sort_keys=True).encode()).hexdigest()
+    return folder / f"running-v{FORMAT}-{digest[:12]}.npz"
+
+
+def files_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob(f"running-v{FORMAT}-*.npz"))
 
 
 def saved(running: Running, path: Path) -> None:
     """Keeps the running sums, whole or not at all."""
     about = {
         "facts": asdict(running.facts),
-        "covers": running.covers,
-        **{name: getattr(running, name) for name in ("first", "days", "synced_to", "usable")},
+        "edges": list(running.edges),
+        **{name: getattr(running, name) for name in PLAIN},
     }
-    arrays: dict[str, Any] = {"sessions": running.sessions}
-    sums = running.sums
-    if sums is not None:
-        about["n_names"] = sums.n_names
-        arrays |= {name: getattr(sums, name) for name in ARRAYS}
-        arrays |= {name: getattr(sums, name).products for name in SPREADS if getattr(sums, name)}
-        for name in CELLS:
-            if (cells := getattr(sums, name)) is not None:
-                arrays |= {f"{name}_key": cells.key, f"{name}_sums": cells.sums}
+    arrays: dict[str, Any] = {"sessions": running.sessions, **_packed(running.sums, "")}
+    for since, edge in running.edges.items():
+        arrays |= _packed(edge, f"{since} ")
     partial = path.with_suffix(".partial")
     with partial.open("wb") as out:
-        held = {name: values for name, values in arrays.items() if values is not None}
-        np.savez(out, about=np.array(json.dumps(about)), **held)
+        np.savez(out, about=np.array(json.dumps(about)), **arrays)
     partial.replace(path)
 
 
@@ -243,28 +251,45 @@ def loaded(path: Path) -> Running:
             arrays = dict(data)
     except (OSError, ValueError):
         return Running()
-    about = json.loads(str(arrays.pop("about")))
-    facts: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in about["facts"].items()
-    }
-    sums = None
-    if "n_names" in about:
-        held: dict[str, Any] = {name: arrays[name] for name in ARRAYS if name in arrays}
-        held |= {name: Spread(products=arrays[name]) for name in SPREADS if name in arrays}
-        held |= {
-            name: Cells(arrays[f"{name}_key"], arrays[f"{name}_sums"])
-            for name in CELLS
-            if f"{name}_key" in arrays
-        }
-        sums = Sums(**held, n_names=about["n_names"])
+    about = json.loads(str(arrays["about"]))
     return Running(
-        sums,
-        Facts(**facts),
-        about["first"],
-        about["days"],
-        arrays["sessions"],
-        tuple(about["covers"]),
-        about["synced_to"],
-        about["usable"],
+        _unpacked(arrays, ""),
+        Facts(**_tuples(about["facts"])),
+        sessions=arrays["sessions"],
+        edges={since: _unpacked(arrays, f"{since} ") for since in about["edges"]},
+        **_tuples({name: about[name] for name in PLAIN}),
     )
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
+
+
+def _packed(sums: Sums | None, prefix: str) -> dict[str, Any]:
+    """The arrays of some sums by name; those that are not there are left out."""
+    if sums is None:
+        return {}
+    found = {name: getattr(sums, name) for name in ARRAYS}
+    found |= {name: getattr(sums, name).products for name in SPREADS if getattr(sums, name)}
+    for name in CELLS:
+        if (cells := getattr(sums, name)) is not None:
+            found |= {f"{name}_key": cells.key, f"{name}_sums": cells.sums}
+    return {prefix + name: values for name, values in found.items() if values is not None}
+
+
+def _unpacked(arrays: Mapping[str, Any], prefix: str) -> Sums | None:
+    found = {
+        name.removeprefix(prefix): values
+        for name, values in arrays.items()
+        if name.startswith(prefix)
+    }
+    if "by_model" not in found:
+        return None
+    held: dict[str, Any] = {name: found[name] for name in ARRAYS if name in found}
+    held |= {name: Spread(products=found[name]) for name in SPREADS if name in found}
+    held |= {
+        name: Cells(found[f"{name}_key"], found[f"{name}_sums"])
+        for name in CELLS
+        if f"{name}_key" in found
+    }
+    return Sums(**{**held, "n_names": int(found["n_names"])})
