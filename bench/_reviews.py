@@ -23,29 +23,25 @@ def write_reviews(path: Path, n_rows: int, seed: int = 0, days: float = 0.0) -> 
     quality = np.linspace(0.0, 1.0, PANEL) + rng.normal(size=(n, 1, PANEL)).astype(np.float32)
     seen = quality + rng.normal(size=(n, PANEL, PANEL)).astype(np.float32)
     rank = (-seen).argsort(axis=2).argsort(axis=2).astype(np.int8) + 1
+    session = np.repeat(np.arange(n, dtype=np.int32), PANEL * PANEL)
     columns = {
-        "session": np.repeat(np.arange(n, dtype=np.int32), PANEL * PANEL),
+        "session": session,
         "who": np.tile(np.repeat(np.arange(PANEL, dtype=np.int8), PANEL), n),
         "whom": np.tile(np.arange(PANEL, dtype=np.int8), n * PANEL),
         "rank": rank.ravel(),
         "score": np.clip(np.rint(6.0 + seen), 1, 10).astype(np.int8).ravel(),
     }
+    if days:
+        columns["at"] = time.time() - days * 86_400.0 * (1.0 - session / n)
     with duckdb.connect() as connection:
         connection.register("columns", columns)
         connection.execute(
             "create temp view reviews as select format('s{:08d}', session) as session_id, "
             "'model-' || who as reviewer, 'model-' || whom as candidate, "
-            f"cast(rank as bigint) as rank, cast(score as double) as score{_times(n, days)} "
-            "from columns"  # noqa: S608 — our own numbers
+            "cast(rank as bigint) as rank, cast(score as double) as score, "
+            "columns.* exclude (session, who, whom, rank, score) from columns"
         )
         connection.table("reviews").write_parquet(str(path))
-
-
-def _times(n_sessions: int, days: float) -> str:
-    if not days:
-        return ""
-    ago = f"{days * 86_400.0} * (1.0 - session / {n_sessions}.0)"
-    return f', {time.time()} - {ago} as "at"'
 
 
 def write_comparisons(path: Path, n_rows: int, seed: int = 0) -> None:
