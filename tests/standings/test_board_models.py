@@ -419,6 +419,27 @@ def test_one_session_has_no_interval() -> None:
     assert (row["rank_low"], row["rank_high"]) == (1, 3)
 
 
+@pytest.mark.parametrize("n_wins", [1, 3])
+def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wins: int) -> None:
+    """Its spread is unknown, not zero."""
+    rng = np.random.default_rng(2)
+    rows = [
+        {"session_id": f"s{i}", "reviewer": who, "candidate": whom, "rank": float(rank + 1)}
+        for i in range(60)
+        for who in "abcd"
+        for rank, whom in enumerate(rng.permutation(list("abcd")))
+    ]
+    rows += [
+        {"session_id": f"new {i}", "reviewer": who, "candidate": whom, "rank": float(rank + 1)}
+        for i in range(n_wins)
+        for who in "abc"
+        for rank, whom in enumerate(["new", *rng.permutation(list("abc"))])
+    ]
+    first = board_models(rows, since="all").rows[0]
+    assert (first["model"], first["share"], first["share_low"]) == ("new", 1.0, None)
+    assert (first["rank_low"], first["rank_high"]) == (1, 5)
+
+
 def test_sums_of_products_give_the_intervals_of_sessions_kept_apart(
     season: dict[str, Any],
 ) -> None:

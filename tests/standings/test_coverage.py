@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 STRENGTHS = (0.0, 0.0, 0.15, 0.5, 1.0)  # two models do not differ: their order is nobody's to tell
 MODELS = tuple("abcde")
 N_BOARDS = 1_000
-CLAIMED = 0.95
+CLAIMED, HELD = 0.95, 0.94
 
 
 def ranks(rng: np.random.Generator, n_sessions: int, tastes: Floats) -> Floats:
@@ -115,7 +115,7 @@ def at_least(claimed: float, n: int) -> float:
 def test_intervals_over_sessions_cover(n_sessions: int) -> None:
     """S11: 95% claimed, at least 94% held; rank ranges hold for all models at once."""
     shares, boards = coverage(n_sessions, 5, 0.0)
-    assert shares >= at_least(0.945, N_BOARDS)  # the five shares of one board go together
+    assert shares >= HELD
     assert boards >= at_least(CLAIMED, N_BOARDS)
 
 
@@ -124,7 +124,7 @@ def test_intervals_over_sessions_cover(n_sessions: int) -> None:
 def test_two_way_intervals_cover_reviewers_to_come(n_reviewers: int) -> None:
     """S11: from 8 reviewers, for claims beyond this panel."""
     shares, boards = coverage(60, n_reviewers, 0.5, two_way=True)
-    assert shares >= at_least(0.945, N_BOARDS)
+    assert shares >= HELD
     assert boards >= at_least(CLAIMED, N_BOARDS)
 
 
@@ -138,7 +138,7 @@ def test_intervals_over_sessions_say_nothing_of_other_reviewers() -> None:
 @pytest.mark.slow
 def test_sums_of_products_cover_as_sessions_kept_apart_do() -> None:
     shares, boards = coverage(250, 5, 0.0, clustered=False)
-    assert shares >= at_least(0.945, N_BOARDS)
+    assert shares >= HELD
     assert boards >= at_least(CLAIMED, N_BOARDS)
 
 
@@ -163,6 +163,22 @@ def test_the_closed_form_agrees_with_the_bootstrap() -> None:
 def test_models_that_do_not_differ_are_rarely_told_apart(n_sessions: int) -> None:
     """The hardest case for ranges that claim to hold all at once: nobody is better."""
     assert parted(n_sessions, 5, 0.0) <= 1.0 - at_least(CLAIMED, N_BOARDS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clustered", [True, False])
+def test_a_newcomer_who_does_not_differ_is_rarely_told_apart(clustered: bool) -> None:
+    """Three sessions among a hundred of the others': its spread is hardly known."""
+    rng = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(N_BOARDS):
+        rank = ranks(rng, 100, -np.array(STRENGTHS) * np.ones((3, 1)))
+        rank[3:, :, -1] = np.nan  # the last model is not there
+        rank = np.where(np.isnan(rank), np.nan, rank.argsort(axis=2).argsort(axis=2) + 1.0)
+        rows = rows_of(sums(rank, clustered=clustered), MODELS, "borda")
+        at = rows["model"].index(MODELS[-1])
+        wrong += rows["rank_low"][at] > 1 or rows["rank_high"][at] < len(MODELS)
+    assert wrong / N_BOARDS <= 1.0 - at_least(CLAIMED, N_BOARDS)
 
 
 @pytest.mark.slow
