@@ -277,6 +277,14 @@ def test_the_order_of_rows_changes_nothing() -> None:
             assert ours is None or ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
+def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
+    columns = simulated_reviews(Season(), Planted(harshness={"a": -1.0}), 1)
+    columns["query_id"] = np.full(len(columns["score"]), "the same", dtype=object)
+    found = of(audited(columns), "calibration", "a")
+    assert (found.p, found.status) == (None, "inconclusive")
+    assert "one query" in found.note
+
+
 def test_a_query_asked_twice_is_still_one_observation() -> None:
     columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
     again = {name: np.concatenate([values, values]) for name, values in columns.items()}

@@ -168,7 +168,19 @@ def measured(totals: Totals, panel: Panel, plan: Plan) -> list[Tested]:
             tested.append(unknown(name, panel.n_min(name), reason))
         else:
             tested += metric.findings(totals.by_metric[name], panel)
-    return tested
+    if not _is_lone(totals):
+        return tested
+    return [
+        replace(one, note=f"{one.note}; {LONE}") if one.value is not None and one.p is None else one
+        for one in tested
+    ]
+
+
+LONE = "one session, or one query asked again and again: no telling how it would vary"
+
+
+def _is_lone(totals: Totals) -> bool:
+    return len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) == 1
 
 
 def _place(name: str) -> tuple[int, str]:
