@@ -20,10 +20,7 @@ from peerage.council.dissent import dissent_of
 from peerage.council.prompts import (
     boundary,
     relabel,
-    render_binary,
-    render_debate,
-    render_synthesis,
-    render_tie_breaker,
+    render_chair,
 )
 from peerage.council.prompts.schemas import binary_schema, tie_breaker_schema
 from peerage.providers import Reply
@@ -31,7 +28,6 @@ from peerage.scoring import Law, Scored
 from peerage.types import Ballot, Dissent, Failure, Score, Seat, Session, Slot, Verdict
 
 Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
-Page = Callable[..., str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +63,18 @@ async def conclude(chamber: Chamber) -> Verdict | None:
 
 
 async def _synthesis(chamber: Chamber) -> Verdict:
-    return await _chaired(chamber, "synthesis", render_synthesis)
+    return await _chaired(chamber, "synthesis")
 
 
 async def _debate(chamber: Chamber) -> Verdict:
-    return await _chaired(chamber, "debate", render_debate)
+    return await _chaired(chamber, "debate")
 
 
-async def _chaired(chamber: Chamber, kind: str, render: Page) -> Verdict:
+async def _chaired(chamber: Chamber, kind: str) -> Verdict:
     """The first chair that answers, in its own words."""
     failed: list[str] = []
     for seat in chamber.chairs:
-        reply = await chamber.ask(seat, _page(chamber, seat, render), None)
+        reply = await chamber.ask(seat, _page(chamber, seat, kind), None)
         if isinstance(reply, Reply):
             return Verdict(kind, reply.text, by=seat.name, note=_succession(failed, seat.name))
         failed.append(f"{seat.name} ({reply.kind})")
@@ -144,7 +140,7 @@ async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -
 
 
 async def _decision(chamber: Chamber, seat: Seat) -> Decision | None:
-    reply = await chamber.ask(seat, _page(chamber, seat, render_binary), binary_schema())
+    reply = await chamber.ask(seat, _page(chamber, seat, "binary"), binary_schema())
     return parse_decision(reply.text) if isinstance(reply, Reply) else None
 
 
@@ -156,7 +152,8 @@ async def _tie_breaker(chamber: Chamber) -> Verdict:
     failed: list[str] = []
     for seat in chamber.chairs:
         slots = _slots(chamber, seat, [score.model for score in best])
-        page = render_tie_breaker(chamber.session.query, slots, best, _fence(chamber, seat))
+        fence = _fence(chamber, seat)
+        page = render_chair("tie_breaker", chamber.session.query, slots, best, fence)
         reply = await chamber.ask(seat, page, tie_breaker_schema(slots))
         if isinstance(reply, Failure):
             failed.append(f"{seat.name} ({reply.kind})")
@@ -190,7 +187,7 @@ KINDS: Mapping[str, Callable[[Chamber], Awaitable[Verdict]]] = {
 # -- what a chair is shown ----------------------------------------------------------------------
 
 
-def _page(chamber: Chamber, seat: Seat, render: Page) -> str:
+def _page(chamber: Chamber, seat: Seat, kind: str) -> str:
     session = chamber.session
     slots = _slots(chamber, seat, [r.model for r in session.responses])
     ballots = {(b.reviewer, b.round): b for b in session.ballots}
@@ -198,7 +195,8 @@ def _page(chamber: Chamber, seat: Seat, render: Page) -> str:
         replace(words, quote=relabel(words.quote, ballots[words.reviewer, words.round], slots))
         for words in dissent_of(session, chamber.scored.counted)
     ]
-    return render(session.query, slots, session.scores, _fence(chamber, seat), dissent)
+    fence = _fence(chamber, seat)
+    return render_chair(kind, session.query, slots, session.scores, fence, dissent)
 
 
 def _slots(chamber: Chamber, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:

@@ -6,6 +6,7 @@ import itertools
 import json
 import tomllib
 from fractions import Fraction
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -25,11 +26,8 @@ from peerage.council.prompts import (
     prompt_hashes,
     read_prompt,
     relabel,
-    render_binary,
-    render_debate,
+    render_chair,
     render_review,
-    render_synthesis,
-    render_tie_breaker,
     review_schema,
     tie_breaker_schema,
 )
@@ -47,7 +45,7 @@ from peerage.types import (
 )
 
 RUBRICS = ("general", "original", "coding", "creative", "factual")
-CHAIR = (render_synthesis, render_debate, render_binary, render_tie_breaker)
+CHAIR = [partial(render_chair, kind) for kind in ("synthesis", "debate", "binary", "tie_breaker")]
 CODE = "0123456789abcdef"
 
 HOSTILE = [
@@ -375,7 +373,10 @@ def test_the_chair_sees_answers_standing_and_dissent_by_label(render: Any) -> No
 
 def test_the_chair_is_told_which_answer_failed_the_gate() -> None:
     """R5."""
-    page = render_synthesis(Query("?"), ballot("a").slots, [score("m0", passed=False)], CODE)
+    page = render_chair(
+        "synthesis", Query("?"), ballot("a").slots, [score("m0", passed=False)], CODE
+    scores = [score("m0", passed=False)]
+    page = render_chair("synthesis", Query("?"), ballot("a").slots, scores, CODE)
     assert "Rank 1: Response A, failed the safety gate" in page
 
 

@@ -30,11 +30,8 @@ __all__ = [
     "prompt",
     "prompt_hashes",
     "relabel",
-    "render_binary",
-    "render_debate",
+    "render_chair",
     "render_review",
-    "render_synthesis",
-    "render_tie_breaker",
     "review_schema",
     "tie_breaker_schema",
 ]
@@ -184,51 +181,29 @@ LETTERS = re.compile(r"\b[A-Z]{1,2}\b")
 # -- for the chair ----------------------------------------------------------------------------
 
 
-def render_synthesis(
+def render_chair(
+    kind: str,
     query: Query,
     slots: Sequence[Slot],
     scores: Sequence[Score],
     boundary: str,
     dissent: Sequence[Dissent] = (),
 ) -> str:
-    """The prompt for one answer made of the best of all; the chair sees labels, not names.
+    """The prompt for the chair's part in a verdict of this kind; it sees labels, not names.
 
+    A synthesis makes one answer of the best of all, a debate reports where they agree, a binary
+    verdict approves or rejects, a tie breaker chooses among the tied, who alone are in the slots.
     Quotes of dissent must already speak the labels of these slots (`relabel`).
     """
-    return _for_chair("synthesis", query, slots, scores, dissent, boundary)
-
-
-def render_debate(
-    query: Query,
-    slots: Sequence[Slot],
-    scores: Sequence[Score],
-    boundary: str,
-    dissent: Sequence[Dissent] = (),
-) -> str:
-    """The prompt for a report of agreements and disagreements."""
-    return _for_chair("debate", query, slots, scores, dissent, boundary)
-
-
-def render_binary(
-    query: Query,
-    slots: Sequence[Slot],
-    scores: Sequence[Score],
-    boundary: str,
-    dissent: Sequence[Dissent] = (),
-) -> str:
-    """The prompt for a decision, approved or rejected, with its reasons."""
-    return _for_chair("binary", query, slots, scores, dissent, boundary)
-
-
-def render_tie_breaker(
-    query: Query,
-    slots: Sequence[Slot],
-    scores: Sequence[Score],
-    boundary: str,
-    dissent: Sequence[Dissent] = (),
-) -> str:
-    """The prompt for a choice between the tied, who alone are in the slots."""
-    return _for_chair("tie_breaker", query, slots, scores, dissent, boundary)
+    quotes = [item.quote for item in dissent]
+    values = _case(query, slots, boundary, quotes)
+    values["standing"] = _standing(slots, scores)
+    values["dissent"] = ""
+    if quotes:
+        blocks = (enclose(f"remark {i}", q, values["boundary"]) for i, q in enumerate(quotes, 1))
+        filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
+        values["dissent"] = f"\n{filled}\n"
+    return prompt(kind).fill(values)
 
 
 # -- parts ------------------------------------------------------------------------------------
@@ -248,25 +223,6 @@ def _case(
         "responses": "\n\n".join(fence(slot, code) for slot in slots),
         "labels": ", ".join(f'"{heading(slot.label)}"' for slot in slots),
     }
-
-
-def _for_chair(
-    name: str,
-    query: Query,
-    slots: Sequence[Slot],
-    scores: Sequence[Score],
-    dissent: Sequence[Dissent],
-    boundary: str,
-) -> str:
-    quotes = [item.quote for item in dissent]
-    values = _case(query, slots, boundary, quotes)
-    values["standing"] = _standing(slots, scores)
-    values["dissent"] = ""
-    if quotes:
-        blocks = (enclose(f"remark {i}", q, values["boundary"]) for i, q in enumerate(quotes, 1))
-        filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
-        values["dissent"] = f"\n{filled}\n"
-    return prompt(name).fill(values)
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
