@@ -373,8 +373,6 @@ def test_the_chair_sees_answers_standing_and_dissent_by_label(render: Any) -> No
 
 def test_the_chair_is_told_which_answer_failed_the_gate() -> None:
     """R5."""
-    page = render_chair(
-        "synthesis", Query("?"), ballot("a").slots, [score("m0", passed=False)], CODE
     scores = [score("m0", passed=False)]
     page = render_chair("synthesis", Query("?"), ballot("a").slots, scores, CODE)
     assert "Rank 1: Response A, failed the safety gate" in page
