@@ -77,6 +77,10 @@ class Engine(Protocol):
         """The relation with a column of times as seconds since 1970, in floats."""
         ...
 
+    def keep(self, frame: Frame) -> Frame:
+        """The same rows, kept so that reading them again is cheap."""
+        ...
+
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> Sequence[T]:
         """A pure function's value on each block of whole sessions; together they are the frame."""
         ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,6 +69,7 @@ class DuckDB:
     def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
         self.block_rows = block_rows
         self.connection = database().cursor()
+        self._n_kept = count()
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
@@ -103,6 +105,11 @@ class DuckDB:
             ) from None
         return nw.from_native(changed)
 
+    def keep(self, frame: Frame) -> Frame:
+        import narwhals.stable.v2 as nw
+
+        return nw.from_native(self._kept(_native(frame), f"peerage_kept_{next(self._n_kept)}"))
+
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         relation = _native(frame)
         encode = Encoder(self.connection, relation, reading)
@@ -124,7 +131,7 @@ class DuckDB:
         coded = relation.project(f"{projection(reading, encode.names.modulus)}, {block}")
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
-        kept = self._kept(coded)
+        kept = self._kept(coded, "peerage_fold")
         try:
             return [
                 kernel(encode.rows(kept.filter(f"block % {n_blocks} = {i}").fetchnumpy()))
@@ -133,15 +140,15 @@ class DuckDB:
         finally:
             self.connection.execute("drop table if exists peerage_fold")
 
-    def _kept(self, coded: Relation) -> Relation:
+    def _kept(self, rows: Relation, name: str) -> Relation:
         """The relation materialised, if it is ours; somebody else's is read again each time."""
         import duckdb
 
         try:
-            self.connection.execute("create or replace temp table peerage_fold as from coded")
+            self.connection.execute(f"create or replace temp table {name} as from rows")
         except duckdb.Error:
-            return coded
-        return self.connection.table("peerage_fold")
+            return rows
+        return self.connection.table(name)
 
     # -- sources -------------------------------------------------------------------------------
 

@@ -210,8 +210,8 @@ def repeated_queries(engine: Engine, frame: Frame) -> Frame:
     if not few:
         return frame.head(0)
     if len(few) <= N_NAMED:  # a list is looked up while reading; a join reads twice
-        return frame.filter(nw.col("query_id").is_in(few))
-    return frame.join(again.select("query_id"), on="query_id", how="semi")
+        return engine.keep(frame.filter(nw.col("query_id").is_in(few)))
+    return engine.keep(frame.join(again.select("query_id"), on="query_id", how="semi"))
 
 
 def reading_of(
