@@ -216,3 +216,13 @@ def test_times_in_three_zones_and_in_none_are_the_same_on_every_machine():
             check=True,
         )
         assert done.stdout.strip() == "{1767225600.0}"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_fraction_that_comes_late_is_not_rounded(suffix: str, tmp_path: Path) -> None:
+    file = tmp_path / f"scores.{suffix}"
+    scores = ["7"] * 30_000 + ["7.5"]
+    lines = [f'{{"score": {score}}}' for score in scores]
+    file.write_text("\n".join(lines if suffix == "jsonl" else ["score", *scores]) + "\n")
+    engine = DuckDB()
+    assert engine.arrays(engine.open(file))["score"].max() == 7.5

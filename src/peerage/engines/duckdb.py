@@ -44,7 +44,9 @@ def database() -> duckdb.DuckDBPyConnection:
     """One empty database for the process: starting one costs as much as scanning a file."""
     import duckdb
 
-    return duckdb.connect()
+    connection = duckdb.connect()
+    connection.execute("set global TimeZone = 'UTC'")  # on every machine
+    return connection
 
 
 # What a time that names no zone is taken to mean: UTC, on every machine.
@@ -178,14 +180,16 @@ class DuckDB:
                 hint=f"Known: {', '.join(READERS)}.",
             )
         try:
-            # Segments written at different times may differ in their optional columns.
-            by_name = {"union_by_name": True} if reader == "read_parquet" else {}
+            # Segments written at different times may differ in their optional columns. What a
+            # column of text holds is only known from all of it: a guess from the first rows
+            # would round the first fraction that comes later.
+            how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
             opening = getattr(self.connection, reader)
             source = paths if len(paths) > 1 else paths[0]
-            relation = opening(source, **by_name)
+            relation = opening(source, **how)
             names = [name for name in relation.columns if name in TEXTS]  # a bad file says so here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
-                relation = opening(source, dtype=dict.fromkeys(names, "VARCHAR"))
+                relation = opening(source, dtype=dict.fromkeys(names, "VARCHAR"), **how)
         except (duckdb.Error, OSError) as error:
             raise InputError(
                 f"cannot be read: {str(error).splitlines()[0]}", place=paths[0]
