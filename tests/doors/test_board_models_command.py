@@ -14,11 +14,13 @@ import pytest
 from rich.console import Console
 
 from peerage.doors.board_page import render_board
-from peerage.doors.cli.board_models import Output, run, show, write
+from peerage.doors.cli.board_models import run, show
+from peerage.doors.cli.options import runner
+from peerage.doors.cli.output import Output, write
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.standings import Terms, board_models
+from peerage.standings import board_models
 
 
 @pytest.fixture(scope="module")
@@ -57,18 +59,21 @@ def test_a_tier_is_parted_by_a_line() -> None:
     assert "── tier 2 ──" in printed(board_models(rows))
 
 
-def test_an_empty_board_is_a_sentence() -> None:
+def test_an_empty_board_is_an_empty_table_and_a_sentence() -> None:
     empty = {name: [] for name in ("session_id", "reviewer", "candidate", "rank")}
-    assert "No reviews in this window." in printed(board_models(empty))
+    text = printed(board_models(empty))
+    assert "rank" in text
+    assert "No reviews in this window." in text
 
 
 def test_json_csv_and_parquet_say_the_same(
     season: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "board.parquet"
-    run(season, Terms(since="all"), Output(json=True, parquet=path, quiet=True))
+    board = board_models(season, since="all")
+    write(board, Output(json=True, parquet=path, quiet=True), show)
     document = json.loads(capsys.readouterr().out)
-    run(season, Terms(since="all"), Output(csv=True))
+    write(board, Output(csv=True), show)
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     stored = DuckDB().arrays(DuckDB().open(path))
     assert [row["model"] for row in document["rows"]] == [row["model"] for row in lines]
@@ -81,7 +86,7 @@ def test_json_csv_and_parquet_say_the_same(
 def test_the_page_holds_all_it_shows_and_nothing_runs_in_it(full: Any) -> None:
     page = render_board(full)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 3
+    assert len(drawings) == 3 + 1 + 2  # a bar for each model and their axis; two charts
     for drawing in drawings:
         parseString(drawing)  # noqa: S318 — our own
     assert "<script" not in page
@@ -93,7 +98,7 @@ def test_the_page_is_written_where_it_was_asked_for(
     full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "board.html"
-    write(full, Output(json=True, html=path))
+    write(full, Output(json=True, html=path), show)
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert str(path) in capsys.readouterr().err
 
@@ -109,7 +114,7 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
     ]
     path = tmp_path / "outside.csv"
     path.write_text("model,rank\na,1\nb,2\nc,3\nd,5\ne,4\n", encoding="utf-8")
-    run(rows, Terms(), Output(json=True), against=path)
+    run(board_models(rows), DuckDB(), Output(json=True), path)
     found = json.loads(capsys.readouterr().out)["against"]
     assert found["kendall_tau"] == pytest.approx(0.8)
     assert {one["name"] for one in found["movers"]} == {"d", "e"}
@@ -117,4 +122,4 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
 
 def test_a_master_goes_with_spark() -> None:
     with pytest.raises(UsageError, match="--master is not for duckdb"):
-        run([], Terms(), Output(), "duckdb", "local[2]")
+        runner("duckdb", "local[2]")

@@ -5,15 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.dom.minidom import parseString
 
+import duckdb
 import pytest
 
-from peerage.boards.personas import Population, simulate
-from peerage.doors.cli.community import Shown, Tables, run_board, run_rings
+from peerage.community import hear
+from peerage.doors.board_page import MAX_BARS, render_board
+from peerage.doors.cli.community import Tables, run_board, run_rings
+from peerage.doors.cli.output import Output, write_parquet
+from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
+from peerage.simulate.community import Population, simulate
 
 COLUMNS = {
     "contributors": "contributor rank total_score quality_score affiliation_bonus items "
@@ -37,6 +45,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
     folder = tmp_path_factory.mktemp("community")
     made = simulate(Population(honest=60, lazy=4, rings=(5,), opinions_each=25), 1)
     return Tables(
+        DuckDB(),
         write(folder / "opinions.csv", made.opinions),
         write(folder / "items.csv", made.items),
         write(folder / "users.csv", made.users),
@@ -51,7 +60,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_json_has_the_public_columns_and_echoes_its_parameters(
     name: str, tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_board(name, tables, {}, Shown(json=True))
+    run_board(name, tables, {}, Output(json=True))
     document = printed(capsys)
     assert document["board"] == name
     assert list(document["rows"][0]) == COLUMNS[name].split()
@@ -61,18 +70,68 @@ def test_json_has_the_public_columns_and_echoes_its_parameters(
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_csv_has_every_row(name: str, tables: Tables, capsys: pytest.CaptureFixture[str]) -> None:
-    run_board(name, tables, {}, Shown(csv=True))
+    run_board(name, tables, {}, Output(csv=True))
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    run_board(name, tables, {}, Shown(json=True))
+    run_board(name, tables, {}, Output(json=True))
     assert len(rows) == len(printed(capsys)["rows"])
     assert list(rows[0]) == COLUMNS[name].split()
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_parquet_has_every_row_of_the_json(
+    name: str, tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "board.parquet"
+    run_board(name, tables, {"everyone": True}, Output(json=True, parquet=path, quiet=True))
+    stored = duckdb.read_parquet(str(path))
+    rows = [dict(zip(stored.columns, row, strict=True)) for row in stored.fetchall()]
+    assert rows == printed(capsys)["rows"]
+
+
+def test_an_empty_parquet_has_the_types_of_a_full_one(tables: Tables, tmp_path: Path) -> None:
+    full, empty = tmp_path / "full.parquet", tmp_path / "empty.parquet"
+    board = hear(tables.opinions).reviewers()
+    write_parquet(board, full)
+    write_parquet(replace(board, columns=dict.fromkeys(board.columns, ())), empty)
+    texts = [
+        [name for name, kind in zip(t.columns, t.types, strict=True) if str(kind) == "VARCHAR"]
+        for t in (duckdb.read_parquet(str(path)) for path in (full, empty))
+    ]
+    assert texts[0] == texts[1] == ["reviewer", "status", "band"]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_the_page_shows_scores_with_their_n_and_nothing_runs_in_it(
+    name: str, tables: Tables
+) -> None:
+    board = hear(tables.opinions, tables.users, items=tables.items).board(name)
+    page = render_board(board)
+    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawings) == min(len(board), MAX_BARS) + 1
+    for drawing in drawings:
+        parseString(drawing)  # noqa: S318 — our own
+    assert "<small>n " in page
+    assert "<script" not in page
+    assert "http" not in page
+    assert 'class="interval"' in page if name == "reviewers" else 'class="part"' in page
+
+
+def test_a_name_is_text_on_the_page() -> None:
+    rows = [
+        {"item_id": "<u>", "contributor": "&", "reviewer": f"<i>{k}", "opinion": 1}
+        for k in range(5)
+    ]
+    for name in COLUMNS:
+        page = render_board(hear(rows, everyone=True).board(name))
+        assert "<u>" not in page
+        assert "<i>" not in page
 
 
 def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
     tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C5."""
-    run_board("reviewers", tables, {"reputation": "iterate"}, Shown(json=True))
+    run_board("reviewers", tables, {"reputation": "iterate"}, Output(json=True))
     document = printed(capsys)
     assert document["parameters"]["iterations"] > 1
     assert 0 < document["rows"][0]["reputation"] < 1
@@ -83,14 +142,14 @@ def test_rings_are_named_and_boards_can_do_without_them(
     tables: Tables, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C7."""
-    run_rings(tables, {}, Shown(json=True))
+    run_rings(tables, {}, Output(json=True))
     document = printed(capsys)
     assert [len(ring["members"]) for ring in document["rings"]] == [5]
     assert set(document["rings"][0]) == {"members", "p", "density", "evidence"}
     assert {"a", "b", "gap", "n", "p"} <= set(document["pairs"][0])
-    run_board("contributors", tables, {}, Shown(json=True))
+    run_board("contributors", tables, {}, Output(json=True))
     before = {row["contributor"]: row["quality_score"] for row in printed(capsys)["rows"]}
-    run_board("contributors", tables, {"without_flagged": True}, Shown(json=True))
+    run_board("contributors", tables, {"without_flagged": True}, Output(json=True))
     document = printed(capsys)
     after = {row["contributor"]: row["quality_score"] for row in document["rows"]}
     gained = {name for name in before if after[name] < before[name] - 1e-12}
@@ -102,23 +161,23 @@ def test_a_person_sees_boards_rings_and_agreement(
     tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C7, C8."""
-    run_board("contributors", tables, {}, Shown(json=True))
+    run_board("contributors", tables, {}, Output(json=True))
     names = [row["contributor"] for row in printed(capsys)["rows"]][:20]
     outside = tmp_path / "outside.csv"
     lines = [f"{name},{place}" for place, name in enumerate(names, 1)]
     outside.write_text("name,rank\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    run_board("contributors", tables, {}, Shown(), against=outside, tune=True)
+    run_board("contributors", tables, {}, Output(), against=outside, tune=True)
     shown = " ".join(capsys.readouterr().out.split())
     assert "Kendall τ +" in shown
     assert "cross-validated" in shown
-    run_rings(tables, {}, Shown())
+    run_rings(tables, {}, Output())
     assert "ring of 5" in capsys.readouterr().out
-    run_board("reviewers", tables, {}, Shown())
+    run_board("reviewers", tables, {}, Output())
     assert "pearson" in capsys.readouterr().out
-    run_board("items", tables, {"category": None}, Shown(quiet=True))
+    run_board("items", tables, {"category": None}, Output(quiet=True))
     assert "item" in capsys.readouterr().out
 
 
 def test_tuning_without_a_goal_is_refused(tables: Tables) -> None:
     with pytest.raises(UsageError, match="something to agree with"):
-        run_board("items", tables, {}, Shown(), tune=True)
+        run_board("items", tables, {}, Output(), tune=True)

@@ -37,7 +37,14 @@ def reviews(path, n=12, **changes):
 
 def opinions(path):
     rows = [
-        {"item_id": f"i{i}", "contributor": f"p{i % 3}", "reviewer": f"r{j}", "opinion": o}
+        {
+            "item_id": f"i{i}",
+            "contributor": f"p{i % 3}",
+            "reviewer": f"r{j}",
+            "opinion": o,
+            "category": "c",
+            "at": 1_772_000_000 + i,
+        }
         for i in range(9)
         for j in range(5)
         for o in [1 if (i * 7 + j) % 4 else -1]
@@ -90,7 +97,6 @@ def test_a_file_with_a_mistake_is_refused_whole(peerage, tmp_path, text, kind, s
     assert done.returncode == 2
     assert says in done.stderr
     assert "Traceback" not in done.stderr
-    assert peerage("board", "models").returncode == 2
 
 
 def test_an_export_comes_back_as_the_same_store(peerage, panel, tmp_path):
@@ -107,6 +113,19 @@ def test_an_export_comes_back_as_the_same_store(peerage, panel, tmp_path):
         assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes()
 
 
+def test_community_boards_go_to_a_page_and_to_parquet(at_once, tmp_path):
+    file = opinions(tmp_path / "opinions.jsonl")
+    for board in ("contributors", "reviewers", "items"):
+        files = ("--parquet", f"{board}.parquet", "--html", f"{board}.html")
+        done = at_once("board", board, "--opinions", file, *files, "--csv")
+        assert done.returncode == 0, done.stderr
+        assert f"wrote {board}.html" in done.stderr
+        assert (tmp_path / f"{board}.parquet").read_bytes()[:4] == b"PAR1"
+        assert "<svg" in (tmp_path / f"{board}.html").read_text()
+    done = at_once("board", "items", "--opinions", file, "--html", "nowhere/x.html")
+    assert (done.returncode, "folder does not exist" in done.stderr) == (2, True)
+
+
 def test_community_boards_come_from_imported_opinions(peerage, tmp_path):
     file = opinions(tmp_path / "opinions.jsonl")
     assert peerage("import", file, "--as", "opinions").returncode == 0
@@ -117,24 +136,119 @@ def test_community_boards_come_from_imported_opinions(peerage, tmp_path):
     assert "rings" in document(peerage("rings", "--json"))
 
 
-def test_an_audit_may_fail_a_build(peerage, tmp_path):
+def test_an_audit_may_fail_a_build(at_once, tmp_path):
     file = reviews(tmp_path / "reviews.csv", n=28)
-    assert peerage("audit", "--reviews", file, "--fail-on", "evidence").returncode in (0, 1)
-    assert peerage("audit", "--reviews", file, "--fail-on", "vibes").returncode == 2
+    assert at_once("audit", "--reviews", file, "--fail-on", "evidence").returncode in (0, 1)
+    assert at_once("audit", "--reviews", file, "--fail-on", "vibes").returncode == 2
 
 
-def test_an_empty_window_is_an_empty_board(peerage, tmp_path):
+EMPTY = {
+    "reviews": "session_id,reviewer,candidate,score,category,at\n",
+    "opinions": "item_id,contributor,reviewer,opinion,category,at\n",
+}
+BOARDS = {
+    "models": "reviews",
+    "contributors": "opinions",
+    "reviewers": "opinions",
+    "items": "opinions",
+}
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_an_empty_store_is_an_empty_board_and_a_hint(peerage, board):
+    done = peerage("board", board)
+    assert done.returncode == 0
+    assert "rank" in done.stdout or "quality" in done.stdout
+    assert f"the store has no {BOARDS[board]} yet" in done.stderr
+    done = peerage("board", board, "--csv", "--category", "x")
+    assert (done.returncode, len(done.stdout.splitlines())) == (0, 1)
+    done = peerage("board", board, "--json", "--quiet")
+    assert (document(done)["rows"], done.stderr) == ([], "")
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_an_empty_table_an_empty_window_and_an_unknown_category_are_empty_boards(
+    at_once, tmp_path, board
+):
+    kind = BOARDS[board]
+    (tmp_path / "empty.csv").write_text(EMPTY[kind])
+    full = reviews(tmp_path / "r.csv") if kind == "reviews" else opinions(tmp_path / "o.jsonl")
+    asked = [(tmp_path / "empty.csv",), (tmp_path / "empty.csv", "--category", "x")]
+    asked += [(full, "--category", "nobody's")]
+    asked += [(full, "--as-of", "2020-01-01")] if board in ("models", "reviewers") else []
+    for file, *more in asked:
+        done = at_once("board", board, f"--{kind}", file, *more, "--json")
+        assert document(done)["rows"] == [], more
+
+
+def test_no_opinions_have_no_rings(peerage, at_once, tmp_path):
+    done = peerage("rings")
+    assert done.returncode == 0
+    assert "No ring" in done.stdout
+    assert "no opinions yet" in done.stderr
+    (tmp_path / "empty.csv").write_text(EMPTY["opinions"])
+    for more in ((), ("--category", "x")):
+        done = at_once("rings", "--opinions", "empty.csv", *more, "--json")
+        assert document(done)["rings"] == []
+
+
+@pytest.mark.parametrize("command", [("board", "models", "--reviews"), ("rings", "--opinions")])
+def test_a_file_that_is_not_there_is_an_error(at_once, command):
+    for name in ("none.csv", "none.parquet"):
+        done = at_once(*command, name)
+        assert done.returncode == 2
+        assert name in done.stderr
+
+
+def test_an_option_of_another_board_is_refused(at_once):
+    done = at_once("board", "items", "--matrix", "--rule", "elo")
+    assert done.returncode == 2
+    assert "takes no --matrix, --rule" in done.stderr
+    done = at_once("board", "models", "--half-life", "3", "--all")
+    assert "takes no --all, --half-life" in done.stderr
+
+
+def test_odd_times_are_flagged_by_name_on_community_boards(peerage, at_once, tmp_path):
+    """Three zones, one time without any, one in the future."""
+    times = ["2026-03-01T12:00:00Z", "2026-03-01T12:00:00+02:00", "2026-03-01T12:00:00-0530"]
+    times += ["2026-03-01T12:00:00", "2199-01-01T00:00:00Z"]
+    lines = [f"i,p,r{k},1,{at}" for k, at in enumerate(times)]
+    text = "item_id,contributor,reviewer,opinion,at\n" + "\n".join(lines) + "\n"
+    (tmp_path / "odd.csv").write_text(text)
+    flags = [
+        "opinions_in_the_future:1: r4 on i",
+        "times_in_several_zones:3: -05:30, UTC, +02:00",
+    ]
+    for board in ("contributors", "reviewers", "items"):
+        got = document(at_once("board", board, "--opinions", "odd.csv", "--json"))
+        assert got["flags"] == flags
+    assert document(at_once("rings", "--opinions", "odd.csv", "--json"))["flags"] == flags
+    shown = " ".join(at_once("board", "items", "--opinions", "odd.csv").stdout.split())
+    assert "flag 1 opinions dated in the future; the window ends at the latest: r4 on i" in shown
+    assert "flag 3 zones among the times" in shown
+    (taken,) = document(peerage("import", "odd.csv", "--as", "opinions", "--json"))["imported"]
+    assert set(taken["flags"]) == set(flags)
+    assert document(peerage("board", "items", "--json"))["flags"] == flags[:1]
+
+
+def test_a_file_whose_later_rows_break_its_promise_is_refused_with_its_lines(at_once, tmp_path):
+    rows = "".join(f"s{i},x,a,{i % 9}\n" for i in range(25_000))
+    head = "session_id,reviewer,candidate,score\n"
+    (tmp_path / "late.csv").write_text(head + rows + "t,x,a,good\n")
+    (tmp_path / "torn.csv").write_text(head + rows + "t,x\n")
+    for command in (("board", "models", "--reviews"), ("audit", "--reviews")):
+        done = at_once(*command, "late.csv")
+        assert (done.returncode, "row 25001: score 'good'" in done.stderr) == (2, True)
+        done = at_once(*command, "torn.csv")
+        assert (done.returncode, "line 25002: 't,x'" in done.stderr) == (2, True)
+
+
+def test_a_board_goes_to_csv_parquet_and_a_page(at_once, tmp_path):
     file = reviews(tmp_path / "reviews.csv")
-    got = document(peerage("board", "models", "--reviews", file, "--as-of", "2020-01-01", "--json"))
-    assert got["rows"] == []
-
-
-def test_a_board_goes_to_csv_parquet_and_a_page(peerage, tmp_path):
-    file = reviews(tmp_path / "reviews.csv")
-    done = peerage("board", "models", "--reviews", file, "--since", "all", "--csv")
+    done = at_once("board", "models", "--reviews", file, "--since", "all", "--csv")
     assert done.stdout.splitlines()[0].startswith("model,")
     base = ("board", "models", "--reviews", file, "--since", "all")
-    assert peerage(*base, "--parquet", "b.parquet", "--html", "b.html").returncode == 0
+    assert at_once(*base, "--parquet", "b.parquet", "--html", "b.html").returncode == 0
     assert (tmp_path / "b.parquet").read_bytes()[:4] == b"PAR1"
     page = (tmp_path / "b.html").read_text()
     assert "<svg" in page

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from peerage.boards.personas import Population, simulate
-from peerage.community import board_contributors, board_items, hear, read, read_outside
+from peerage.boards.opinions import Coefficients
+from peerage.community import (
+    Hearing,
+    asked_for,
+    board_contributors,
+    board_items,
+    hear,
+    read,
+    read_outside,
+)
+from peerage.community.afar import Afar
 from peerage.engines import engines
-from peerage.engines.opinions import _Lookup
-from peerage.errors import InputError
+from peerage.engines.opinions import Lookup
+from peerage.errors import InputError, UsageError
+from peerage.simulate.community import Population, simulate
 
 Rows = list[dict[str, Any]]
 
@@ -124,11 +138,29 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
 
 
 def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
-    hashes = np.array([1, 1 + (1 << 20), 5, 1 + (1 << 30)], dtype=np.uint64)
-    texts = {"text": np.array(["a", "b", "c", "d"], dtype=object), "hash": hashes}
-    lookup = _Lookup(texts, {"a": 10, "b": 11, "c": 12, "d": 13})
-    codes = lookup(hashes[[3, 1, 0, 2, 0]])
-    assert codes.tolist() == [13, 11, 10, 12, 10]
+    hashes = np.array([1, 2, 1 << 40, 3, 1 << 63], dtype=np.uint64)
+    lookup = Lookup(hashes, np.arange(10, 15, dtype=np.int32))
+    assert lookup(hashes[[3, 1, 0, 2, 0, 4]]).tolist() == [13, 11, 10, 12, 10, 14]
+    with pytest.raises(InputError, match="the same 64-bit hash"):
+        Lookup(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
+
+
+def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:
+    path = str(tmp_path / "none.parquet")
+    engines.get("duckdb")().open(THREE).filter(nw.col("opinion") > 1).to_native().write_parquet(
+        path
+    )
+    community = read(path, [{"user_id": "a", "affiliated": "yes"}])
+    assert (community.n, community.n_items, community.people.tolist()) == (0, 0, ["a"])
+    assert board_items(path).rows == []
+
+
+def test_of_two_categories_of_an_item_the_first_by_name_is_its() -> None:
+    said = [one | {"category": name} for one, name in zip(THREE, "zmz", strict=True)]
+    community = read(said)
+    assert community.categories is not None
+    assert community.category is not None
+    assert community.categories[community.category].tolist() == ["m"]
 
 
 def test_times_in_three_zones_are_one_order() -> None:
@@ -153,23 +185,99 @@ def test_an_outside_ranking_needs_names_once_and_a_score_or_a_rank() -> None:
         read_outside(engine, [{"name": "a", "score": 1}, {"name": "a", "score": 2}])
 
 
-@pytest.mark.slow
-@pytest.mark.needs("java", "spark")
-def test_spark_gives_the_board_that_duckdb_gives(tmp_path: Path) -> None:
-    """The same Parquet, the same rows after rounding to 1e-9, byte for byte."""
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A community with own opinions, repeats and gaps in its times, as Parquet and as texts."""
     made = simulate(Population(40, 2, 2, 2, rings=(4,)), 2)
     columns = {name: values.tolist() for name, values in made.opinions.items()}
     by_row = zip(*columns.values(), strict=True)
     rows = [dict(zip(columns, values, strict=True)) for values in by_row]
-    path = str(tmp_path / "opinions.parquet")
-    engines.get("duckdb")().open(rows).to_native().write_parquet(path)
-    printed = []
-    for engine in ("duckdb", "spark"):
-        heard = hear(path, engine=engine, reputation="iterate", half_life_days=30)
-        boards = [heard.board(name).rows for name in ("contributors", "reviewers", "items")]
-        printed.append(json.dumps([[rounded(one) for one in board] for board in boards]))
-    assert printed[0] == printed[1]
+    rows += [one | {"opinion": -one["opinion"], "at": one["at"] + 9.0} for one in rows[::7]]
+    rows += [one | {"reviewer": one["contributor"]} for one in rows[::9]]
+    rows = [
+        one | {"category": f"c{i % 2}", "at": one["at"] if i % 50 else None}
+        for i, one in enumerate(sorted(rows, key=lambda one: str(one["item_id"])))
+    ]
+    told = [one | {"opinion": "positive" if one["opinion"] > 0 else "Negative"} for one in rows]
+    folder, engine = tmp_path_factory.mktemp("opinions"), engines.get("duckdb")()
+    paths = {name: str(folder / f"{name}.parquet") for name in ("numbers", "words")}
+    for path, table in zip(paths.values(), (rows, told), strict=True):
+        engine.open(table).to_native().write_parquet(path)
+    return paths
 
 
-def rounded(one: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(v, 9) if isinstance(v, float) else v for name, v in one.items()}
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Spark's own sockets and deprecations
+        engine = import_module("peerage.engines.spark").Spark("local[2]", block_rows=300)
+    yield engine
+    engine.session.stop()
+
+
+def printed(heard: Hearing) -> str:
+    """All that is said about a community, rounded to 1e-9."""
+    return rounded(
+        [heard.board(name).document() for name in ("contributors", "reviewers", "items")]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.needs("java", "spark")
+@pytest.mark.parametrize(
+    ("name", "asked"),
+    [
+        ("numbers", {}),
+        ("words", {}),
+        ("numbers", {"literal": True}),
+        ("numbers", {"half_life_days": 30, "everyone": True}),
+        ("numbers", {"category": "c1", "since": "60d"}),
+        ("words", {"coefficients": Coefficients(scale=(-1, 0, 1), min_reviews_for_quality=5)}),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "-".join(one) or "plain",
+)
+def test_sums_made_on_a_cluster_give_the_board_that_rows_give(
+    spark: Any, tables: dict[str, str], name: str, asked: dict[str, Any]
+) -> None:
+    """The same Parquet, the same boards, byte for byte; no opinion comes to the driver."""
+    afar = Afar(spark, tables[name], asked=asked_for(**asked))
+    assert printed(afar) == printed(hear(tables[name], **asked))
+    assert afar.community.n == 0
+
+
+@pytest.mark.slow
+@pytest.mark.needs("java", "spark")
+def test_spark_gives_the_board_that_duckdb_gives(spark: Any, tables: dict[str, str]) -> None:
+    """Where rows are needed too: reputation and rings."""
+    asked: dict[str, Any] = {"reputation": "iterate", "half_life_days": 30}
+    ours, theirs = (hear(tables["numbers"], engine=one, **asked) for one in ("duckdb", spark))
+    assert printed(theirs) == printed(ours)
+    near = hear(tables["numbers"]).rings.document()
+    assert rounded(Afar(spark, tables["numbers"]).rings.document()) == rounded(near)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("java", "spark")
+def test_an_opinion_off_the_scale_is_refused_on_a_cluster_too(
+    spark: Any, tables: dict[str, str]
+) -> None:
+    """C3."""
+    with pytest.raises(InputError, match=r"opinions are not on the scale \('Negative'\): rows"):
+        Afar(
+            spark, tables["words"], asked=asked_for(coefficients=Coefficients(scale=(0, 1)))
+        ).items()
+    with pytest.raises(UsageError, match="above zero"):
+        Afar(spark, tables["words"], asked=asked_for(half_life_days=0))
+
+
+def rounded(value: Any) -> str:
+    """A document as bytes after rounding every number to 1e-9."""
+
+    def plain(one: Any) -> Any:
+        if isinstance(one, float):
+            return round(one, 9) + 0.0
+        if isinstance(one, dict):
+            return {name: plain(part) for name, part in one.items()}
+        return [plain(part) for part in one] if isinstance(one, (list, tuple)) else one
+
+    return json.dumps(plain(value))

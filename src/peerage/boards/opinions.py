@@ -22,6 +22,7 @@ Names = NDArray[np.object_]
 
 DAY_S = 86_400.0
 FADED = 1_000.0  # half-lives after which a weight is kept from vanishing, so that ratios stay
+ALL = slice(None)
 SAME = 1e-11  # scores this close are the same score, differently added
 STRIDE = 1 << 18  # opinions worked on at a time: what is fresh in the cache, and in no new memory
 
@@ -105,7 +106,7 @@ class Community:
         )
 
 
-def strides(n: int, n_cells: int) -> Iterator[slice]:
+def strides(n: int, n_cells: int = 0) -> Iterator[slice]:
     """All of n opinions, some at a time, to be counted into so many cells.
 
     Never so few at a time that adding up the cells is the work.
@@ -122,9 +123,10 @@ def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
     return cells
 
 
-def pair_keys(community: Community) -> NDArray[np.int64]:
+def pair_keys(community: Community, rows: Ints | slice = ALL) -> NDArray[np.int64]:
     """One number for each (item, reviewer)."""
-    return cells_of(community.item, community.reviewer, max(community.n_people, 1))
+    n_people = max(community.n_people, 1)
+    return cells_of(community.item[rows], community.reviewer[rows], n_people)
 
 
 def eligible(community: Community) -> Community:
@@ -133,7 +135,9 @@ def eligible(community: Community) -> Community:
     Last by time, then by row. Both kinds that are left out are counted, and the history
     stays in the community that was handed in.
     """
-    out = community.author[community.item] == community.reviewer
+    out = np.empty(community.n, dtype=bool)
+    for rows in strides(community.n):
+        out[rows] = community.author[community.item[rows]] == community.reviewer[rows]
     n_own = int(np.count_nonzero(out))
     repeated = _repeated(community)
     n_superseded = len(repeated)
@@ -159,16 +163,21 @@ def _earlier(community: Community, repeated: NDArray[np.int64]) -> NDArray[np.in
     Few pairs are repeated in most tables: a small table of low bits finds the rows that may
     be of one, and only those are sorted.
     """
-    keys = pair_keys(community)
     mask = (1 << max(10, len(repeated).bit_length() + 4)) - 1
     suspects = np.zeros(mask + 1, dtype=bool)
     suspects[repeated & mask] = True
-    rows = np.flatnonzero(suspects[keys & mask])
-    rows = rows[np.isin(keys[rows], repeated)]
+    found = [
+        some.start + np.flatnonzero(suspects[pair_keys(community, some) & mask])
+        for some in strides(community.n)
+    ]
+    rows = np.concatenate(found)
+    keys = pair_keys(community, rows)
+    known = np.isin(keys, repeated)
+    rows, keys = rows[known], keys[known]
     times = np.zeros(len(rows)) if community.at is None else community.at[rows]
-    order = np.lexsort((times, keys[rows]))  # stable: equal times stay in the order of rows
-    key = keys[rows[order]]
-    replaced: NDArray[np.intp] = rows[order[:-1][key[1:] == key[:-1]]]
+    order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
+    ordered = keys[order]
+    replaced: NDArray[np.intp] = rows[order[:-1][ordered[1:] == ordered[:-1]]]
     return replaced
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from peerage.community.hearing import Asked, Hearing, seconds
@@ -66,12 +68,13 @@ def read(
     engine: str | Engine = "duckdb",
     asked: Asked | None = None,
 ) -> Community:
-    """The tables as one encoded community, whole."""
+    """The tables as one encoded community, whole, and what is odd about its times."""
+    from peerage.community.odd_times import flags_of_times
     from peerage.engines.opinions import read_community
 
     wanted = asked or Asked()
     runner = engines.get(engine)() if isinstance(engine, str) else engine
-    return read_community(
+    community = read_community(
         runner,
         opinions,
         items,
@@ -79,6 +82,8 @@ def read(
         scale=wanted.coefficients.scale,
         categories=True,
     )
+    odd = flags_of_times(runner, opinions, community, time.time())
+    return replace(community, flags=(*community.flags, *odd))
 
 
 def board_contributors(opinions: Source, users: Source | None = None, **asked: Any) -> Board:

@@ -65,7 +65,7 @@ class Hearing:
         self.coefficients = self.asked.coefficients
         self.as_of = seconds(self.asked.as_of)
         self.flags = list(community.flags)
-        if self.asked.category is not None:
+        if self.asked.category is not None and community.n_items:
             community = opinions.of_category(community, self.asked.category)
         if self.as_of is None and community.at is not None and community.n:
             self.as_of = float(community.at.max())
@@ -109,7 +109,7 @@ class Hearing:
     def _fading(self) -> Floats | None:
         from peerage.boards.opinions import decay
 
-        if self.asked.half_life_days is None:
+        if self.asked.half_life_days is None or not self.community.n:
             return None
         return decay(self.community, self.asked.half_life_days, self.as_of)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import lt
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,18 @@ def row_numbers(rows: NDArray[np.intp]) -> str:
 
 
 def sorted_names(names: Iterable[str]) -> Names:
-    ordered = sorted(set(names))
+    ordered = sorted(dict.fromkeys(names))
     array = np.empty(len(ordered), dtype=object)
     array[:] = ordered
     return array
+
+
+def places_of(texts: NDArray[np.object_], names: Names) -> Codes:
+    """The place of each text among the names, which are sorted."""
+    if len(texts) == len(names) and (texts == names).all():
+        return np.arange(len(names), dtype=np.int32)
+    place = {name: code for code, name in enumerate(names.tolist())}
+    return np.array([place[text] for text in texts.tolist()], dtype=np.int32)
 
 
 def read_items(engine: Engine, source: Source | None) -> ItemTable:
@@ -88,15 +97,23 @@ def _refuse_two_contributors(twice: list[str]) -> None:
         )
 
 
-def authors_of(seen: list[str], said: list[tuple[str, str]], table: ItemTable) -> dict[str, str]:
-    """The contributor of every item, from opinions and from items; they may not differ."""
-    author = dict(said)
-    if len(author) != len(said) or any(
+def authors_of(items: Names, said: Names, table: ItemTable) -> tuple[Names, Names]:
+    """Every item, in order, and its contributor, from opinions and from items.
+
+    `said` is who contributed each item according to opinions, or None; they may not differ,
+    neither among themselves nor from the table of items.
+    """
+    listed, named = items.tolist(), said.tolist()
+    if not table.contributor and None not in named and all(map(lt, listed, listed[1:])):
+        return items, said  # as they mostly are: there is nothing to reconcile
+    pairs = [(item, name) for item, name in zip(listed, named, strict=True) if name is not None]
+    author = dict(pairs)
+    if len(author) != len(pairs) or any(
         author.get(item, name) != name for item, name in table.contributor.items()
     ):
-        _refuse_two_contributors(_torn([*table.contributor.items(), *said]))
+        _refuse_two_contributors(_torn([*table.contributor.items(), *pairs]))
     author |= table.contributor
-    orphans = sorted(item for item in seen if item not in author)
+    orphans = sorted({item for item in listed if item not in author})
     if orphans:
         names = np.array(orphans, dtype=object)
         raise InputError(
@@ -104,7 +121,8 @@ def authors_of(seen: list[str], said: list[tuple[str, str]], table: ItemTable) -
             f"{listed_names(names, np.arange(len(names)), N_SHOWN)}.",
             hint="Give opinions a `contributor` column, or import the items.",
         )
-    return author
+    ordered = sorted_names(author)
+    return ordered, np.array([author[item] for item in ordered], dtype=object)
 
 
 def _torn(said: Iterable[tuple[str, str]]) -> list[str]:

@@ -9,6 +9,7 @@ places in names sorted by Python, so no engine's collation decides a tie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from peerage.engines.members import (
     Codes,
     authors_of,
     categories_of,
+    places_of,
     read_items,
     read_users,
     require,
@@ -39,9 +41,27 @@ Levels = NDArray[np.int8]
 Encoding = Callable[[NDArray[Any]], NDArray[Any]]  # of a column's values, some at a time
 
 BATCH_ROWS = 1 << 18  # encoded at a time: in the cache, and in no new memory
-SPARE_BITS = 4  # slots of the lookup table: at least 2^4 for each name
+SPARE_BITS = 2  # slots of a lookup table: at least 2^2 for each name
 MAX_BITS = 24
+MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: different hashes stay different
+NONE, SEVERAL = -1, -2  # in place of a code
 WORDS = {"positive": 1.0, "negative": -1.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Roll:
+    """Everyone and everything that opinions are of and by, before any of them is read.
+
+    The hashes are those of the items and the reviewers that opinions name, beside their places.
+    """
+
+    frame: Frame
+    members: Community  # without opinions
+    item_hash: Hashes
+    item_place: Codes
+    voice_hash: Hashes
+    voice_place: Codes
+    encode: Mapping[str, Encoding]
 
 
 def read_community(
@@ -59,43 +79,69 @@ def read_community(
     a contributor or with two: with the first ten offenders. Items without opinions and users
     without either are there too. `categories` are read only where asked for.
     """
+    roll = read_roll(engine, opinions, items, users, scale=scale, categories=categories)
+    return with_opinions(engine, roll)
+
+
+def with_opinions(engine: Engine, roll: Roll) -> Community:
+    """The members of a roll with all that they said, row by row."""
+    rows = _encoded(engine, roll.frame, roll.encode)
+    _refuse_opinions(engine, roll, rows["opinion"])
+    return replace(
+        roll.members,
+        item=rows["item_id"],
+        reviewer=rows["reviewer"],
+        level=rows["opinion"],
+        at=_times(rows.get("at")),
+    )
+
+
+def read_roll(
+    engine: Engine,
+    opinions: Source,
+    items: Source | None = None,
+    users: Source | None = None,
+    *,
+    scale: Sequence[float] = (-1.0, 1.0),
+    categories: bool = False,
+) -> Roll:
+    """What groupings of the tables tell: names, contributors, categories, who is registered."""
     frame, columns = _opened(engine, opinions)
     table = read_items(engine, items)
     affiliated = read_users(engine, users)
     voices = _texts(engine, frame, "reviewer")
-    known, authors = _seen_items(engine, frame, "contributor" in columns)
+    known = _seen_items(engine, frame, "contributor" in columns)
     _refuse_empty_names(engine, frame, {"item_id": known, "reviewer": voices})
-    author_by_item = authors_of(known["text"].tolist(), authors, table)
+    item_names, authors = authors_of(known["text"], known["by"], table)
     named = categories and "category" in columns
     category_by_item = _categories_said(engine, frame) if named else {}
     category_by_item |= table.category
-    item_names = sorted_names(author_by_item)
-    people = sorted_names([*voices["text"], *author_by_item.values(), *affiliated])
-    place = {name: code for code, name in enumerate(people)}
+    people = sorted_names([*voices["text"], *authors, *affiliated])
     category, category_names = categories_of(item_names, category_by_item, categories)
-    item_place = {name: code for code, name in enumerate(item_names)}
-    encode: dict[str, Encoding] = {
-        "item_id": _Lookup(known, item_place),
-        "reviewer": _Lookup(voices, place),
-        "opinion": _leveller(engine, frame, columns["opinion"].is_numeric(), scale),
-    }
-    if "at" in columns:
-        encode["at"] = _seconds
-    rows = _encoded(engine, frame, encode)
-    _refuse_opinions(engine, frame, rows["opinion"], scale)
-    return Community(
+    members = Community(
         people=people,
         items=item_names,
-        author=np.array([place[author_by_item[name]] for name in item_names], dtype=np.int32),
-        item=rows["item_id"],
-        reviewer=rows["reviewer"],
-        level=rows["opinion"].astype(np.int8, copy=False),
+        author=places_of(authors, people),
+        item=np.zeros(0, dtype=np.int32),
+        reviewer=np.zeros(0, dtype=np.int32),
+        level=np.zeros(0, dtype=np.int8),
         scale=tuple(float(one) for one in scale),
-        at=_times(rows.get("at")),
         category=category,
         categories=category_names,
         **standing_of(people, affiliated, users is not None, voices["text"].tolist()),
     )
+    once = np.append(True, known["text"][1:] != known["text"][:-1])[: len(known["text"])]
+    item_hash = _as_hashes(known["hash"][once])
+    item_place = places_of(known["text"][once], item_names)
+    voice_hash, voice_place = _as_hashes(voices["hash"]), places_of(voices["text"], people)
+    encode: dict[str, Encoding] = {
+        "item_id": Lookup(item_hash, item_place),
+        "reviewer": Lookup(voice_hash, voice_place),
+        "opinion": _leveller(engine, frame, columns["opinion"].is_numeric(), members.scale),
+    }
+    if "at" in columns:
+        encode["at"] = _seconds
+    return Roll(frame, members, item_hash, item_place, voice_hash, voice_place, encode)
 
 
 # -- names ----------------------------------------------------------------------------------
@@ -122,14 +168,26 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
-    """The distinct combinations of some columns, with the hash of the first.
+    """The distinct combinations of some columns, with the hash of the first, in order.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
+    Whoever sorts them again, as Python does, then has little to do.
     """
     import narwhals.stable.v2 as nw
 
-    grouped = frame.group_by(*names).agg(nw.len().alias("n"))
+    grouped = frame.group_by(*names).agg(nw.len().alias("n")).sort(*names)
     return engine.arrays(_with_hashes(grouped, names[:1]).drop("n"))
+
+
+def with_hashes(frame: Frame, encode: Mapping[str, Encoding]) -> Frame:
+    """The columns that are to be encoded, and instead of a name its 64-bit hash."""
+    import narwhals.stable.v2 as nw
+
+    hashed = [name for name, code in encode.items() if isinstance(code, Lookup)]
+    more = _with_hashes(frame, hashed)
+    return more.select(
+        *(nw.col(f"{name}_hash" if name in hashed else name).alias(name) for name in encode)
+    )
 
 
 def _with_hashes(frame: Frame, names: Sequence[str]) -> Frame:
@@ -154,18 +212,13 @@ def _texts(engine: Engine, frame: Frame, name: str) -> Columns:
     return {"text": found[name], "hash": found[f"{name}_hash"]}
 
 
-def _seen_items(engine: Engine, frame: Frame, named: bool) -> tuple[Columns, list[tuple[str, str]]]:
-    """The items that have opinions with their hashes, and each with each of its contributors."""
-    if not named:
-        return _texts(engine, frame, "item_id"), []
-    found = _distinct(engine, frame, "item_id", "contributor")
-    items, hashes, authors = found["item_id"], found["item_id_hash"], found["contributor"]
-    pairs = list(zip(items.tolist(), authors.tolist(), strict=True))
-    row_by_item = {pair[0]: row for row, pair in enumerate(pairs)}
-    if len(row_by_item) < len(pairs):  # an item with two contributors, or with none too
-        rows = list(row_by_item.values())
-        items, hashes = items[rows], hashes[rows]
-    return {"text": items, "hash": hashes}, [pair for pair in pairs if pair[1] is not None]
+def _seen_items(engine: Engine, frame: Frame, named: bool) -> Columns:
+    """The items that have opinions, with hashes, each with each of its contributors."""
+    if named:
+        found = _distinct(engine, frame, "item_id", "contributor")
+        return {"text": found["item_id"], "hash": found["item_id_hash"], "by": found["contributor"]}
+    found = _texts(engine, frame, "item_id")
+    return {**found, "by": np.full(len(found["text"]), None, dtype=object)}
 
 
 def _categories_said(engine: Engine, frame: Frame) -> dict[str, str]:
@@ -192,12 +245,10 @@ def _refuse_empty_names(engine: Engine, frame: Frame, texts_by_column: dict[str,
 
 def _encoded(engine: Engine, frame: Frame, encode: Mapping[str, Encoding]) -> Columns:
     """Every column that there is an encoding of, row by row, encoded."""
-    hashed = [name for name, code in encode.items() if isinstance(code, _Lookup)]
-    wanted = {name: f"{name}_hash" if name in hashed else name for name in encode}
     parts = {name: [code(np.zeros(0))] for name, code in encode.items()}  # a table may be empty
-    for batch in _batches(engine, _with_hashes(frame, hashed).select(*wanted.values())):
+    for batch in _batches(engine, with_hashes(frame, encode)):
         for name, code in encode.items():
-            parts[name].append(code(batch[wanted[name]]))
+            parts[name].append(code(batch[name]))
     return {name: np.concatenate(parts.pop(name)) for name in encode}
 
 
@@ -216,7 +267,8 @@ def _leveller(engine: Engine, frame: Frame, numeric: bool, scale: Sequence[float
     """From opinions, or from hashes of written ones, to places on the scale; −1 for none."""
     if not numeric:
         said = _texts(engine, frame, "opinion")
-        return _Lookup(said, {text: _level(text, scale) for text in said["text"].tolist()})
+        places = [_level(text, scale) for text in said["text"].tolist()]
+        return Lookup(said["hash"], np.array(places, dtype=np.int8))
 
     def levels_of(values: NDArray[Any]) -> Levels:
         levels = np.full(len(values), -1, dtype=np.int8)
@@ -237,15 +289,15 @@ def _level(text: object, scale: Sequence[float]) -> int:
     return list(scale).index(value) if value in scale else -1
 
 
-def _refuse_opinions(engine: Engine, frame: Frame, levels: Levels, scale: Sequence[float]) -> None:
+def _refuse_opinions(engine: Engine, roll: Roll, levels: Levels) -> None:
     if not len(levels) or levels.min() >= 0:
         return
     wrong = np.flatnonzero(levels < 0)
-    values = engine.arrays(frame.select("opinion"))["opinion"][wrong[:N_SHOWN]]
+    values = engine.arrays(roll.frame.select("opinion"))["opinion"][wrong[:N_SHOWN]]
     shown = ", ".join(dict.fromkeys(_shown(value) for value in values.tolist()))
     raise InputError(
         f"{len(wrong)} opinions are not on the scale ({shown}): {row_numbers(wrong)}.",
-        hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
+        hint=f"Known: {', '.join(f'{level:g}' for level in roll.members.scale)}; "
         "`[community] scale` sets others.",
     )
 
@@ -270,35 +322,36 @@ def _times(at: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
     return at if known.all() else np.where(known, at, at[known].max())
 
 
-class _Lookup:
-    """From hashes to codes: by a table on the low bits, and by search where two names meet.
+class Lookup:
+    """From hashes to codes: by a table on the first bits, and by another where two names meet.
 
-    A table is some ten times as quick as sorting or searching all of the hashes.
+    That is some ten times as quick as sorting or searching the hashes, and the tables are
+    small, so that they stay in the cache.
     """
 
-    def __init__(self, texts: Columns, place: Mapping[Any, int]) -> None:
-        keys = _as_hashes(texts["hash"])
-        codes = np.array([place[text] for text in texts["text"].tolist()], dtype=np.int32)
-        bits = min(MAX_BITS, max(1, len(keys)).bit_length() + SPARE_BITS)
-        self._mask = np.uint64((1 << bits) - 1)
-        slots = (keys & self._mask).astype(np.intp)
-        self._table = np.full(1 << bits, -1, dtype=np.int32)
+    def __init__(self, hashes: NDArray[Any], codes: NDArray[np.signedinteger[Any]]) -> None:
+        keys = _as_hashes(hashes)
+        bits = min(MAX_BITS, len(keys).bit_length() + SPARE_BITS)
+        self._shift = np.uint64(64 - bits)
+        slots = (keys >> self._shift).view(np.int64)
+        self._table = np.full(1 << bits, NONE, dtype=codes.dtype)
         self._table[slots] = codes
-        self._table[np.bincount(slots, minlength=1 << bits) > 1] = -2
-        order = np.argsort(keys)
-        self._keys, self._codes = keys[order], codes[order]
-        if (self._keys[1:] == self._keys[:-1]).any():
+        contested = np.bincount(slots, minlength=1 << bits) > 1
+        self._table[contested] = SEVERAL
+        met = contested[slots]
+        if len(np.unique(keys[met])) < np.count_nonzero(met):
             raise InputError(
                 "two names in a table of opinions have the same 64-bit hash.",
                 hint="That happens once in a billion tables: rename one of your ids.",
             )
+        self._others = Lookup(keys[met] * MIXER, codes[met]) if met.any() else None
 
-    def __call__(self, hashes: NDArray[Any]) -> Codes:
+    def __call__(self, hashes: NDArray[Any]) -> NDArray[np.signedinteger[Any]]:
         wanted = _as_hashes(hashes)
-        found: Codes = self._table[(wanted & self._mask).astype(np.intp)]
-        rest = np.flatnonzero(found == -2)
-        if len(rest):
-            found[rest] = self._codes[np.searchsorted(self._keys, wanted[rest])]
+        found = self._table[(wanted >> self._shift).view(np.int64)]
+        if self._others is not None:
+            rest = np.flatnonzero(found == SEVERAL)
+            found[rest] = self._others(wanted[rest] * MIXER)
         return found
 
 

@@ -83,6 +83,12 @@ class Spark:
         changed: Frame = nw.from_native(table.selectExpr(*others, f"{seconds} as {name}"))
         return changed
 
+    def keep(self, frame: Frame) -> Frame:
+        import narwhals.stable.v2 as nw
+
+        kept: Frame = nw.from_native(_native(frame).cache())
+        return kept
+
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         table = _native(frame)
         n_rows = table.count()
@@ -90,16 +96,39 @@ class Spark:
             return [kernel(_Encoder(reading, (), ()).rows(_empty(reading)))]
         encode = _Encoder(reading, self._units(table, reading), self._deals(table, reading))
         n_blocks = max(-(-n_rows // self.block_rows), 1)
-        parts = (
+        parts = _collected(
             table.selectExpr(*_projection(reading, n_blocks))
             .groupBy("block")
             .applyInArrow(_work(encode, kernel), "block long, part binary")
-            .toArrow()
         )
         # In the order of the blocks, so that the last bit of a sum does not depend on luck.
         order = np.argsort(_numpy(parts.column("block")))
         found = parts.column("part").to_pylist()
         return [pickle.loads(found[i]) for i in order.tolist()]  # noqa: S301 — written above
+
+    def sums(
+        self,
+        frame: Frame,
+        kernel: Callable[[Columns], Columns],
+        keys: Sequence[str],
+        values: Sequence[str],
+    ) -> Columns:
+        """What a pure function makes of each `block` of a frame, added up by integer keys.
+
+        The adding happens on the cluster as well: only one row for each key comes back.
+        """
+
+        def work(table: Any) -> Any:
+            rows = {name: _numpy(table.column(name)) for name in table.column_names}
+            return import_module("pyarrow").table(kernel(rows))
+
+        schema = [*(f"{name} long" for name in keys), *(f"{name} double" for name in values)]
+        made = _native(frame).groupBy("block").applyInArrow(work, ", ".join(schema))
+        totals = _collected(made.groupBy(*keys).agg(dict.fromkeys(values, "sum")))
+        return {
+            **{name: _numpy(totals.column(name)) for name in keys},
+            **{name: _numpy(totals.column(f"sum({name})")) for name in values},
+        }
 
     # -- what a fold must know beforehand ------------------------------------------------------
 
@@ -179,6 +208,19 @@ def _session(master: str | None) -> Any:
 
 
 # -- on the workers ----------------------------------------------------------------------------
+
+
+def _collected(made: Any) -> Any:
+    """What the workers made, as Arrow; if they cannot, for want of this package, it is said."""
+    try:
+        return made.toArrow()
+    except import_module("pyspark.errors").PythonException as error:
+        if "No module named" not in str(error):
+            raise
+        raise MissingExtraError(
+            "the cluster's Python lacks peerage, or a part that it needs.",
+            hint="Point PYSPARK_PYTHON at one with peerage[spark], there for every worker.",
+        ) from None
 
 
 def _work(encode: _Encoder, kernel: Callable[[Rows], Any]) -> Callable[[Any], Any]:

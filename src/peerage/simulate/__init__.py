@@ -1,1 +1,1 @@
-"""Tables of reviews whose truth is known: what an audit is tried on before it is believed."""
+"""Reviews and opinions whose truth is known: what a detector is tried on before it is believed."""

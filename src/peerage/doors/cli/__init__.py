@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from peerage.doors.cli import analyses
+from peerage.doors.cli import analyses, transfer
 from peerage.doors.cli.options import (
     BudgetOption,
     ConfigOption,
@@ -205,8 +205,8 @@ def replay(
 app.command()(analyses.board)
 app.command()(analyses.audit)
 app.command()(analyses.rings)
-app.command(name="import")(analyses.import_)
-app.command()(analyses.export)
+app.command(name="import")(transfer.import_)
+app.command()(transfer.export)
 
 
 @app.command()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board
-from peerage.doors.cli.screen import interval_bar, write_json
-from peerage.engines import Engine, engines
+from peerage.doors.cli.output import Output, flag_line, show_agreement, write
+from peerage.doors.cli.screen import interval_bar
+from peerage.engines import Engine
 from peerage.errors import UsageError
-from peerage.standings import Terms, board_models
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -24,45 +22,16 @@ WIDE = 100  # columns of a terminal that has room for every number
 COUNT_HEADS = {"total_wins": "wins", "total_votes": "votes", "appearances": "sessions"}
 SHADES = " ░▒▓█"
 SPARKS = "▁▂▃▄▅▆▇█"
-MEANINGS = {
-    "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
-    "sessions_without_a_weight": "sessions left out: no item weight is given for them",
-    "sessions_of_several_categories": "sessions whose reviews name several categories",
-    "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
-    "scores_not_finite": "scores that are NaN or infinite, read as no score",
-    "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
-}
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
-    """Where a board goes; with none of these, a table on the terminal."""
-
-    json: bool = False
-    csv: bool = False
-    parquet: Path | None = None
-    html: Path | None = None
-    quiet: bool = False
-
-
-def run(
-    source: Any,
-    terms: Terms,
-    output: Output,
-    engine: str = "duckdb",
-    master: str | None = None,
-    item_weights: Any | None = None,
-    against: Path | str | None = None,
-) -> None:
-    """Make the board of a reviews table and show it as asked."""
-    made = runner(engine, master)
-    board = board_models(source, terms, engine=made, item_weights=item_weights)
+def run(board: Board, engine: Engine, output: Output, against: Path | None = None) -> None:
+    """Show a board of models as asked."""
     if against is not None:
-        board = replace(board, notes={**board.notes, "against": agreement(board, made, against)})
-    write(board, output)
+        board = replace(board, notes={**board.notes, "against": agreement(board, engine, against)})
+    write(board, output, show)
 
 
-def agreement(board: Board, engine: Engine, against: Path | str) -> dict[str, Any]:
+def agreement(board: Board, engine: Engine, against: Path) -> dict[str, Any]:
     """How far the board agrees with an outside ranking of the same models."""
     from peerage.boards.against import compare
     from peerage.community import read_outside
@@ -77,60 +46,7 @@ def agreement(board: Board, engine: Engine, against: Path | str) -> dict[str, An
         for row in board.rows
         if row[value] is not None
     }
-    return compare(scores, read_outside(engine, str(against))).document()
-
-
-def runner(engine: str, master: str | None) -> Engine:
-    """The engine asked for; a master is a cluster's, so it goes with Spark."""
-    make: Any = engines.get(engine)
-    if master is None:
-        found: Engine = make()
-        return found
-    if engine != "spark":
-        raise UsageError(f"--master is not for {engine}.", hint="Add --engine spark.")
-    spark: Engine = make(master=master)
-    return spark
-
-
-def write(board: Board, output: Output) -> None:
-    """The board in every form asked for: files, then one thing on stdout."""
-    if output.parquet is not None:
-        write_parquet(board, output.parquet)
-    if output.html is not None:
-        from peerage.doors.board_page import render_board
-
-        output.html.write_text(render_board(board), encoding="utf-8")
-    if not output.quiet:
-        for path in (output.parquet, output.html):
-            if path is not None:
-                sys.stderr.write(f"peerage: wrote {path}\n")
-    if output.json:
-        write_json(board.document())
-    elif output.csv:
-        write_csv(board)
-    else:
-        from rich.console import Console
-
-        show(Console(), board, output.quiet)
-
-
-def write_csv(board: Board) -> None:
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(board.columns)
-    writer.writerows(row.values() for row in board.rows)
-
-
-def write_parquet(board: Board, path: Path) -> None:
-    """The rows as Parquet; a column without any value is one of numbers."""
-    from peerage.engines.duckdb import DuckDB
-
-    rows = board.rows
-    columns = {
-        name: [row[name] for row in rows] if any(row[name] is not None for row in rows) else []
-        for name in board.columns
-    }
-    filled = {name: values or [float("nan")] * len(rows) for name, values in columns.items()}
-    DuckDB().open(filled).to_native().write_parquet(str(path))
+    return compare(scores, read_outside(engine, against)).document()
 
 
 # -- on a terminal -----------------------------------------------------------------------------
@@ -141,12 +57,12 @@ def show(console: Console, board: Board, quiet: bool = False) -> None:
     rows = board.rows
     if not quiet:
         console.print(heading(board), style="bold", highlight=False, markup=False)
-    if not rows:
-        console.print("No reviews in this window.", style="dim")
-    for name, part in _parts(rows):
+    for name, part in _parts(rows) or [(None, [])]:
         if name is not None:
             console.print(f"\n{name or 'no category'}", style="bold", markup=False)
         console.print(table(part, console.width))
+    if not rows:
+        console.print("No reviews in this window.", style="dim")
     if "matrix" in board.notes:
         console.print(matrix(board.notes["matrix"]))
     if "rules" in board.notes:
@@ -155,10 +71,7 @@ def show(console: Console, board: Board, quiet: bool = False) -> None:
     for line in history(board.notes.get("history", []), order):
         console.print(line, highlight=False, markup=False)
     if "against" in board.notes:
-        from peerage.doors.cli.community import _agreement, _movers
-
-        console.print(_agreement(board.notes["against"]), highlight=False, markup=False)
-        console.print(_movers(board.notes["against"]))
+        show_agreement(console, board.notes["against"])
     if not quiet:
         for line in notes(board):
             console.print(line, style="dim", highlight=False, markup=False)
@@ -335,9 +248,7 @@ def notes(board: Board) -> list[str]:
         f"{board.notes['rule']}, own votes {said['own_votes']}, reviewers' weights "
         f"{said['reputation']}; intervals over {over}, ranks in parentheses hold all at once."
     ]
-    for flag in board.flags:
-        name, _, n = flag.partition(":")
-        lines.append(f"  flag  {n} {MEANINGS.get(name, name.replace('_', ' '))}")
+    lines += map(flag_line, board.flags)
     if (slope := board.notes.get("length_slope")) is not None:
         lines.append(f"  a model's share moves {slope:+.3f} with each e-fold of length")
     if weights := board.notes.get("reviewer_weights"):

@@ -2,108 +2,112 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.doors.cli.screen import bar, write_json
+from peerage.doors.cli.output import Output, flag_line, show_agreement, write
+from peerage.doors.cli.screen import bar, interval_bar, write_json
 from peerage.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
     from peerage.boards import Board
     from peerage.boards.opinions import Coefficients
     from peerage.community import Hearing
+    from peerage.engines import Engine
 
 N_ROWS = 50  # of a long board on a terminal; --json and --csv have them all
 N_PAIRS = 10
 N_SUPPORTS = 12
+WIDE = 100  # columns of a terminal that has room for a bar beside each score
+NAMES = ("contributor", "reviewer", "item_id", "band")
+HEADS = {
+    "total_score": "total",
+    "quality_score": "quality",
+    "affiliation_bonus": "bonus",
+    "items_scored": "scored",
+    "reviews_received": "reviews",
+    "pearson": "pearson, 95%",
+    "qualifying": "items",
+    "agreement": "agrees",
+    "reputation": "weight",
+    "dawid_skene": "D–S",
+}
+BESIDE = ("low", "high", "status")  # shown with the score they belong to
 BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """Where the tables are: paths, or anything an engine can open."""
+    """Where the tables are (paths, or anything an engine can open), and who opens them."""
 
+    engine: Engine
     opinions: Any
     items: Any = None
     users: Any = None
-    engine: str = "duckdb"
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """How a result is to be shown."""
-
-    json: bool = False
-    csv: bool = False
-    quiet: bool = False
 
 
 def run_board(
     name: str,
     tables: Tables,
     asked: Mapping[str, Any],
-    shown: Shown,
+    output: Output,
     *,
-    against: Path | str | None = None,
+    against: Path | None = None,
     tune: bool = False,
     config_file: Path | None = None,
 ) -> None:
-    """A community board on stdout. `asked` holds fields of `peerage.community.Asked`."""
-    from dataclasses import replace
-
-    from peerage.community import compared, tuned
+    """Make a community board and show it. `asked` holds fields of `peerage.community.Asked`."""
+    from peerage.community import compared, read, read_outside, tuned
 
     if tune and against is None:
         raise UsageError("--tune needs something to agree with.", hint="Give --against FILE.")
-    community, heard = _heard(tables, asked, config_file)
+    heard = _heard(tables, asked, config_file)
     made = heard.board(name)
     if against is not None:
-        outside = _outside(tables, against)
+        outside = read_outside(tables.engine, against)
         notes = {"against": compared(heard, name, outside).document()}
         if tune:
+            community = read(
+                tables.opinions,
+                tables.users,
+                items=tables.items,
+                engine=tables.engine,
+                asked=heard.asked,
+            )
             notes["tuned"] = tuned(community, heard.asked, name, outside).document()
         made = replace(made, notes=notes)
-    if shown.json:
-        write_json(made.document())
-    elif shown.csv:
-        write_csv(made)
-    else:
-        from rich.console import Console
-
-        show_board(Console(), made, shown.quiet)
+    write(made, output, show_board)
 
 
 def run_rings(
-    tables: Tables, asked: Mapping[str, Any], shown: Shown, config_file: Path | None = None
+    tables: Tables, asked: Mapping[str, Any], output: Output, config_file: Path | None = None
 ) -> None:
     """The voting rings on stdout, with the evidence; finding one is not a failure."""
-    _, heard = _heard(tables, asked, config_file)
-    document = heard.rings.document()
-    if shown.json:
-        write_json({**document, "flags": heard.flags})
+    heard = _heard(tables, asked, config_file)
+    document = {**heard.rings.document(), "flags": heard.flags}
+    if output.json:
+        write_json(document)
         return
     from rich.console import Console
 
-    show_rings(Console(), document, shown.quiet)
+    show_rings(Console(), document, output.quiet)
 
 
-def _heard(
-    tables: Tables, asked: Mapping[str, Any], config_file: Path | None
-) -> tuple[Any, Hearing]:
-    from peerage.community import Hearing, asked_for, read
+def _heard(tables: Tables, asked: Mapping[str, Any], config_file: Path | None) -> Hearing:
+    from peerage.community import hear
 
-    wanted = asked_for(**{"coefficients": coefficients(config_file), **asked})
-    community = read(
-        tables.opinions, tables.users, items=tables.items, engine=tables.engine, asked=wanted
+    return hear(
+        tables.opinions,
+        tables.users,
+        items=tables.items,
+        engine=tables.engine,
+        **{"coefficients": coefficients(config_file), **asked},
     )
-    return community, Hearing(community, wanted)
 
 
 def coefficients(config_file: Path | None) -> Coefficients:
@@ -114,21 +118,7 @@ def coefficients(config_file: Path | None) -> Coefficients:
     return Coefficients(**config.load(config_file).community.model_dump())
 
 
-def _outside(tables: Tables, against: Path | str) -> dict[str, float]:
-    from peerage.community import read_outside
-    from peerage.engines import engines
-
-    return read_outside(engines.get(tables.engine)(), str(against))
-
-
 # -- what is seen -----------------------------------------------------------------------------
-
-
-def write_csv(made: Board) -> None:
-    """The board as CSV on stdout: a header and every row, empty where undefined."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(made.columns)
-    writer.writerows(row.values() for row in made.rows)
 
 
 def show_board(console: Console, made: Board, quiet: bool = False) -> None:
@@ -136,44 +126,62 @@ def show_board(console: Console, made: Board, quiet: bool = False) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    shown = [name for name in made.columns if name not in ("low", "high", "status")]
+    fixed = made.parameters["reputation"] == "fixed"  # then it is 1 for everyone
+    hidden = (*BESIDE, "reputation") if fixed else BESIDE
+    shown = [name for name in made.columns if name not in hidden]
     for name in shown:
-        textual = name in ("contributor", "reviewer", "item_id", "band")
-        table.add_column(name.replace("_", " "), justify="left" if textual else "right")
+        head = HEADS.get(name, name.replace("_", " "))
+        side: Any = "left" if name in NAMES else "right"
+        table.add_column(head, justify=side, no_wrap=True, min_width=len(head))
+    room = 16 if console.width >= WIDE else 0
+    ends = (made.parameters["scale"][0], made.parameters["scale"][-1])
     rows = made.rows
     for row in rows[:N_ROWS]:
-        table.add_row(*(_cell(name, row) for name in shown))
-    console.print(table if rows else "Nothing to rank here.")
+        table.add_row(*(_cell(name, row, room, ends) for name in shown))
+    console.print(table)
+    if not rows:
+        console.print("Nothing to rank here.", style="dim")
     if len(rows) > N_ROWS:
         console.print(f"… and {len(rows) - N_ROWS} more (--json, --csv have all)", style="dim")
-    if quiet:
-        return
-    for line in _notes(made):
-        console.print(line, style="dim", highlight=False, markup=False)
     if "against" in made.notes:
-        console.print(_agreement(made.notes["against"]), highlight=False, markup=False)
-        console.print(_movers(made.notes["against"]))
+        show_agreement(console, made.notes["against"])
     if "tuned" in made.notes:
         console.print(_tuning(made.notes["tuned"]), highlight=False, markup=False)
+    if not quiet:
+        for line in _notes(made):
+            console.print(line, style="dim", highlight=False, markup=False)
 
 
-def _cell(name: str, row: Mapping[str, Any]) -> str:
-    from rich.markup import escape
+def _cell(name: str, row: Mapping[str, Any], room: int, ends: tuple[float, float]) -> Text:
+    from rich.text import Text
 
     value = row[name]
-    if name == "pearson" and row["status"] == "undefined":
-        return "[dim]undefined 0.00[/]"
-    if name == "pearson" and row["low"] is not None:
-        return f"{value:+.2f} [dim]{row['low']:+.2f} … {row['high']:+.2f}[/]"
+    if name == "pearson":
+        return _correlation(row, room)
     if name == "band" and value is not None:
-        return f"[{BAND_STYLES[value]}]{value}[/]"
-    if name == "quality":
-        return f"[cyan]{bar((value + 1.0) / 2.0, 10)}[/] {value:+.2f}"
+        return Text(value, BAND_STYLES[value])
+    if name == "quality" and room:
+        low, high = ends
+        return Text.assemble((bar((value - low) / (high - low), room), "cyan"), f" {value:+.2f}")
     if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:.2f}"
-    return escape(str(value))
+        return Text("–")
+    return Text(f"{value:.2f}" if isinstance(value, float) else str(value))
+
+
+def _correlation(row: Mapping[str, Any], room: int) -> Text:
+    """A correlation with its interval: drawn where there is room, and written out."""
+    from rich.text import Text
+
+    r, low, high = row["pearson"], row["low"], row["high"]
+    if r is None or row["status"] == "undefined":
+        return Text("undefined 0.00" if row["status"] == "undefined" else "–", "dim")
+    parts: list[Any] = [f"{r:+.2f}"]
+    if low is not None:
+        parts.append((f" {low:+.2f} … {high:+.2f}", "dim"))
+    if room:
+        low, high = (None if x is None else (x + 1.0) / 2.0 for x in (low, high))
+        parts.insert(0, (interval_bar((r + 1.0) / 2.0, low, high, room) + " ", "cyan"))
+    return Text.assemble(*parts)
 
 
 def _notes(made: Board) -> list[str]:
@@ -184,37 +192,7 @@ def _notes(made: Board) -> list[str]:
     ]
     if said["iterations"] is not None:
         lines.append(f"reputation settled in {said['iterations']} rounds.")
-    return lines + [f"  flag  {flag}" for flag in made.flags]
-
-
-def _agreement(found: Mapping[str, Any]) -> str:
-    def figure(value: float | None, low: float | None, high: float | None) -> str:
-        if value is None:
-            return "undefined"
-        return f"{value:+.3f}" + ("" if low is None else f" ({low:+.3f} … {high:+.3f})")
-
-    tau = figure(found["kendall_tau"], found["kendall_low"], found["kendall_high"])
-    rho = figure(found["spearman"], found["spearman_low"], found["spearman_high"])
-    return (
-        f"against the outside ranking, {found['n']} in common "
-        f"({found['only_here']} only here, {found['only_there']} only there): "
-        f"Kendall τ {tau}, Spearman {rho}"
-    )
-
-
-def _movers(found: Mapping[str, Any]) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("moves most")
-    for head in ("here", "there", "moved"):
-        table.add_column(head, justify="right")
-    for one in found["movers"]:
-        table.add_row(
-            escape(one["name"]), f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}"
-        )
-    return table
+    return lines + [flag_line(flag) for flag in made.flags]
 
 
 def _tuning(found: Mapping[str, Any]) -> str:
@@ -243,7 +221,11 @@ def show_rings(console: Console, document: Mapping[str, Any], quiet: bool = Fals
         console.print(f"[bold red]ring of {len(ring['members'])}[/]: {names}", highlight=False)
         for line in _evidence(ring):
             console.print(f"  {line}", highlight=False, markup=False)
-    if quiet or not document["pairs"]:
+    if quiet:
+        return
+    for flag in document["flags"]:
+        console.print(flag_line(flag), style="dim", highlight=False, markup=False)
+    if not document["pairs"]:
         return
     console.print(f"\nmutual pairs, the {N_PAIRS} least likely:", style="dim")
     for pair in document["pairs"][:N_PAIRS]:

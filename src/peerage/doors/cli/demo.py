@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,6 +56,8 @@ def run(question: str = QUESTION, pause: bool = True) -> None:
         _exact_scores(console)
         _wait(console, pause)
         asyncio.run(_season(console, Path(folder), pause))
+    _wait(console, pause)
+    _community(console)
     _goodbye(console)
 
 
@@ -186,6 +188,31 @@ async def _hold(console: Console, council: Council, folder: Path) -> None:
         )
 
 
+# -- people ----------------------------------------------------------------------------------------
+
+
+def _community(console: Console) -> None:
+    from peerage.community import hear
+    from peerage.doors.cli.community import show_board, show_rings
+    from peerage.simulate.community import Population, simulate
+
+    _title(console, 5, "People, too: a community with a voting ring in it")
+    console.print(
+        "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
+        "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
+        "the boards do not know.\n"
+    )
+    people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
+    made = simulate(people, SEED)
+    heard = hear(made.opinions, made.users, items=made.items)
+    board = heard.reviewers()
+    ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
+    columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}
+    show_board(console, replace(board, columns=columns), quiet=True)
+    console.print(f"[dim]the first and last five of {len(board.rows)} reviewers[/]\n")
+    show_rings(console, {**heard.rings.document(), "flags": []}, quiet=True)
+
+
 def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:
     return config.load(
         flags={
@@ -199,11 +226,12 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
 
 
 def _goodbye(console: Console) -> None:
-    _title(console, 5, "Go on")
+    _title(console, 6, "Go on")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
         ("peerage run prompts.jsonl", "a season of them; then board models, audit"),
         ("peerage score FILE", "ballots you already have"),
+        ("peerage board reviewers", "people's boards, from opinions you import; then rings"),
         ("peerage doctor", "what is missing here, and the fix"),
     ):
         console.print(f"  [bold]{command:<28}[/] {what}", highlight=False)

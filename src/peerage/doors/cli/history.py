@@ -7,20 +7,20 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from peerage import config
 from peerage.convening import law_of
 from peerage.council import folding
+from peerage.doors.cli.options import configured
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.score import show
 from peerage.doors.cli.screen import write_json
 from peerage.errors import InputError
 from peerage.records import rescored, session_document
-from peerage.stores import Store, open_store
+from peerage.stores import Store
 from peerage.types import Event
 
 
 def list_sessions(store_url: str | None, limit: int, config_file: Path | None, json: bool) -> None:
-    store = _open(store_url, config_file)
+    _, store = configured(config_file, {"store": store_url})
     listed = store.sessions(limit=limit)
     if json:
         write_json({"sessions": [asdict(entry) for entry in listed]})
@@ -42,8 +42,8 @@ def show_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
     """One session in full."""
-    settings = config.load(config_file, flags=flags)
-    events = _find(open_store(settings.store), prefix)
+    settings, store = configured(config_file, flags)
+    events = _find(store, prefix)
     session = folding.fold(events)
     law = law_of(settings, session.query.category)
     if json:
@@ -56,8 +56,8 @@ def replay_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
     """One session scored again; the ballots and the replies are the log's."""
-    settings = config.load(config_file, flags=flags)
-    session = folding.fold(_find(open_store(settings.store), prefix))
+    settings, store = configured(config_file, flags)
+    session = folding.fold(_find(store, prefix))
     if not session.ballots:
         raise InputError(f"session {session.id} has no ballots to score.")
     scored = rescored(session, law_of(settings, session.query.category))
@@ -73,8 +73,8 @@ def audit_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
     """The audit of one session: mostly that one session is too few."""
-    settings = config.load(config_file, flags=flags)
-    session = folding.fold(_find(open_store(settings.store), prefix))
+    settings, store = configured(config_file, flags)
+    session = folding.fold(_find(store, prefix))
     scored = rescored(session, law_of(settings, session.query.category))
     if scored.audit is None:
         raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
@@ -91,10 +91,6 @@ def audit_one(
     from peerage.doors.cli.audit import show as show_audit
 
     show_audit(Console(), scored.audit)
-
-
-def _open(store_url: str | None, config_file: Path | None) -> Store:
-    return open_store(store_url or config.load(config_file).store)
 
 
 def _find(store: Store, prefix: str) -> list[Event]:

@@ -1,0 +1,91 @@
+"""The commands that carry judgements in and out: imports and exports."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from peerage.doors.cli.options import (
+    ConfigOption,
+    JsonOption,
+    QuietOption,
+    StoreOption,
+    configured,
+)
+from peerage.doors.cli.screen import write_json
+from peerage.errors import UsageError
+
+
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="Files, or one folder of an export.")],
+    kind: Annotated[
+        str | None, typer.Option("--as", help="reviews, opinions, items, users or sessions.")
+    ] = None,
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
+    from peerage.doors.cli.output import flag_line
+    from peerage.importing import take
+    from peerage.importing.exports import take_export
+
+    settings, opened = configured(config, {"store": store})
+    taken = []
+    for file in files:
+        if kind is None and not file.is_dir():
+            raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
+        with _steps(f"{file.name}: ", shown=not (json or quiet)) as step:
+            done = (
+                take_export(opened, file, step)
+                if file.is_dir()
+                else [take(opened, file, str(kind), time.time, settings.community.scale, step)]
+            )
+        taken += done
+        for one in () if json else done:  # at once: the next file may be refused
+            state = "was there already, nothing changed" if one.already else "imported"
+            what = one.kind if one.kind == one.unit else f"{one.unit} of {one.kind}"
+            typer.echo(f"{one.name}: {one.n:,} {what}, {state}.")
+            for flag in one.flags:
+                typer.echo(flag_line(flag))
+    if json:
+        write_json({"imported": [asdict(one) for one in taken]})
+
+
+@contextmanager
+def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
+    """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(prefix, total=None)
+        yield lambda step: progress.update(task, description=f"{prefix}{step} …")
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder to be made.")],
+    store: StoreOption = None,
+    config: ConfigOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
+    from peerage.importing.exports import export as written
+
+    counts = written(configured(config, {"store": store})[1], folder)
+    if json:
+        write_json(counts)
+    else:
+        typer.echo(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")

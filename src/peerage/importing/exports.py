@@ -1,0 +1,114 @@
+"""The whole store in a folder, and back: sessions as JSONL, imported tables as Parquet."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+from peerage.council import folding
+from peerage.council.documents import read_json
+from peerage.engines.intake import in_little_memory
+from peerage.errors import InputError
+from peerage.importing import Step, Taken, unit_of
+from peerage.importing.sessions import documents, event_of
+from peerage.importing.tables import chunks, refuse_conflicts
+from peerage.stores import Import, Store
+from peerage.types import Event
+
+EXPORT_FORMAT = 1
+
+
+def export(store: Store, folder: Path) -> dict[str, int]:
+    """The whole store in a folder: sessions as JSONL, imported tables as Parquet."""
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    n = 0
+    with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
+        for listed in store.sessions():
+            events = [asdict(event) for event in store.events(listed.id)]
+            out.write(json.dumps({"session_id": listed.id, "events": events}) + "\n")
+            n += 1
+    entries = store.imports()
+    for entry in entries:
+        if entry.kind != "sessions":
+            with (folder / _file_of(entry)).open("wb") as data:
+                data.writelines(store.import_parts(entry.id))
+    manifest = {"format": EXPORT_FORMAT, "imports": [asdict(entry) for entry in entries]}
+    (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return {"sessions": n, "imports": len(entries)}
+
+
+def _file_of(entry: Import) -> str:
+    return f"{entry.kind}-{entry.hash[:16]}.parquet"
+
+
+def take_export(store: Store, folder: Path, step: Step = lambda _: None) -> list[Taken]:
+    """Everything of an export, as it was in the store it came from; what is here already stays."""
+    known = {(entry.kind, entry.hash) for entry in store.imports()}
+    entries = _manifest(folder)
+    new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
+    step("checking")
+    for entry in new:
+        _check_exported(store, entry, folder / _file_of(entry))
+    step("storing")
+    seeds: dict[str, str] = {}
+    events = list(_events_not_in(store, folder / "sessions.jsonl"))
+    for event in events:
+        if event.kind == folding.OPENED and event.body["season"]:
+            seeds[event.body["season"]] = event.body["seed"]
+    store.append_all(events)
+    for season, seed in seeds.items():
+        store.season_seed(season, seed)
+    for entry in new:
+        held = () if entry.kind == "sessions" else chunks(folder / _file_of(entry))
+        store.add_import(entry, held)
+    n = len({event.session_id for event in events})
+    return [
+        Taken("sessions.jsonl", "sessions", n, "sessions", already=not n),
+        *(Taken(e.name, e.kind, e.n_rows, unit_of(e.kind), e not in new) for e in entries),
+    ]
+
+
+def _manifest(folder: Path) -> list[Import]:
+    """The tables that an export says it holds."""
+    place = folder / "export.json"
+    if not place.is_file():
+        raise InputError(
+            "this folder is no export: there is no export.json in it.",
+            place=str(folder),
+            hint="Name files, and say --as what.",
+        )
+    manifest = read_json(place.read_bytes(), str(place))
+    if manifest.get("format") != EXPORT_FORMAT:
+        raise InputError(f"format {manifest.get('format')!r} is not known.", place=str(place))
+    try:
+        return [Import(**listed) for listed in manifest["imports"]]
+    except (TypeError, KeyError):
+        raise InputError("this is no list of tables.", place=str(place)) from None
+
+
+def _check_exported(store: Store, entry: Import, file: Path) -> None:
+    """Refuse a table that is not there, or not right together with what is."""
+    if entry.kind == "sessions":
+        return
+    if not file.is_file():
+        raise InputError("a table of the export is missing.", place=str(file))
+    with tempfile.TemporaryDirectory() as folder:
+        in_little_memory(
+            Path(folder), file, lambda e, _: refuse_conflicts(e, store, entry.kind, file)
+        )
+
+
+def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
+    """The events of an export's sessions, less those of sessions that a store has."""
+    if not path.is_file():
+        raise InputError("the sessions of the export are missing.", place=str(path))
+    for place, read in documents(path):
+        document = read()
+        if not store.events(document["session_id"]):
+            yield from map(partial(event_of, place=place), document["events"])
