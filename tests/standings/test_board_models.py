@@ -437,7 +437,7 @@ def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wi
     ]
     first = board_models(rows, since="all").rows[0]
     assert (first["model"], first["share"], first["share_low"]) == ("new", 1.0, None)
-    assert (first["rank_low"], first["rank_high"]) == (1, 5)
+    assert (first["rank_low"], first["rank_high"], first["tier"]) == (1, 5, None)
 
 
 def test_sums_of_products_give_the_intervals_of_sessions_kept_apart(

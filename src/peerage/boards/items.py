@@ -72,7 +72,7 @@ def items(
         "items",
         {
             "item_id": community.items[order],
-            "contributor": community.people[community.author][order],
+            "contributor": community.people[community.author[order]],
             "quality": quality[order],
             "reviews": sums.n[order],
             "weight": weight[order],

@@ -206,10 +206,14 @@ def _rank_ranges(
         df = np.broadcast_to(ranked.df, ranked.covariance.shape)[np.ix_(known, known)]
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df)
     places = known.tolist()
+    told = np.isfinite(values)
+    told = told | ~told.any()
+    # Who may stand anywhere has no tier and parts none, unless there is nobody else.
+    tier = tiers(low[told], high[told] - (~told).sum())
     return (
         dict(zip(places, low.tolist(), strict=True)),
         dict(zip(places, high.tolist(), strict=True)),
-        dict(zip(places, tiers(low, high).tolist(), strict=True)),
+        dict(zip(known[told].tolist(), tier.tolist(), strict=True)),
     )
 
 

@@ -139,46 +139,43 @@ def eligible(community: Community) -> Community:
     for rows in strides(community.n):
         out[rows] = community.author[community.item[rows]] == community.reviewer[rows]
     n_own = int(np.count_nonzero(out))
-    repeated = _repeated(community)
-    n_superseded = len(repeated)
-    if n_superseded:
-        out[_earlier(community, np.unique(repeated))] = True
-    kept = community.kept(~out) if n_own or n_superseded else community
-    return replace(kept, n_own=n_own, n_superseded=n_superseded)
+    replaced = _replaced(community, out)
+    out[replaced] = True
+    kept = community.kept(~out) if n_own or len(replaced) else community
+    return replace(kept, n_own=n_own, n_superseded=len(replaced))
 
 
-def _repeated(community: Community) -> NDArray[np.int64]:
-    """The keys of words on others' items after the first on the same, one for each word."""
-    keys = pair_keys(community)
-    keys.sort()
-    again = keys[1:][keys[1:] == keys[:-1]]
-    item, reviewer = np.divmod(again, max(community.n_people, 1))
-    others: NDArray[np.int64] = again[community.author[item] != reviewer]
-    return others
+def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
+    """The rows that a later word on the same item of someone else's replaces.
 
-
-def _earlier(community: Community, repeated: NDArray[np.int64]) -> NDArray[np.intp]:
-    """The rows that a later word on the same item replaces.
-
-    Few pairs are repeated in most tables: a small table of low bits finds the rows that may
-    be of one, and only those are sorted.
+    Few pairs are repeated in most tables. So the keys are cut to 32 bits, which sort twice as
+    fast, and only rows whose short key comes up again are looked at as a whole.
     """
-    mask = (1 << max(10, len(repeated).bit_length() + 4)) - 1
-    suspects = np.zeros(mask + 1, dtype=bool)
-    suspects[repeated & mask] = True
+    short = _short_keys(community, ALL)
+    short.sort()
+    again = short[1:][short[1:] == short[:-1]]
+    mask = np.uint32((1 << max(10, len(again).bit_length() + 4)) - 1)
+    suspects = np.zeros(int(mask) + 1, dtype=bool)
+    suspects[again & mask] = True
     found = [
-        some.start + np.flatnonzero(suspects[pair_keys(community, some) & mask])
-        for some in strides(community.n)
+        some.start + np.flatnonzero(suspects[_short_keys(community, some) & mask] & ~own[some])
+        for some in strides(community.n if len(again) else 0)
     ]
-    rows = np.concatenate(found)
+    rows = np.concatenate([np.zeros(0, dtype=np.intp), *found])
     keys = pair_keys(community, rows)
-    known = np.isin(keys, repeated)
-    rows, keys = rows[known], keys[known]
     times = np.zeros(len(rows)) if community.at is None else community.at[rows]
     order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
     ordered = keys[order]
     replaced: NDArray[np.intp] = rows[order[:-1][ordered[1:] == ordered[:-1]]]
     return replaced
+
+
+def _short_keys(community: Community, rows: slice) -> NDArray[np.uint32]:
+    """The last 32 bits of the pairs' keys: equal where they are, and seldom else."""
+    keys = community.item[rows].astype(np.uint32)
+    keys *= np.uint32(community.n_people & 0xFFFFFFFF)
+    keys += community.reviewer[rows].astype(np.uint32)
+    return keys
 
 
 def within(community: Community, since_s: float | None, as_of: float | None) -> Community:
@@ -233,17 +230,19 @@ def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
     Those not `among` the ranked come last with rank 0. Values closer than rounding are
     equal, and listed in the order of their codes, which is that of their names.
     """
-    chosen = np.ones(len(values), dtype=bool) if among is None else among
-    order = np.lexsort((-values, ~chosen))
-    n_ranked = int(np.count_nonzero(chosen))
+    if among is None:
+        order, n_ranked = np.argsort(-values, kind="stable"), len(values)
+    else:
+        order, n_ranked = np.lexsort((-values, ~among)), int(np.count_nonzero(among))
     best = values[order[:n_ranked]]
     new = np.append(True, best[:-1] - best[1:] > SAME)[:n_ranked]
     starts = np.flatnonzero(new)
     group = np.cumsum(new) - 1
     ranks = np.zeros(len(values), dtype=np.int64)
     ranks[order[:n_ranked]] = starts[group] + 1
-    rest = order[n_ranked:]
-    listed = order[:n_ranked][np.lexsort((order[:n_ranked], group))]
+    listed, rest = order[:n_ranked], order[n_ranked:]
+    if ((np.diff(listed) < 0) & ~new[1:]).any():  # equals that rounding has put out of order
+        listed = listed[np.lexsort((listed, group))]
     return np.concatenate((listed, np.sort(rest))), ranks
 
 

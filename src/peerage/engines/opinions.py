@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def read_roll(
     named = categories and "category" in columns
     category_by_item = _categories_said(engine, frame) if named else {}
     category_by_item |= table.category
-    people = sorted_names([*voices["text"], *authors, *affiliated])
+    people = sorted_names(chain(voices["text"].tolist(), authors.tolist(), affiliated))
     category, category_names = categories_of(item_names, category_by_item, categories)
     members = Community(
         people=people,

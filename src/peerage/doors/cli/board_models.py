@@ -115,11 +115,14 @@ def table(rows: Sequence[Mapping[str, Any]], width: int = WIDE) -> RenderableTyp
     )
     for head in (*heads, *(COUNT_HEADS[name] for name in counts)):
         shown.add_column(head, justify="right", no_wrap=True, min_width=len(head))
-    tier = rows[0]["tier"] if rows else None
+    tier, voted = 1, True
     for row in rows[:MAX_ROWS]:
-        if row["tier"] != tier:
+        if row["tier"] not in (tier, None):  # a newcomer whose spread is unknown has none
             tier = row["tier"]
-            shown.add_row("", Text(f"── tier {tier} ──" if tier else "── no votes ──", style="dim"))
+            shown.add_row("", Text(f"── tier {tier} ──", style="dim"))
+        if voted and row["share"] is None:
+            voted = False
+            shown.add_row("", Text("── no votes ──", style="dim"))
         numbers = [row["value"]] if has_value else []
         numbers += [row["aggregate_borda"]]
         numbers += [row["mean_score"], row["z_score"]] if wide else []
