@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -221,11 +222,11 @@ def law_of(asked: Terms) -> dict[str, Any]:
 
 def file_of(folder: Path, law: Mapping[str, Any]) -> Path:
     digest = hashlib.sha256(json.dumps(law, sort_keys=True).encode()).hexdigest()
-    return folder / f"running-v{FORMAT}-{digest[:12]}.npz"
+    return folder / f"running-v{FORMAT}-{digest[:12]}.sums"
 
 
 def files_in(folder: Path) -> list[Path]:
-    return sorted(folder.glob(f"running-v{FORMAT}-*.npz"))
+    return sorted(folder.glob(f"running-v{FORMAT}-*.sums"))
 
 
 def saved(running: Running, path: Path) -> None:
@@ -238,20 +239,15 @@ def saved(running: Running, path: Path) -> None:
     arrays: dict[str, Any] = {"sessions": running.sessions, **_packed(running.sums, "")}
     for since, edge in running.edges.items():
         arrays |= _packed(edge, f"{since} ")
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as out:
-        np.savez(out, about=np.array(json.dumps(about)), **arrays)
-    partial.replace(path)
+    _write(path, about, {name: np.asarray(values) for name, values in arrays.items()})
 
 
 def loaded(path: Path) -> Running:
     """The running sums of a file, or empty ones."""
     try:
-        with np.load(path, allow_pickle=False) as data:
-            arrays = dict(data)
+        about, arrays = _read(path)
     except (OSError, ValueError):
         return Running()
-    about = json.loads(str(arrays["about"]))
     return Running(
         _unpacked(arrays, ""),
         Facts(**_tuples(about["facts"])),
@@ -259,6 +255,31 @@ def loaded(path: Path) -> Running:
         edges={since: _unpacked(arrays, f"{since} ") for since in about["edges"]},
         **_tuples({name: about[name] for name in PLAIN}),
     )
+
+
+def _write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """A line of JSON that says what follows, then every array's bytes: one read opens them all."""
+    held = {name: np.asarray(values, order="C") for name, values in arrays.items()}
+    shapes = {name: (values.dtype.str, values.shape) for name, values in held.items()}
+    head = json.dumps({"about": about, "arrays": shapes}).encode()
+    head += b" " * (-(len(head) + 1) % 8) + b"\n"  # numbers begin where a processor likes them
+    partial = path.with_suffix(".partial")
+    with partial.open("wb") as out:
+        out.write(head)
+        out.writelines(values.tobytes() for values in held.values())
+    partial.replace(path)
+
+
+def _read(path: Path) -> tuple[Any, dict[str, NDArray[Any]]]:
+    data = path.read_bytes()
+    at = data.find(b"\n") + 1
+    head = json.loads(data[:at])
+    arrays: dict[str, NDArray[Any]] = {}
+    for name, (kind, shape) in head["arrays"].items():
+        size = math.prod(shape)
+        arrays[name] = np.frombuffer(data, kind, size, at).reshape(shape)
+        at += arrays[name].nbytes
+    return head["about"], arrays
 
 
 def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:

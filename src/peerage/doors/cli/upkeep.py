@@ -16,7 +16,7 @@ def keep_boards(settings: Settings) -> None:
     Whatever is wrong with them the next board will say; the session is stored.
     """
     store = open_store(settings.store)
-    if not any(store.mirror_folder.glob("running-*.npz")):
+    if not any(store.mirror_folder.glob("running-*.sums")):
         return  # before anything heavy is loaded
     from peerage.engines.duckdb import DuckDB
     from peerage.standings.live import refresh
