@@ -9,6 +9,7 @@ import numpy as np
 from peerage.boards.ballots import ALWAYS_ROOM, ROOMY, Bools, Floats, Ints, Rows, Votes
 from peerage.boards.model_sums import Plan
 
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """Votes and the cells (session, model) that they fall into."""
