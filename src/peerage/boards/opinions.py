@@ -151,7 +151,9 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
     Few pairs are repeated in most tables. So the keys are cut to 32 bits, which sort twice as
     fast, and only rows whose short key comes up again are looked at as a whole.
     """
-    short = _short_keys(community, ALL)
+    short = np.empty(community.n, dtype=np.uint32)
+    for rows in strides(community.n):
+        short[rows] = _short_keys(community, rows)
     short.sort()
     again = short[1:][short[1:] == short[:-1]]
     mask = np.uint32((1 << max(10, len(again).bit_length() + 4)) - 1)
@@ -161,12 +163,12 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
         some.start + np.flatnonzero(suspects[_short_keys(community, some) & mask] & ~own[some])
         for some in strides(community.n if len(again) else 0)
     ]
-    rows = np.concatenate([np.zeros(0, dtype=np.intp), *found])
-    keys = pair_keys(community, rows)
-    times = np.zeros(len(rows)) if community.at is None else community.at[rows]
+    whole = np.concatenate([np.zeros(0, dtype=np.intp), *found])
+    keys = pair_keys(community, whole)
+    times = np.zeros(len(whole)) if community.at is None else community.at[whole]
     order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
     ordered = keys[order]
-    replaced: NDArray[np.intp] = rows[order[:-1][ordered[1:] == ordered[:-1]]]
+    replaced: NDArray[np.intp] = whole[order[:-1][ordered[1:] == ordered[:-1]]]
     return replaced
 
 

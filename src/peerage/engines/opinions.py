@@ -57,6 +57,7 @@ class Roll:
     """
 
     frame: Frame
+    n_rows: int
     members: Community  # without opinions
     item_hash: Hashes
     item_place: Codes
@@ -86,7 +87,7 @@ def read_community(
 
 def with_opinions(engine: Engine, roll: Roll) -> Community:
     """The members of a roll with all that they said, row by row."""
-    rows = _encoded(engine, roll.frame, roll.encode)
+    rows = _encoded(engine, roll)
     _refuse_opinions(engine, roll, rows["opinion"])
     return replace(
         roll.members,
@@ -142,7 +143,8 @@ def read_roll(
     }
     if "at" in columns:
         encode["at"] = _seconds
-    return Roll(frame, members, item_hash, item_place, voice_hash, voice_place, encode)
+    n_rows = int(voices["n"].sum())
+    return Roll(frame, n_rows, members, item_hash, item_place, voice_hash, voice_place, encode)
 
 
 # -- names ----------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
-    """The distinct combinations of some columns, with the hash of the first, in order.
+    """The distinct combinations of some columns, in order: how often, and the first one's hash.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
     Whoever sorts them again, as Python does, then has little to do.
@@ -177,7 +179,7 @@ def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
     import narwhals.stable.v2 as nw
 
     grouped = frame.group_by(*names).agg(nw.len().alias("n")).sort(*names)
-    return engine.arrays(_with_hashes(grouped, names[:1]).drop("n"))
+    return engine.arrays(_with_hashes(grouped, names[:1]))
 
 
 def with_hashes(frame: Frame, encode: Mapping[str, Encoding]) -> Frame:
@@ -208,9 +210,9 @@ def _is_spark(native: Any) -> bool:
 
 
 def _texts(engine: Engine, frame: Frame, name: str) -> Columns:
-    """The distinct texts of a column with their hashes."""
+    """The distinct texts of a column with their hashes, and how often each is there."""
     found = _distinct(engine, frame, name)
-    return {"text": found[name], "hash": found[f"{name}_hash"]}
+    return {"text": found[name], "hash": found[f"{name}_hash"], "n": found["n"]}
 
 
 def _seen_items(engine: Engine, frame: Frame, named: bool) -> Columns:
@@ -244,13 +246,17 @@ def _refuse_empty_names(engine: Engine, frame: Frame, texts_by_column: dict[str,
 # -- opinions, encoded ------------------------------------------------------------------------
 
 
-def _encoded(engine: Engine, frame: Frame, encode: Mapping[str, Encoding]) -> Columns:
+def _encoded(engine: Engine, roll: Roll) -> Columns:
     """Every column that there is an encoding of, row by row, encoded."""
-    parts = {name: [code(np.zeros(0))] for name, code in encode.items()}  # a table may be empty
-    for batch in _batches(engine, with_hashes(frame, encode)):
-        for name, code in encode.items():
-            parts[name].append(code(batch[name]))
-    return {name: np.concatenate(parts.pop(name)) for name in encode}
+    kinds = {name: code(np.zeros(0)).dtype for name, code in roll.encode.items()}
+    encoded = {name: np.empty(roll.n_rows, dtype=kind) for name, kind in kinds.items()}
+    n = 0
+    for batch in _batches(engine, with_hashes(roll.frame, roll.encode)):
+        rows = slice(n, n + len(batch["opinion"]))
+        for name, code in roll.encode.items():
+            encoded[name][rows] = code(batch[name])
+        n = rows.stop
+    return {name: values[:n] for name, values in encoded.items()}
 
 
 def _batches(engine: Engine, frame: Frame) -> Iterator[Columns]:

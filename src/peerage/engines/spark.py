@@ -218,8 +218,8 @@ def _collected(made: Any) -> Any:
         if "No module named" not in str(error):
             raise
         raise MissingExtraError(
-            "the cluster's Python lacks peerage, or a part that it needs.",
-            hint="Point PYSPARK_PYTHON at one with peerage[spark], there for every worker.",
+            "Spark's workers run a Python that lacks peerage, or a part that it needs.",
+            hint="Point PYSPARK_PYTHON at one that has peerage[spark], before Spark starts.",
         ) from None
 
 

@@ -66,7 +66,7 @@ def rows_afar(engine: Cluster, roll: Roll, members: Community, now: float | None
     import narwhals.stable.v2 as nw
 
     rows = with_hashes(roll.frame, roll.encode).to_native()
-    n_blocks = max(-(-rows.count() // engine.block_rows), 1)
+    n_blocks = max(-(-roll.n_rows // engine.block_rows), 1)
     numbered = rows.selectExpr(
         "*", "monotonically_increasing_id() as row", f"pmod(item_id, {n_blocks}) as block"
     )
