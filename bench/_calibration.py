@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from peerage.audit.across import conclude, measured, panel_of, plan, sums_of
-from peerage.audit.encoded import rows_of
-from peerage.audit.limits import EVIDENCE_Q, Limits, Tested, status
+from bench._encoded import rows_of
+from bench._rates import wilson_interval
+from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
+from peerage.biases.thresholds import EVIDENCE_Q, Limits, Tested, status
 from peerage.council.blinding import deal_order
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.stats.tails import wilson_interval
 from peerage.types import Finding
 
 NAMES = tuple("abcdefgh")

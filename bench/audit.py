@@ -21,7 +21,7 @@ import numpy as np
 from bench import Row, compare, growth, measure, memory
 from bench._calibration import fair_lines, metric_lines, moved_lines, power_lines
 from peerage import config
-from peerage.audit.session import audit_session
+from peerage.biases.one_session import audit_session
 from peerage.reports import audit
 from peerage.scoring import Law, score_session
 from peerage.types import Ballot, Query, Response, Review, Session, Slot

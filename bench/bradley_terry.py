@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from peerage.standings.comparisons import counted
 
 from bench import Row, compare, measure
 from bench._reviews import N_MODELS, write_comparisons
 from peerage.engines.duckdb import DuckDB
 from peerage.rules.bradley_terry import strengths
-from peerage.standings.comparisons import counted
 
 SIZES = (1_000_000, 10_000_000)
 TARGET = 20.0

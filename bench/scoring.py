@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from peerage.council.batch import Batch, score_batch
 
 from bench import Row, compare
 from peerage import config
-from peerage.council.batch import Batch, score_batch
 
 N_SESSIONS = 10_000
 SIZES = ((4, 1.0), (10, 1.0), (50, 5.0))  # candidates, who are also the reviewers; target

@@ -5,14 +5,13 @@ Names are loaded when first used, so that `import peerage` and `peerage --help` 
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from peerage.community import board_contributors, board_items, board_reviewers, find_rings
     from peerage.convening import Council
+    from peerage.reports import audit
     from peerage.scoring import Law, Scored, score
     from peerage.standings import board_models
 
@@ -32,6 +31,7 @@ __all__ = [
     "Council",
     "Law",
     "Scored",
+    "audit",
     "board_contributors",
     "board_items",
     "board_models",
@@ -49,23 +49,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *HOMES])
-
-
-class _Front(ModuleType):
-    """The package as its users see it: `peerage.audit(reviews)` is the function.
-
-    There is a room of that name too. Python would hang it here once anything imports from
-    it, in the function's place, so that is not let happen; imports find the room all the same.
-    """
-
-    @property
-    def audit(self) -> Any:
-        """What can be said of the reviewers of many sessions, from any reviews table."""
-        return __getattr__("audit")
-
-    @audit.setter
-    def audit(self, _: ModuleType) -> None:
-        return None
-
-
-sys.modules[__name__].__class__ = _Front

@@ -11,10 +11,10 @@ from peerage.errors import InputError, UsageError
 from peerage.types import Audit, Finding
 
 if TYPE_CHECKING:
-    from peerage.audit.across import Plan, Totals
-    from peerage.audit.limits import Limits
-    from peerage.audit.rows import Rows
+    from peerage.biases.many_sessions import Plan, Totals
+    from peerage.biases.thresholds import Limits
     from peerage.engines.reviews import Reviews
+    from peerage.reviews.rows import Rows
 
 FEW_ROWS = 2_000_000  # that one block holds
 UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
@@ -34,8 +34,8 @@ def audit(
     q-values are over all findings, also where only one reviewer's are asked for. With a
     dimension the marks of that dimension are audited in place of scores.
     """
-    from peerage.audit.across import conclude
-    from peerage.audit.limits import Limits
+    from peerage.biases.many_sessions import conclude
+    from peerage.biases.thresholds import Limits
     from peerage.engines.reviews import read_reviews
     from peerage.engines.reviews import since as windowed
 
@@ -57,7 +57,7 @@ def audit(
 def _prepared(
     engine: Engine, table: Reviews, frame: Any, dimension: str | None
 ) -> tuple[Plan, Reading]:
-    from peerage.audit.across import plan as planned
+    from peerage.biases.many_sessions import plan as planned
     from peerage.engines.reviews import NUMBERS, reading_of
 
     value = _value_column(table, dimension)
@@ -74,9 +74,9 @@ def _prepared(
 
 def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Reading) -> Totals:
     """Every metric's sums; a large table is read again only for what compares sessions."""
-    from peerage.audit.across import add, split, sums_of
-    from peerage.audit.rows import has_duplicates
+    from peerage.biases.many_sessions import add, split, sums_of
     from peerage.engines.reviews import refuse_duplicates, repeated_queries
+    from peerage.reviews.rows import has_duplicates
 
     def folded(frame: Any, plan: Plan, whole_queries: bool) -> Totals:
         def kernel(rows: Rows) -> Totals | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from peerage.audit.session import SessionLimits, audit_session
+from peerage.biases.one_session import SessionLimits, audit_session
 from peerage.council.counting import count
 from peerage.council.documents import session_of, sessions_of
 from peerage.council.safety import safety_metadata, screen

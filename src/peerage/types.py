@@ -341,14 +341,3 @@ class Session:
     finished: bool = False
     status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Opinion:
-    """A person's word on an item of a community benchmark."""
-
-    item: str
-    contributor: str
-    reviewer: str
-    value: float
-    at: float | None = None

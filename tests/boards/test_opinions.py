@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peerage.boards import Board, boards
 from peerage.boards.opinions import ranked
 from peerage.boards.reviewers import fisher_intervals
-from peerage.stats import fisher_interval
+from peerage.stats.correlations import fisher_interval
 
 
 def test_equal_scores_share_a_rank_and_are_listed_by_name() -> None:

@@ -13,7 +13,7 @@ from peerage.boards.opinions import Community, eligible
 from peerage.boards.rings import find_rings, flagged_rows, mutual_pairs
 from peerage.boards.support import Support, densest, shuffled, support_graph
 from peerage.simulate.community import Population, Simulated, simulate
-from peerage.stats import generator
+from peerage.stats.resampling import generator
 
 
 def encoded(made: Simulated) -> Community:

@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from peerage.audit.across import add, conclude, plan, sums_of
-from peerage.audit.encoded import rows_of
-from peerage.audit.limits import Limits
+from bench._encoded import rows_of
+from peerage.biases.many_sessions import add, conclude, plan, sums_of
+from peerage.biases.thresholds import Limits
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of

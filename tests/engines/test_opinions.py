@@ -13,20 +13,17 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from peerage.boards.opinions import Coefficients
 from peerage.community import (
     Hearing,
-    asked_for,
     board_contributors,
     board_items,
     hear,
     read,
     read_outside,
 )
-from peerage.community.afar import Afar
 from peerage.engines import engines
 from peerage.engines.opinions import Lookup
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError
 from peerage.simulate.community import Population, simulate
 
 Rows = list[dict[str, Any]]
@@ -220,54 +217,6 @@ def printed(heard: Hearing) -> str:
     return rounded(
         [heard.board(name).document() for name in ("contributors", "reviewers", "items")]
     )
-
-
-@pytest.mark.slow
-@pytest.mark.needs("java", "spark")
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [
-        ("numbers", {}),
-        ("words", {}),
-        ("numbers", {"literal": True}),
-        ("numbers", {"half_life_days": 30, "everyone": True}),
-        ("numbers", {"category": "c1", "since": "60d"}),
-        ("words", {"coefficients": Coefficients(scale=(-1, 0, 1), min_reviews_for_quality=5)}),
-    ],
-    ids=lambda one: one if isinstance(one, str) else "-".join(one) or "plain",
-)
-def test_sums_made_on_a_cluster_give_the_board_that_rows_give(
-    spark: Any, tables: dict[str, str], name: str, asked: dict[str, Any]
-) -> None:
-    """The same Parquet, the same boards, byte for byte; no opinion comes to the driver."""
-    afar = Afar(spark, tables[name], asked=asked_for(**asked))
-    assert printed(afar) == printed(hear(tables[name], **asked))
-    assert afar.community.n == 0
-
-
-@pytest.mark.slow
-@pytest.mark.needs("java", "spark")
-def test_spark_gives_the_board_that_duckdb_gives(spark: Any, tables: dict[str, str]) -> None:
-    """Where rows are needed too: reputation and rings."""
-    asked: dict[str, Any] = {"reputation": "iterate", "half_life_days": 30}
-    ours, theirs = (hear(tables["numbers"], engine=one, **asked) for one in ("duckdb", spark))
-    assert printed(theirs) == printed(ours)
-    near = hear(tables["numbers"]).rings.document()
-    assert rounded(Afar(spark, tables["numbers"]).rings.document()) == rounded(near)
-
-
-@pytest.mark.slow
-@pytest.mark.needs("java", "spark")
-def test_an_opinion_off_the_scale_is_refused_on_a_cluster_too(
-    spark: Any, tables: dict[str, str]
-) -> None:
-    """C3."""
-    with pytest.raises(InputError, match=r"opinions are not on the scale \('Negative'\): rows"):
-        Afar(
-            spark, tables["words"], asked=asked_for(coefficients=Coefficients(scale=(0, 1)))
-        ).items()
-    with pytest.raises(UsageError, match="above zero"):
-        Afar(spark, tables["words"], asked=asked_for(half_life_days=0))
 
 
 def rounded(value: Any) -> str:

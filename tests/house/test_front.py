@@ -1,8 +1,6 @@
 """What `import peerage` offers: the names of the contract, each of them callable."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
@@ -40,11 +38,6 @@ OPINIONS = [
 )
 def test_every_public_name_is_there(name):
     assert callable(getattr(peerage, name))
-
-
-def test_audit_stays_a_function_after_its_room_is_imported():
-    code = "import peerage, peerage.audit.session; assert callable(peerage.audit)"
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 def test_boards_and_audits_take_plain_rows():

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from peerage.audit.rows import Rows
 from peerage.boards.model_sums import Plan, Sums
 from peerage.boards.models import rows_of
 from peerage.boards.session_means import sums_of
+from peerage.reviews.rows import Rows
 
 Floats = NDArray[np.float64]
 
@@ -140,22 +140,6 @@ def test_sums_of_products_cover_as_sessions_kept_apart_do() -> None:
     shares, boards = coverage(250, 5, 0.0, clustered=False)
     assert shares >= HELD
     assert boards >= at_least(CLAIMED, N_BOARDS)
-
-
-@pytest.mark.slow
-def test_the_closed_form_agrees_with_the_bootstrap() -> None:
-    """Standard errors by sums of products, and by resampling whole sessions."""
-    from peerage.stats.resampling import bootstrap_totals, generator
-
-    rng = np.random.default_rng(4)
-    rank = ranks(rng, 3_000, np.zeros((4, len(MODELS))))
-    rows = rows_of(sums(rank, clustered=False), MODELS, "borda")
-    share = (len(MODELS) - rank).mean(axis=1) / (len(MODELS) - 1)
-    table = np.hstack([share, np.ones((len(share), 1))])
-    draws = bootstrap_totals(table, generator("closed form"), 4_000)
-    spread = (draws[:, :-1] / draws[:, -1:]).std(axis=0)
-    for name, low, high in zip(rows["model"], rows["share_low"], rows["share_high"], strict=True):
-        assert (high - low) / 2 / 1.9608 == pytest.approx(spread[MODELS.index(name)], rel=0.04)
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,14 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from peerage.stats import (
-    alpha_of_marks,
+from peerage.stats.agreement import (
     kendall_tau,
-    kendall_w,
-    krippendorff_alpha,
     midranks,
     spearman,
-    weighted_kappa,
 )
 
 Marks = list[float | None]
@@ -86,59 +82,7 @@ def test_rank_correlations_only_see_the_order(
         assert flipped == (None if r is None else pytest.approx(-r, abs=1e-12))
 
 
-@pytest.mark.parametrize("measure", [kendall_tau, spearman, weighted_kappa])
-def test_a_value_that_is_not_finite_leaves_nothing_to_say(measure: Callable[..., object]) -> None:
-    assert measure([1.0, math.nan, 3.0], [1.0, 2.0, 3.0]) is None
-    assert measure([1.0, 2.0, 3.0], [1.0, math.inf, 3.0]) is None
-    with pytest.raises(ValueError, match="one length"):
-        measure([1.0, 2.0, 3.0], [1.0])
-
-
 # -- Kendall's W ------------------------------------------------------------------------------
-
-
-@given(tables)
-def test_kendalls_w_is_the_mean_rank_correlation_where_no_row_is_flat(
-    table: list[list[float]],
-) -> None:
-    """Without ties W is ((m − 1)·ρ̄ + 1) / m; jittering by index makes such rows."""
-    rows = [[mark + 0.01 * place for place, mark in enumerate(row)] for row in table]
-    m, n = len(rows), len(rows[0])
-    if n < 3:
-        return
-    mean = np.mean([spearman(a, b) for a, b in itertools.combinations(rows, 2)])
-    assert kendall_w(rows) == pytest.approx(((m - 1) * mean + 1) / m, abs=1e-9)
-
-
-@given(tables)
-def test_kendalls_w_is_friedmans_statistic_over_its_maximum(table: list[list[float]]) -> None:
-    m, n = len(table), len(table[0])
-    w = kendall_w(table)
-    if not any(varies(row) for row in table):
-        assert w is None
-    elif n >= 3:
-        with np.errstate(all="ignore"):
-            friedman = scipy_stats.friedmanchisquare(*np.array(table).T).statistic
-        assert w == pytest.approx(friedman / (m * (n - 1)), abs=1e-9)
-
-
-@given(tables, st.randoms(use_true_random=False))
-def test_kendalls_w_does_not_depend_on_the_order(table: list[list[float]], random: object) -> None:
-    order = list(range(len(table[0])))
-    random.shuffle(order)  # type: ignore[attr-defined]
-    shuffled = [[row[place] for place in order] for row in reversed(table)]
-    assert kendall_w(shuffled) == pytest.approx(kendall_w(table), abs=1e-12)
-
-
-def test_kendalls_w_is_one_when_all_agree_and_unknown_when_it_cannot_be() -> None:
-    assert kendall_w([[1, 2, 3], [2, 4, 6]]) == 1.0
-    assert kendall_w([[1, 2, 3], [3, 2, 1]]) == 0.0
-    assert kendall_w([[1, 2, 3]]) is None
-    assert kendall_w([[1], [2]]) is None
-    assert kendall_w([[2, 2, 2], [2, 2, 2]]) is None
-    assert kendall_w([[1, 2, math.nan], [1, 2, 3]]) is None
-    with pytest.raises(ValueError, match="raters by items"):
-        kendall_w([1, 2, 3])
 
 
 # -- Krippendorff's alpha ---------------------------------------------------------------------
@@ -171,57 +115,6 @@ def alpha_by_pairs(table: list[Marks], scale: str) -> float | None:
     return 1 - observed / expected
 
 
-@pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
-@given(table=gappy)
-def test_alpha_is_that_of_all_pairs_one_by_one(scale: str, table: list[Marks]) -> None:
-    expected = alpha_by_pairs(table, scale)
-    assert krippendorff_alpha(table, scale) == pytest.approx(expected, abs=1e-9)  # type: ignore[arg-type]
-
-
-def test_alpha_gives_krippendorffs_own_figures() -> None:
-    """The four observers of his paper on computing alpha, with missing marks."""
-    x = None
-    table = [
-        [1, 2, 3, 3, 2, 1, 4, 1, 2, x, x, x],
-        [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, x, 3],
-        [x, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, x],
-        [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, x],
-    ]
-    assert krippendorff_alpha(table, "nominal") == pytest.approx(0.743, abs=5e-4)
-    assert krippendorff_alpha(table, "ordinal") == pytest.approx(0.815, abs=5e-4)
-    assert krippendorff_alpha(table, "interval") == pytest.approx(0.849, abs=5e-4)
-    marks = np.array(table, dtype=float)
-    assert krippendorff_alpha(marks) == krippendorff_alpha(table)
-
-
-@given(gappy, st.floats(-100, 100), st.floats(0.1, 10))
-def test_interval_alpha_ignores_shift_and_scale(
-    table: list[Marks], shift: float, scale: float
-) -> None:
-    moved = [[None if mark is None else mark * scale + shift for mark in row] for row in table]
-    assert krippendorff_alpha(moved) == pytest.approx(krippendorff_alpha(table), abs=1e-9)
-
-
-def test_alpha_of_long_form_is_alpha_of_the_table() -> None:
-    rng = np.random.default_rng(3)
-    table = rng.integers(1, 11, (6, 40)).astype(float)
-    items = np.tile(np.arange(40), 6)
-    assert alpha_of_marks(items, table.ravel(), "ordinal") == pytest.approx(
-        krippendorff_alpha(table, "ordinal")
-    )
-
-
-def test_alpha_is_unknown_where_nothing_can_disagree() -> None:
-    assert krippendorff_alpha([[0.1] * 5, [0.1] * 5]) is None
-    assert krippendorff_alpha([[1, None, 3], [None, 2, None]]) is None
-    assert krippendorff_alpha([[1.0, None], [2.0, None]]) is None
-    assert alpha_of_marks([], []) is None
-    with pytest.raises(ValueError, match="finite"):
-        alpha_of_marks([0, 0, 1, 1], [1, 2, math.inf, 4])
-    with pytest.raises(ValueError, match="raters by items"):
-        krippendorff_alpha([1.0, 2.0])  # type: ignore[list-item]
-
-
 # -- weighted kappa ---------------------------------------------------------------------------
 
 
@@ -233,24 +126,3 @@ def kappa_by_table(xs: Sequence[float], ys: Sequence[float], power: int) -> floa
     weights = np.abs(np.subtract.outer(np.arange(5), np.arange(5))) ** power
     chance = np.outer(counts.sum(axis=1), counts.sum(axis=0)) / counts.sum()
     return float(1 - (weights * counts).sum() / (weights * chance).sum())
-
-
-@pytest.mark.parametrize(("weighting", "power"), [("linear", 1), ("quadratic", 2)])
-@given(rows=pairs)
-def test_kappa_is_cohens(weighting: str, power: int, rows: list[tuple[float, float]]) -> None:
-    xs, ys = zip(*rows, strict=True)
-    kappa = weighted_kappa(xs, ys, weighting)  # type: ignore[arg-type]
-    if not varies([*xs, *ys]):
-        assert kappa is None
-    else:
-        assert kappa == pytest.approx(kappa_by_table(xs, ys, power), abs=1e-9)
-        moved = weighted_kappa([x * 3 + 7 for x in xs], [y * 3 + 7 for y in ys], weighting)  # type: ignore[arg-type]
-        assert moved == pytest.approx(kappa, abs=1e-9)
-
-
-def test_kappa_is_one_in_agreement_and_unknown_of_one_item() -> None:
-    assert weighted_kappa([1, 2, 3], [1, 2, 3]) == 1.0
-    assert weighted_kappa([1, 2, 3], [1, 2, 3], "linear") == 1.0
-    assert weighted_kappa([1], [2]) is None
-    assert weighted_kappa([], []) is None
-    assert weighted_kappa([0.1] * 5, [0.1] * 5) is None

@@ -10,14 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from peerage.stats import (
-    generator,
-    normal_draws,
-    ratio_influences,
-    sign_flip_ranks,
-    simultaneous_ranks,
-    tiers,
-)
+from peerage.stats.clusters import ratio_influences
+from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
+from peerage.stats.resampling import generator
 
 Floats = NDArray[np.float64]
 

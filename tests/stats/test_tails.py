@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from peerage.stats import (
+from peerage.stats.tails import (
     benjamini_hochberg,
     normal_critical,
     normal_p,
     student_t_p,
     t_critical,
-    wilson_interval,
 )
 
 probabilities = st.floats(0.0, 1.0)
@@ -85,22 +84,6 @@ def test_critical_t_needs_degrees_of_freedom() -> None:
 @given(st.floats(-35.0, 35.0))
 def test_normal_tail_is_scipys(z: float) -> None:
     assert normal_p(z) == pytest.approx(2.0 * scipy_stats.norm.sf(abs(z)), rel=1e-12)
-
-
-@given(st.integers(1, 400), st.data())
-def test_wilson_interval_is_scipys(n: int, data: st.DataObject) -> None:
-    k = data.draw(st.integers(0, n))
-    expected = scipy_stats.binomtest(k, n).proportion_ci(method="wilson")
-    interval = wilson_interval(k, n)
-    assert interval is not None
-    assert interval == pytest.approx((expected.low, expected.high), abs=1e-12)
-    assert 0.0 <= interval[0] <= k / n <= interval[1] <= 1.0
-
-
-def test_a_rate_of_nothing_has_no_interval() -> None:
-    assert wilson_interval(0, 0) is None
-    with pytest.raises(ValueError, match="count"):
-        wilson_interval(3, 2)
 
 
 @given(st.lists(probabilities, min_size=1, max_size=60))

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.opinions import Floats, Ints
-from peerage.stats import fisher_interval, kendall_tau, midranks, spearman
+from peerage.stats.agreement import kendall_tau, midranks, spearman
+from peerage.stats.correlations import fisher_interval
 
 N_MOVERS = 10
 N_FOLDS = 5

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.ballots import Floats, Ints
+from peerage.reviews.rows import Floats, Ints
 from peerage.types import OwnVotes
 
 # Columns of `Sums.by_model`.

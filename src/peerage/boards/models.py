@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.ballots import Floats, Ints
 from peerage.boards.model_sums import (
     APPEARED,
     BLEND,
@@ -43,6 +42,7 @@ from peerage.boards.model_sums import (
     Spread,
     Sums,
 )
+from peerage.reviews.rows import Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.ranking import (
     normal_draws,

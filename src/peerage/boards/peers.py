@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.boards.ballots import Floats
+from peerage.reviews.rows import Floats
 
 N_ROUNDS = 5
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from peerage.boards.ballots import Floats, Ints
 from peerage.boards.model_sums import Cells, Spread, Sums, summed
+from peerage.reviews.rows import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

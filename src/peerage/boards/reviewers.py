@@ -26,7 +26,8 @@ from peerage.boards.opinions import (
     ranked,
     strides,
 )
-from peerage.stats import correlations_from_sums, normal_critical
+from peerage.stats.correlations import correlations_from_sums
+from peerage.stats.tails import normal_critical
 
 N_FOR_CONSENSUS = 3  # distinct opinions on an item, so at least two are by others
 BANDS = ((0.7, "excellent"), (0.3, "good"), (0.0, "fair"))  # r at least -> band

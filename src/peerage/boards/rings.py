@@ -22,7 +22,8 @@ from peerage.boards.support import (
     support_graph,
     without_block,
 )
-from peerage.stats import benjamini_hochberg, generator
+from peerage.stats.resampling import generator
+from peerage.stats.tails import benjamini_hochberg
 
 N_SHUFFLES = 199
 P_FLAGGED = 0.01  # a ring is named below it

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.boards.ballots import ALWAYS_ROOM, ROOMY, Bools, Floats, Ints, Rows, Votes
 from peerage.boards.model_sums import Plan
+from peerage.reviews.rows import ROOMY, Bools, Floats, Ints, Rows
+from peerage.reviews.votes import ALWAYS_ROOM, Votes
 
 
 @dataclass(frozen=True, slots=True)

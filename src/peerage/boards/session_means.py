@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from peerage.boards.ballots import ALWAYS_ROOM, ROOMY, Bools, Floats, Ints, Rows, votes
 from peerage.boards.model_sums import (
     APPEARED,
     BLEND,
@@ -36,6 +35,8 @@ from peerage.boards.session_blocks import (
     slices_and_mixed,
 )
 from peerage.boards.session_pairs import length_sums, pair_sums, products, surprise
+from peerage.reviews.rows import ROOMY, Bools, Floats, Ints, Rows
+from peerage.reviews.votes import ALWAYS_ROOM, votes
 
 HALF = 0.5  # of hybrid: what the share weighs beside the score
 

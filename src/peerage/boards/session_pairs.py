@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from peerage.boards.ballots import Bools, Floats, Ints
 from peerage.boards.model_sums import grouped
 from peerage.boards.session_blocks import Block
+from peerage.reviews.rows import Bools, Floats, Ints
 
 
 def products(block: Block, top: Floats, bottom: Floats, inside: Bools) -> Floats:

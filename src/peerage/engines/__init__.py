@@ -29,7 +29,7 @@ from peerage.registry import Registry
 if TYPE_CHECKING:
     import narwhals as nw
 
-    from peerage.audit.rows import Rows
+    from peerage.reviews.rows import Rows
 
     Frame = nw.LazyFrame[Any]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.audit.rows import Ints, Rows, clusters_of
 from peerage.engines import Reading
+from peerage.reviews.rows import Ints, Rows, clusters_of
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.audit.rows import Rows
 from peerage.engines import Columns, Reading, Source, engines
 from peerage.engines.codes import Encoder, filled, projection
 from peerage.engines.streams import streamed
 from peerage.errors import InputError
+from peerage.reviews.rows import Rows
 
 if TYPE_CHECKING:
     import duckdb

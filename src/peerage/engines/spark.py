@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.audit.rows import N_CLUSTERS, Ints, Rows
 from peerage.engines import Columns, Reading, Source, engines
 from peerage.errors import InputError, MissingExtraError
+from peerage.reviews.rows import N_CLUSTERS, Ints, Rows
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.ballots import Floats, votes
 from peerage.boards.model_sums import WINS, Plan, Sums
 from peerage.boards.models import DECIMALS, Estimates, Valued, influence_interval, means, standing
 from peerage.boards.session_blocks import by_session, candidates_by_session, slices_of
 from peerage.errors import UsageError
+from peerage.reviews.rows import Floats
+from peerage.reviews.votes import votes
 from peerage.rules import rules
 from peerage.rules.bradley_terry import CENTRE, SCALE, covariance, strengths
 from peerage.rules.pairwise import level
@@ -145,7 +146,7 @@ def _by_ballots(table: Table, plan: Plan, name: str) -> Floats:
 
 def _placings(table: Table, plan: Plan) -> list[Placing]:
     """Every ballot as rules take it: by time, then session, round and reviewer."""
-    from peerage.audit.rows import Rows
+    from peerage.reviews.rows import Rows
 
     wanted = ("session_id", "reviewer", "candidate", "rank", "score", "round", "at")
     have = [name for name in wanted if name in table.columns]

@@ -24,7 +24,7 @@ from peerage.standings.table import Table
 from peerage.standings.terms import Terms
 
 if TYPE_CHECKING:
-    from peerage.boards.ballots import Ints
+    from peerage.reviews.rows import Ints
 
 FORMAT = 1
 DAY_S = 86_400.0

@@ -24,8 +24,8 @@ from peerage.reports import span_s
 from peerage.standings.terms import Terms, instant, iso
 
 if TYPE_CHECKING:
-    from peerage.audit.rows import Rows
     from peerage.engines.reviews import Reviews
+    from peerage.reviews.rows import Rows
 
 Frame = Any  # a narwhals LazyFrame of the engine's making
 
@@ -231,7 +231,7 @@ def kernel(plan: Plan) -> Callable[[Rows], Sums]:
     """What an engine runs on each block of whole sessions."""
 
     def summed(rows: Rows) -> Sums:
-        from peerage.audit.rows import chunks
+        from peerage.reviews.rows import chunks
 
         return add([sums_of(part, plan) for part in chunks(rows, CHUNK_ROWS)])
 

@@ -13,7 +13,6 @@ Fisher's scale 93, 96 and 95%.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +23,6 @@ from peerage.stats.correlations import FLAT
 from peerage.stats.tails import student_t_p, t_critical
 
 Floats = NDArray[np.float64]
-Statistic = Callable[[Floats], Floats]
 Link = Literal["plain", "fisher"]
 
 SAME = 1e-12  # closer than this, relative to the numbers it came from, is a rounding
@@ -75,50 +73,6 @@ def ratio_interval(
     left_out = value - quotient(a - value * b, rest)
     scale = float(np.abs(a).sum() / np.abs(b).sum())
     return spread_estimate(value, left_out, null=null, level=level, scale=scale)
-
-
-def cluster_interval(
-    sums: ArrayLike,
-    statistic: Statistic,
-    *,
-    null: float = 0.0,
-    level: float = 0.95,
-    link: Link = "plain",
-) -> Estimate | None:
-    """Any statistic of summed rows, with an interval from leaving out one cluster at a time.
-
-    None where the statistic is undefined. The interval is None with fewer than two
-    clusters, and where the statistic hangs on a single one: undefined without it, its
-    spread cannot be known. `fisher` is for correlations: the interval is made on the
-    scale of atanh, where it is symmetric, and stays within ±1.
-    """
-    rows = held_rows(sums)
-    value = statistic_of_totals(rows, statistic)
-    if value is None:
-        return None
-    return spread_estimate(value, leave_one_out(rows, statistic), null=null, level=level, link=link)
-
-
-def held_rows(sums: ArrayLike) -> Floats:
-    """The clusters that have anything in them, one row each."""
-    rows = np.asarray(sums, dtype=np.float64)
-    if rows.ndim != 2:
-        raise ValueError(f"sums are clusters by columns, not an array of shape {rows.shape}")
-    held: Floats = rows[(rows != 0.0).any(axis=1)]
-    return held
-
-
-def statistic_of_totals(rows: Floats, statistic: Statistic) -> float | None:
-    """The statistic of all clusters together, or None where it is undefined."""
-    if len(rows) == 0:
-        return None
-    value = float(statistic(rows.sum(axis=0)[None, :])[0])
-    return value if math.isfinite(value) else None
-
-
-def leave_one_out(rows: Floats, statistic: Statistic) -> Floats:
-    """The statistic without each cluster in turn."""
-    return np.asarray(statistic(rows.sum(axis=0) - rows), dtype=np.float64)
 
 
 def effective_df(left_out: Floats) -> float:
@@ -193,54 +147,6 @@ def steady_estimate(
     p = 1.0 if abs(value - null) <= SAME * size else math.ldexp(1.0, 1 - n)
     edge = value if math.ldexp(1.0, 1 - n) < 1.0 - level else None
     return Estimate(value, edge, edge, 0.0, p, n)
-
-
-def delta_interval(
-    n_clusters: int,
-    totals: ArrayLike,
-    products: ArrayLike,
-    statistic: Statistic,
-    *,
-    null: float = 0.0,
-    level: float = 0.95,
-) -> Estimate | None:
-    """A smooth statistic from sums and sums of products over clusters, by linearisation.
-
-    `products[i, j]` is the sum over clusters of column i times column j: what an engine
-    can add up without handing over a row per cluster. It cannot see clusters of unequal
-    weight, so that below some 50 clusters `cluster_interval` covers better.
-    """
-    sums, crossed = np.asarray(totals, dtype=np.float64), np.asarray(products, dtype=np.float64)
-    slope = gradient(statistic, sums, np.sqrt(np.maximum(crossed.diagonal(), 0.0)))
-    value = float(statistic(sums[None, :])[0])
-    if not math.isfinite(value):
-        return None
-    unknown = Estimate(value, None, None, None, None, n_clusters)
-    if n_clusters < 2 or not np.isfinite(slope).all():
-        return unknown
-    moments = crossed - np.outer(sums, sums) / n_clusters
-    parts = slope[:, None] * moments * slope[None, :]
-    variance = float(parts.sum()) * n_clusters / (n_clusters - 1)
-    if variance <= SAME * float(np.abs(parts).sum()):
-        return steady_estimate(value, n_clusters, null=null, level=level)
-    se = math.sqrt(variance)
-    half = t_critical(level, n_clusters - 1) * se
-    p = student_t_p((value - null) / se, n_clusters - 1)
-    return Estimate(value, value - half, value + half, se, p, n_clusters)
-
-
-def gradient(statistic: Statistic, at: Floats, steps: Floats) -> Floats:
-    """The slope of a statistic along each column, by central differences of fourth order.
-
-    `steps` are the columns' sizes over clusters; a thousandth of them is small beside the
-    totals and large beside their rounding.
-    """
-    reach = np.where(steps > 0.0, steps, 1.0) * 1e-3
-    grid = np.eye(len(at)) * reach
-    near = statistic(at + grid) - statistic(at - grid)
-    far = statistic(at + 2.0 * grid) - statistic(at - 2.0 * grid)
-    slope: Floats = np.where(steps > 0.0, (8.0 * near - far) / (12.0 * reach), 0.0)
-    return slope
 
 
 def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Floats]:

@@ -122,23 +122,6 @@ def t_critical(level: float, df: float) -> float:
     return math.exp(u)
 
 
-def wilson_interval(k: int, n: int, level: float = 0.95) -> tuple[float, float] | None:
-    """Wilson's interval for a rate of k in n; None for n = 0. It holds near 0 and 1 too."""
-    if n <= 0:
-        return None
-    if not 0 <= k <= n:
-        raise ValueError(f"{k} of {n} is not a count")
-    z = normal_critical(level)
-    rate = k / n
-    shrunk = 1.0 + z * z / n
-    middle = (rate + z * z / (2 * n)) / shrunk
-    half = z * math.sqrt(rate * (1.0 - rate) / n + z * z / (4.0 * n * n)) / shrunk
-    return (
-        0.0 if k == 0 else max(0.0, middle - half),
-        1.0 if k == n else min(1.0, middle + half),
-    )
-
-
 def benjamini_hochberg(ps: Sequence[float | None]) -> list[float | None]:
     """The q-value of each p, in the order given; None stays None and is not of the family."""
     known = [(p, place) for place, p in enumerate(ps) if p is not None]

@@ -75,7 +75,7 @@ def run(
 def limits_of(config_file: Path | None) -> Any:
     """The thresholds of `[audit]` as the audit takes them."""
     from peerage import config
-    from peerage.audit.limits import Limits
+    from peerage.biases.thresholds import Limits
 
     settings = config.load(config_file).audit
     return Limits(settings.n_min.model_dump(), settings.healthy.model_dump())

@@ -1,0 +1,65 @@
+"""Rows from plain columns in memory, with no engine: for a store's few sessions, and for trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from peerage.reviews.rows import N_PANEL, Rows, clusters_of, unit_of
+
+NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
+
+
+def rows_of(columns: Mapping[str, ArrayLike]) -> Rows:
+    """The columns of a `reviews` table as rows; values are taken as they are, unchecked."""
+    sessions, session = _codes(columns["session_id"])
+    reviewers, candidates = (np.asarray(columns[c]).astype(str) for c in ("reviewer", "candidate"))
+    names, code = np.unique(np.concatenate([reviewers, candidates]), return_inverse=True)
+    reviewer, candidate = code[: len(reviewers)], code[len(reviewers) :]
+    queries = np.full(len(sessions), None, dtype=object)
+    if "query_id" in columns:
+        queries[session] = np.asarray(columns["query_id"], dtype=object)
+    units = [unit_of(name, query) for name, query in zip(sessions, queries, strict=True)]
+    cluster, n_clusters = clusters_of(units)
+    n_reviews = np.bincount(reviewer, minlength=len(names))
+    most = np.lexsort((np.arange(len(names)), -n_reviews))[:N_PANEL]
+    marks = [name for name in columns if name.startswith("mark_")]
+    numbers = {
+        name: np.asarray(columns[name], dtype=np.float64)
+        for name in (*NUMBERS, "place", *marks)
+        if name in columns
+    }
+    text = np.asarray(columns["text"], dtype=object) if "text" in columns else None
+    return Rows(
+        names=tuple(names.tolist()),
+        n_clusters=n_clusters,
+        cluster=cluster,
+        session=session,
+        reviewer=reviewer,
+        candidate=candidate,
+        numbers=numbers,
+        keys={name: _codes(columns[name])[1] for name in ("query_id", "deal") if name in columns},
+        text=text,
+        family=_families(columns, candidate, len(names)) if "family" in columns else None,
+        panel=np.sort(most[n_reviews[most] > 0]),
+    )
+
+
+def _codes(values: ArrayLike) -> tuple[list[str], NDArray[np.int64]]:
+    """The texts of a column in order of appearance, and each row's place among them."""
+    texts = np.asarray(values).astype(str)
+    kept, first, code = np.unique(texts, return_index=True, return_inverse=True)
+    place = np.empty(len(kept), dtype=np.int64)
+    order = np.argsort(first)
+    place[order] = np.arange(len(kept))
+    return kept[order].tolist(), place[code]
+
+
+def _families(
+    columns: Mapping[str, ArrayLike], candidate: NDArray[np.intp], n_names: int
+) -> NDArray[np.int64]:
+    family = np.full(n_names, -1, dtype=np.int64)
+    family[candidate] = _codes(columns["family"])[1]
+    return family

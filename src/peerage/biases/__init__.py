@@ -1,0 +1,55 @@
+"""Is a reviewer biased, and how would we know? One bias a file.
+
+A metric is two pure functions: one from rows of whole sessions to plain sums by subject and
+cluster, which an engine may run on each of many blocks, and one from the added sums to
+findings. The first never divides what only the whole can divide; the second never sees a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from peerage.registry import Registry
+
+if TYPE_CHECKING:
+    from peerage.biases.thresholds import Limits, Tested
+    from peerage.reviews.cells import Cells
+    from peerage.reviews.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """What a metric needs to know beside its own sums."""
+
+    names: tuple[str, ...]
+    limits: Limits
+    sd: float  # pooled over reviewers: the unit of most healthy ranges
+    scale: float  # from the lowest score to the highest
+    n_reviewers: int
+    by_dimension: Mapping[str, Cells] = field(default_factory=dict)
+
+    def n_min(self, metric: str) -> int:
+        return self.limits.n_min[metric]
+
+    def healthy(self, metric: str) -> float:
+        return self.limits.healthy[metric]
+
+
+Sums = Mapping[str, "Cells"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One bias: the columns it cannot do without, its sums, and its findings."""
+
+    name: str
+    needs: tuple[str, ...]
+    sums: Callable[[View], Sums]
+    findings: Callable[[Sums, Panel], Sequence[Tested]]
+    why: str = ""  # what a person is told where a needed column is missing
+    across_sessions: bool = False  # whether it compares sessions, not only what is within one
+
+
+metrics: Registry[Metric] = Registry("metric", __name__)

@@ -1,0 +1,251 @@
+"""The audit of many sessions: sums of each block of rows, added up, then findings.
+
+`sums_of` is what an engine runs on every block of whole sessions; `add` joins blocks; and
+`conclude` turns the total into findings. Nothing before `conclude` divides by a total.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from peerage.biases import Metric, Panel, Sums, agreement, metrics
+from peerage.biases.position import curve_of
+from peerage.biases.thresholds import Limits, Tested, finding
+from peerage.biases.wording import unknown
+from peerage.reviews.cells import Cells, merge
+from peerage.reviews.rows import Floats, Rows, chunks
+from peerage.reviews.view import View
+from peerage.reviews.votes import shares
+from peerage.stats.tails import benjamini_hochberg
+from peerage.types import Audit, Finding
+
+ORDER = (  # of the findings: as the law lists the metrics; others follow by name
+    "length",
+    "length_relative",
+    "position",
+    "calibration",
+    "self_preference",
+    "family_preference",
+    "anchoring",
+    "consistency",
+    "style",
+    "sycophancy",
+    "reasoning_length",
+    "agreement",
+    "effective_votes",
+    "drift",
+)
+CHUNK_ROWS = 131_072
+DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is audited: which column is the score, which metrics the columns allow."""
+
+    value: str = "score"  # "score", "rank" or "mark_…"
+    metrics: tuple[str, ...] = ()
+    dimensions: tuple[str, ...] = ()  # marks that agreement is reported for beside the score
+    missing: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns by metric
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The sums of every metric, and the range of the scores."""
+
+    by_metric: Mapping[str, Sums]
+    by_dimension: Mapping[str, Cells]
+    low: float
+    high: float
+    n: int  # scored reviews, own ones included
+    n_rows: int
+
+
+def plan(columns: Sequence[str], value: str) -> Plan:
+    """The metrics that these columns allow, and what the others lack."""
+    have = set(columns)
+    every = dict(metrics)
+    missing = {
+        name: lacking
+        for name, metric in every.items()
+        if (lacking := tuple(need for need in metric.needs if need not in have))
+    }
+    known = [name for name in ORDER if name in every]
+    known += [name for name in every if name not in ORDER]
+    marks = tuple(sorted(name for name in have if name.startswith("mark_")))
+    dimensions = marks if value == "score" else ()
+    return Plan(value, tuple(n for n in known if n not in missing), dimensions, missing)
+
+
+def split(plan: Plan) -> tuple[Plan, Plan]:
+    """The plan without the metrics that compare sessions, and a plan of those alone."""
+    across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
+    within = tuple(name for name in plan.metrics if name not in across)
+    return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
+
+
+def sums_of(rows: Rows, plan: Plan) -> Totals:
+    """Every metric's sums over one block of whole sessions.
+
+    Where metrics compare sessions, those that ask one query must be in one block.
+    """
+    across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
+    within = tuple(name for name in plan.metrics if name not in across)
+    parts = [_sums(part, plan, within) for part in chunks(rows, CHUNK_ROWS)]
+    total = add(parts)
+    if not across:
+        return total
+    view = View(rows, _scores(rows, plan))
+    compared = {name: metrics.get(name).sums(view) for name in across}
+    return replace(total, by_metric={**total.by_metric, **compared})
+
+
+def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
+    view = View(rows, _scores(rows, plan))
+    scored = view.every_score
+    by_dimension = {
+        name.removeprefix("mark_"): agreement.sums(View(rows, rows.numbers[name]))["reviews"]
+        for name in plan.dimensions
+    }
+    return Totals(
+        {name: metrics.get(name).sums(view) for name in names},
+        by_dimension,
+        float(scored.min(initial=math.inf)),
+        float(scored.max(initial=-math.inf)),
+        len(scored),
+        rows.n,
+    )
+
+
+def _scores(rows: Rows, plan: Plan) -> Floats:
+    return shares(rows) if plan.value == "rank" else rows.numbers[plan.value]
+
+
+def add(parts: Sequence[Totals]) -> Totals:
+    """The totals of all blocks."""
+    if len(parts) == 1:
+        return parts[0]
+    first = parts[0]
+    return Totals(
+        {name: _added([part.by_metric[name] for part in parts]) for name in first.by_metric},
+        {name: merge([part.by_dimension[name] for part in parts]) for name in first.by_dimension},
+        min(part.low for part in parts),
+        max(part.high for part in parts),
+        sum(part.n for part in parts),
+        sum(part.n_rows for part in parts),
+    )
+
+
+def _added(parts: Sequence[Sums]) -> Sums:
+    """Each table of a metric; a block without it (no dealt orders, say) adds nothing to it."""
+    tables = dict.fromkeys(table for part in parts for table in part)
+    return {table: merge([part[table] for part in parts if table in part]) for table in tables}
+
+
+def conclude(totals: Totals, names: tuple[str, ...], plan: Plan, limits: Limits) -> Audit:
+    """Every metric's findings, with q-values over all of them together."""
+    panel = panel_of(totals, names, limits)
+    tested = measured(totals, panel, plan)
+    qs = benjamini_hochberg([one.p if one.counts else None for one in tested])
+    findings = [finding(one, q) for one, q in zip(tested, qs, strict=True)]
+    return Audit(tuple(map(_rounded, findings)), {}, _views(totals, plan, panel))
+
+
+def measured(totals: Totals, panel: Panel, plan: Plan) -> list[Tested]:
+    """What every metric measured, before anything is corrected or called by a name."""
+    reason = _nothing(totals, panel)
+    tested: list[Tested] = []
+    for name in sorted({*plan.metrics, *plan.missing}, key=_place):
+        metric = metrics.get(name)
+        if name in plan.missing:
+            tested.append(_lacking(metric, plan.missing[name], panel.limits))
+        elif reason:
+            tested.append(unknown(name, panel.n_min(name), reason))
+        else:
+            tested += metric.findings(totals.by_metric[name], panel)
+    if not _is_lone(totals):
+        return tested
+    return [
+        replace(one, note=f"{one.note}; {LONE}") if one.value is not None and one.p is None else one
+        for one in tested
+    ]
+
+
+LONE = "one session, or one query asked again and again: no telling how it would vary"
+
+
+def _is_lone(totals: Totals) -> bool:
+    return len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) == 1
+
+
+def _place(name: str) -> tuple[int, str]:
+    return (ORDER.index(name) if name in ORDER else len(ORDER), name)
+
+
+def panel_of(totals: Totals, names: tuple[str, ...], limits: Limits) -> Panel:
+    """Who judged, and the units that healthy ranges are in."""
+    cells = totals.by_metric["calibration"]["reviews"]
+    reviewers, place = np.unique(cells.subject, return_inverse=True)
+    n, y, yy = (np.bincount(place, cells.sums[:, i], minlength=len(reviewers)) for i in range(3))
+    squares = float(np.maximum(0.0, yy - y * y / np.maximum(n, 1.0)).sum())
+    spare = float(n.sum()) - len(reviewers)
+    sd = math.sqrt(squares / spare) if spare > 0 else 0.0
+    scale = totals.high - totals.low if totals.n else 0.0
+    sd = 0.0 if sd <= 1e-9 * max(abs(totals.high), abs(totals.low), scale) else sd
+    return Panel(names, limits, sd, scale, len(reviewers), totals.by_dimension)
+
+
+def _nothing(totals: Totals, panel: Panel) -> str:
+    """Why nothing at all can be said, where that is so."""
+    if totals.n_rows == 0:
+        return "there are no reviews"
+    if totals.n == 0:
+        return "no review carries a score or a rank: all abstained"
+    if panel.sd == 0.0:
+        return "a reviewer's scores are all alike, so nothing can be compared"
+    return ""
+
+
+def _lacking(metric: Metric, columns: tuple[str, ...], limits: Limits) -> Tested:
+    listed = " and ".join(f"`{name}`" for name in columns)
+    why = f" ({metric.why})" if metric.why else ""
+    return unknown(metric.name, limits.n_min[metric.name], f"needs the column {listed}{why}")
+
+
+def _rounded(one: Finding) -> Finding:
+    return one._replace(
+        value=_significant(one.value),
+        low=_significant(one.low),
+        high=_significant(one.high),
+        p=_significant(one.p),
+        q=_significant(one.q),
+    )
+
+
+def _significant(value: float | None) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}") + 0.0  # no −0.0
+
+
+def _views(totals: Totals, plan: Plan, panel: Panel) -> dict[str, Any]:
+    """What charts draw beside the findings."""
+    views: dict[str, Any] = {
+        "score": "share" if plan.value == "rank" else plan.value,
+        "sd": _significant(panel.sd),
+        "scale": _significant(panel.scale),
+        "reviews": totals.n,
+        "rows": totals.n_rows,
+        "reviewers": panel.n_reviewers,
+    }
+    if "position" in totals.by_metric and totals.n:
+        views["position_curve"] = [
+            {"position": at, "mean": _significant(mean), "n": n}
+            for at, mean, n in curve_of(totals.by_metric["position"]["curve"])
+        ]
+    return views

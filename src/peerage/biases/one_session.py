@@ -1,0 +1,254 @@
+"""One session's audit: indicators, honestly labelled as such.
+
+With four or five answers almost nothing can be shown. So every number comes with its n
+and the n it would take, and the summary under the seed's names (`bias_audit`) stands
+beside findings that say "too few" where that is the truth.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum, sqrt
+from typing import Any
+
+from peerage.stats.correlations import correlation, correlation_p, fisher_interval
+from peerage.types import Audit, Ballot, Counted, Finding, Response, Status
+
+EXTREME_R = 0.9  # what even a single session may point at
+EVIDENCE_P = 0.05
+RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """The seed's thresholds and the numbers below which a figure is only an indicator."""
+
+    length_correlation: float = 0.3
+    position_variance: float = 0.5
+    healthy_length: float = 0.2
+    min_answers: int = 10
+    min_ballots: int = 20
+    min_reviews: int = 50
+    min_own: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """The means of what reviewers gave others, by candidate and by position shown."""
+
+    mean_by_candidate: Mapping[str, float]
+    means_by_position: Sequence[float]
+
+
+def audit_session(
+    responses: Sequence[Response],
+    ballots: Sequence[Ballot],
+    counted: Sequence[Counted],
+    limits: SessionLimits,
+) -> Audit:
+    """The seed's summary and our findings for one session; never a change to its scores.
+
+    Ballots and what was counted on them come in one order.
+    """
+    scores, own = _scores(counted)
+    given = _given(ballots, counted, scores)
+    beaten = given if scores else _given(ballots, counted, _shares(counted))
+    length = _length(responses, beaten.mean_by_candidate, limits)
+    means = {name: _mean(mine.values()) for name, mine in scores.items()}
+    harsh, generous = _outliers(means)
+    places = given.means_by_position
+    variance = _variance(places, _mean(places)) if len(places) > 1 else None
+    inflation = {
+        reviewer: score - given.mean_by_candidate[reviewer]
+        for reviewer, score in own.items()
+        if reviewer in given.mean_by_candidate
+    }
+    findings = (
+        length,
+        _position(ballots, counted, variance, limits),
+        *_calibration(scores, means, harsh, generous, limits),
+        *_self_preference(inflation, limits),
+    )
+    r, p = length.value, length.p
+    detected = r is not None and p is not None and p < EVIDENCE_P
+    detected = detected and abs(r or 0.0) > limits.length_correlation
+    by_position = None if variance is None else variance > limits.position_variance
+    factors = detected + bool(by_position) + bool(harsh) + bool(generous)
+    summary: dict[str, Any] = {
+        "length_score_correlation": _rounded(r, 3),
+        "length_score_p_value": _rounded(p, 4),
+        "length_bias_detected": None if r is None else detected,
+        "position_score_variance": _rounded(variance, 3),
+        "position_bias_detected": by_position,
+        "reviewer_mean_scores": {name: round(mean, 2) for name, mean in means.items()},
+        "reviewer_score_variance": {
+            name: round(sqrt(_variance(mine.values(), means[name])), 2)
+            for name, mine in scores.items()
+        },
+        "harsh_reviewers": harsh,
+        "generous_reviewers": generous,
+        "self_vote_inflation": {name: round(by, 2) for name, by in inflation.items()},
+        "overall_bias_risk": next((risk for most, risk in RISKS if factors <= most), "high"),
+    }
+    return Audit(findings, summary)
+
+
+# -- the parts --------------------------------------------------------------------------------
+
+
+Scores = Mapping[str, Mapping[str, float]]  # by reviewer, then by candidate
+
+
+def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
+    """What each reviewer scored, and its own answer's score apart, because that is a subject.
+
+    Gated answers are left out: their cap is ours, not a judgement.
+    """
+    scores: dict[str, dict[str, float]] = {}
+    own: dict[str, float] = {}
+    for vote in counted:
+        mine = dict(vote.scores)
+        for name in vote.gated:
+            mine.pop(name, None)
+        if vote.reviewer in mine:
+            own[vote.reviewer] = mine.pop(vote.reviewer)
+        if mine:
+            scores[vote.reviewer] = mine
+    return scores, own
+
+
+def _shares(counted: Sequence[Counted]) -> Scores:
+    """Where nobody gave a score, the share of rivals beaten stands in for one."""
+    shares: dict[str, dict[str, float]] = {}
+    for vote in counted:
+        rivals = len(set(vote.shown) - {vote.reviewer}) - 1
+        if rivals < 1:
+            continue
+        place = 0
+        mine: dict[str, float] = {}
+        for tier in vote.tiers:
+            members = [name for name in tier if name != vote.reviewer]
+            middle = place + (len(members) - 1) / 2
+            mine |= dict.fromkeys(members, (rivals - middle) / rivals)
+            place += len(members)
+        if mine:
+            shares[vote.reviewer] = mine
+    return shares
+
+
+def _given(ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores) -> _Given:
+    by_candidate: defaultdict[str, list[float]] = defaultdict(list)
+    by_position: defaultdict[int, list[float]] = defaultdict(list)
+    for ballot, vote in zip(ballots, counted, strict=True):
+        mine = scores.get(vote.reviewer, {})
+        for position, name in enumerate(vote.shown):
+            if name in mine:
+                by_candidate[name].append(mine[name])
+                if ballot.positions_known:
+                    by_position[position].append(mine[name])
+    return _Given(
+        {name: _mean(values) for name, values in by_candidate.items()},
+        [_mean(values) for values in by_position.values()],
+    )
+
+
+def _length(
+    responses: Sequence[Response], mean_by_candidate: Mapping[str, float], limits: SessionLimits
+) -> Finding:
+    answered = [one for one in responses if one.text and one.model in mean_by_candidate]
+    words = [one.words for one in answered]
+    means = [mean_by_candidate[one.model] for one in answered]
+    n, n_min = len(words), limits.min_answers
+    r = correlation(words, means)
+    if r is None:
+        note = "no correlation: fewer than three answers, or lengths or scores all alike"
+        return Finding("length", "all", None, None, None, None, n, n_min, "too_few", None, note)
+    p = correlation_p(r, n)
+    low, high = fisher_interval(r, n) or (None, None)
+    status: Status
+    if n < n_min:
+        status = "indicator" if abs(r) > EXTREME_R else "too_few"
+    elif p is not None and p < EVIDENCE_P and abs(r) > limits.healthy_length:
+        status = "evidence"
+    elif low is not None and high is not None and max(-low, high) <= limits.healthy_length:
+        status = "clear"
+    else:
+        status = "inconclusive"
+    note = "longer answers may also be better ones: one session cannot tell"
+    # The only test of a session, so there is nothing to correct for: q is p.
+    return Finding("length", "all", r, low, high, p, n, n_min, status, p, note)
+
+
+def _position(
+    ballots: Sequence[Ballot],
+    counted: Sequence[Counted],
+    variance: float | None,
+    limits: SessionLimits,
+) -> Finding:
+    votes = zip(ballots, counted, strict=True)
+    orders = {vote.shown for ballot, vote in votes if ballot.positions_known}
+    shared = len(orders) < 2
+    note = (
+        "all reviewers saw one order, so position and candidate coincide"
+        if shared
+        else "variance of mean scores by position; an effect needs many ballots to be told"
+    )
+    n, n_min = len(ballots), limits.min_ballots
+    few: Status = "too_few" if n < n_min else "inconclusive"
+    status: Status = "not_identifiable" if shared else few
+    return Finding("position", "all", variance, None, None, None, n, n_min, status, None, note)
+
+
+def _outliers(means: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Who is harsh and who generous: beyond the median by a sample standard deviation."""
+    if len(means) < 2:
+        return [], []
+    n, ordered = len(means), sorted(means.values())
+    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+    spread = sqrt(_variance(ordered, _mean(ordered)) * n / (n - 1))
+    low, high = middle - spread, middle + spread
+    harsh = sorted(name for name, mean in means.items() if mean < low)
+    generous = sorted(name for name, mean in means.items() if mean > high)
+    return harsh, generous
+
+
+def _calibration(
+    scores: Scores,
+    means: Mapping[str, float],
+    harsh: Sequence[str],
+    generous: Sequence[str],
+    limits: SessionLimits,
+) -> list[Finding]:
+    findings, n_min = [], limits.min_reviews
+    for name, mean in means.items():
+        n = len(scores[name])
+        word = "harsh" if name in harsh else "generous" if name in generous else ""
+        note = f"{word}: a standard deviation from the panel's median" if word else ""
+        status: Status = "too_few" if n < n_min else "inconclusive"
+        findings.append(
+            Finding("calibration", name, mean, None, None, None, n, n_min, status, None, note)
+        )
+    return findings
+
+
+def _self_preference(inflation: Mapping[str, float], limits: SessionLimits) -> list[Finding]:
+    """How much better each reviewer scored its own answer than the others did."""
+    return [
+        Finding("self_preference", name, by, None, None, None, 1, limits.min_own, "too_few")
+        for name, by in inflation.items()
+    ]
+
+
+def _mean(values: Collection[float]) -> float:
+    return fsum(values) / len(values)
+
+
+def _variance(values: Collection[float], mean: float) -> float:
+    """The population variance; the standard library's own is exact and forty times slower."""
+    return fsum([(value - mean) * (value - mean) for value in values]) / len(values)
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)

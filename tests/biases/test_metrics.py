@@ -1,0 +1,298 @@
+"""Every planted bias is named, fair judges are not, and what cannot be known is said so."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bench._encoded import rows_of
+from peerage.biases import metrics
+from peerage.biases.many_sessions import ORDER, conclude, plan, sums_of
+from peerage.biases.thresholds import HEALTHY, N_MIN, Limits
+from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.types import Audit, Finding
+
+FAMILIES = {"a": "one", "b": "one"}
+
+
+def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
+    rows = rows_of(columns)
+    agreed = plan(tuple(columns), value)
+    return conclude(sums_of(rows, agreed), rows.names, agreed, Limits())
+
+
+def season(planted: Planted = Planted(), seed: int = 1, **choices: object) -> Audit:  # noqa: B008
+    return audited(simulated_reviews(Season(**choices), planted, seed))  # type: ignore[arg-type]
+
+
+def evidence(found: Audit) -> set[tuple[str, str]]:
+    return {(one.metric, one.subject) for one in found.findings if one.status == "evidence"}
+
+
+def of(found: Audit, metric: str, subject: str = "all") -> Finding:
+    return next(o for o in found.findings if (o.metric, o.subject) == (metric, subject))
+
+
+@pytest.mark.parametrize("order", ["shuffle", "balanced", "shared"])
+def test_fair_judges_give_no_evidence(order: str) -> None:
+    """A6."""
+    assert not evidence(season(order=order, repeats=0.1, families=FAMILIES, reasoning=True))
+
+
+PLANTS = {
+    "position": (Planted(position=0.7), ("position", "all"), {"position"}),
+    "one position": (Planted(position_by={"b": 0.9}), ("position", "b"), {"position"}),
+    "length": (Planted(length=0.5), ("length", "all"), {"length"}),
+    "length of one": (
+        Planted(length_by={"c": 0.6}),
+        ("length_relative", "c"),
+        {"length", "length_relative"},
+    ),
+    "self": (Planted(self_preference={"a": 1.0}), ("self_preference", "a"), {"self_preference"}),
+    "harsh": (Planted(harshness={"d": -1.0}), ("calibration", "d"), {"calibration"}),
+    "family": (
+        Planted(family={"a": 0.9}),
+        ("family_preference", "a"),
+        {"family_preference", "sycophancy", "self_preference"},
+    ),
+    "anchoring": (Planted(anchoring=-0.3), ("anchoring", "all"), {"anchoring"}),
+    "favour": (
+        Planted(sycophancy={("a", "c"): 1.5}),
+        ("sycophancy", "a>c"),
+        {"sycophancy", "self_preference", "family_preference", "calibration"},
+    ),
+    "drift": (Planted(drift={"e": 0.25}), ("drift", "e"), {"drift", "calibration"}),
+    "unsteady": (Planted(unsteady={"e": 2.0}), ("consistency", "e"), {"consistency", "agreement"}),
+    "reasoning": (Planted(reasoning=0.6), ("reasoning_length", "all"), {"reasoning_length"}),
+}
+
+
+@pytest.mark.parametrize("name", PLANTS)
+@pytest.mark.parametrize("order", ["shuffle", "balanced"])
+def test_a_planted_bias_is_named_and_nothing_it_does_not_move(name: str, order: str) -> None:
+    planted, named, moved = PLANTS[name]
+    found = evidence(
+        season(planted, order=order, repeats=0.15, families=FAMILIES, reasoning=name == "reasoning")
+    )
+    assert named in found
+    assert {metric for metric, _ in found} <= moved
+
+
+def test_a_taste_for_its_own_style_is_named() -> None:
+    found = season(Planted(style={"b": 1.5}), text=True)
+    assert evidence(found) == {("style", "b")}
+
+
+def test_length_that_goes_with_quality_is_no_ones_bias() -> None:
+    """A4: the raw correlation speaks, the relative one does not."""
+    found = season(Planted(length_of_quality=0.6))
+    assert {metric for metric, _ in evidence(found)} == {"length"}
+    assert "better" in of(found, "length").note
+
+
+@pytest.mark.parametrize("planted", [Planted(), Planted(position=1.0)])
+def test_one_shared_order_says_nothing_about_position(planted: Planted) -> None:
+    """A3."""
+    found = season(planted, order="shared")
+    assert of(found, "position").status == "not_identifiable"
+    assert of(found, "anchoring").status == "not_identifiable"
+
+
+def test_position_that_goes_with_the_candidate_is_not_identifiable() -> None:
+    columns = simulated_reviews(Season(), Planted(), 1)
+    columns["position"] = np.searchsorted(list("abcde"), columns["candidate"].astype(str))
+    assert of(audited(columns), "position").status == "not_identifiable"
+
+
+def test_twins_count_as_fewer_votes() -> None:
+    alone, twins = season(), season(Planted(twins=(("a", "b"),)))
+    assert of(alone, "effective_votes").value == pytest.approx(5.0, abs=0.5)
+    assert of(twins, "effective_votes").value == pytest.approx(5 / 1.4, abs=0.3)
+    assert "at most" in of(twins, "effective_votes").note
+
+
+def test_three_reviewers_cannot_be_counted_without_known_answers() -> None:
+    found = season(seats=("a", "b", "c"))
+    assert of(found, "effective_votes").status == "not_identifiable"
+
+
+def test_an_effect_is_measured_in_its_size() -> None:
+    assert of(season(Planted(position=0.8)), "position").value == pytest.approx(0.8, abs=0.15)
+    balanced = season(Planted(position=0.8), order="balanced")
+    assert of(balanced, "position").value == pytest.approx(0.8, abs=0.15)
+    assert of(balanced, "position", "b").value == pytest.approx(0.8, abs=0.3)
+    own = season(Planted(self_preference={"a": 1.5}))
+    assert of(own, "self_preference", "a").value == pytest.approx(1.5, abs=0.3)
+    harsh = of(season(Planted(harshness={"d": -1.0})), "calibration", "d")
+    assert "harsh" in harsh.note
+    assert harsh.value is not None
+    assert harsh.value < 5.5
+
+
+def test_only_ranks_are_audited_as_shares() -> None:
+    columns = simulated_reviews(Season(), Planted(position=1.0), 1)
+    score = columns.pop("score").astype(float)
+    ballot = np.arange(len(score)) // 5
+    columns["rank"] = np.array(
+        [1.0 + (score[ballot == b] > s).sum() for b, s in zip(ballot, score, strict=True)]
+    )
+    found = audited(columns, "rank")
+    assert found.views["score"] == "share"
+    assert ("position", "all") in evidence(found)
+
+
+def test_pairs_of_answers_are_audited_like_lists() -> None:
+    """Two candidates a session, outsiders judge, scores 0, ½ and 1."""
+    rng = np.random.default_rng(2)
+    rows = []
+    for s in range(150):
+        better = rng.normal(0, 1, 2)
+        for judge in ("x", "y", "z", "w"):
+            first = rng.integers(0, 2)
+            bonus = np.where(np.arange(2) == first, 0.8 if judge == "x" else 0.0, 0.0)
+            said = better + bonus + rng.normal(0, 0.5, 2)
+            for c in range(2):
+                won = float(said[c] > said[1 - c])
+                rows.append((f"s{s}", judge, f"m{c}", won, int(c != first)))
+    heads = ("session_id", "reviewer", "candidate", "score", "position")
+    columns = {head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)}
+    found = audited(columns)
+    assert ("position", "x") in evidence(found)
+    assert not {subject for metric, subject in evidence(found) if metric == "position"} & set("yzw")
+
+
+# -- bad input ------------------------------------------------------------------------------
+
+
+def plain(found: Audit) -> None:
+    """Every number is finite or None, and every finding has its reason."""
+    for one in found.findings:
+        for value in (one.value, one.low, one.high, one.p, one.q):
+            assert value is None or np.isfinite(value)
+        if one.status == "not_identifiable":
+            assert one.note
+    assert {one.metric for one in found.findings} == set(metrics.names())
+
+
+def small(n_sessions: int = 3, seats: str = "abc") -> dict[str, np.ndarray]:
+    return simulated_reviews(Season(tuple(seats), n_sessions), Planted(), 1)
+
+
+def test_one_session_is_too_few() -> None:
+    found = audited(small(1))
+    plain(found)
+    assert not evidence(found)
+
+
+def test_one_reviewer_has_a_mean_and_nobody_to_be_compared_with() -> None:
+    columns = small(40)
+    kept = columns["reviewer"] == "a"
+    found = audited({name: values[kept] for name, values in columns.items()})
+    plain(found)
+    assert of(found, "calibration", "a").status == "not_identifiable"
+    assert of(found, "position").status == "not_identifiable"
+
+
+def test_constant_scores_say_nothing() -> None:
+    columns = small(40)
+    columns["score"] = np.full(len(columns["score"]), 7.0)
+    found = audited(columns)
+    plain(found)
+    assert {one.status for one in found.findings} == {"not_identifiable"}
+
+
+def test_all_abstained_says_nothing() -> None:
+    columns = small()
+    columns["score"] = np.full(len(columns["score"]), np.nan)
+    found = audited(columns)
+    plain(found)
+    assert "abstained" in found.findings[0].note
+
+
+def test_no_rows_say_nothing() -> None:
+    found = audited({name: values[:0] for name, values in small().items()})
+    plain(found)
+    assert {one.status for one in found.findings} == {"not_identifiable"}
+
+
+def test_missing_columns_name_themselves() -> None:
+    columns = {name: small()[name] for name in ("session_id", "reviewer", "candidate", "score")}
+    found = audited(columns)
+    plain(found)
+    assert "`position`" in of(found, "position").note
+    assert "`words`" in of(found, "length").note
+
+
+def test_missing_positions_are_left_out() -> None:
+    columns = simulated_reviews(Season(), Planted(position=1.0), 1)
+    position = columns["position"].astype(float)
+    position[::7] = np.nan
+    found = audited({**columns, "position": position})
+    plain(found)
+    assert ("position", "all") in evidence(found)
+
+
+def test_a_very_long_answer_breaks_nothing() -> None:
+    columns = small(40)
+    columns["words"] = columns["words"].copy()
+    columns["words"][5] = 48_000
+    plain(audited(columns))
+
+
+def test_ten_thousand_reviewers_break_nothing() -> None:
+    n = 10_000
+    rng = np.random.default_rng(0)
+    columns = {
+        "session_id": np.array([f"s{i // 50}" for i in range(2 * n)]),
+        "reviewer": np.array([f"r{i // 2:05d}" for i in range(2 * n)]),
+        "candidate": np.array([f"c{i % 2}" for i in range(2 * n)]),
+        "score": rng.integers(1, 11, 2 * n).astype(float),
+        "position": np.tile([0, 1], n),
+        "words": rng.integers(1, 500, 2 * n),
+    }
+    plain(audited(columns))
+
+
+def test_every_metric_of_the_law_is_there_with_its_limits() -> None:
+    assert set(metrics.names()) == set(ORDER)
+    assert set(ORDER) <= set(N_MIN)
+    assert set(ORDER) <= set(HEALTHY)
+
+
+def test_the_order_of_rows_changes_nothing() -> None:
+    columns = simulated_reviews(Season(repeats=0.1), Planted(position=0.5), 3)
+    mixed = np.random.default_rng(0).permutation(len(columns["score"]))
+    forth = audited(columns)
+    back = audited({name: values[mixed] for name, values in columns.items()})
+    for one, other in zip(forth.findings, back.findings, strict=True):
+        assert (one.metric, one.subject, one.status, one.n) == (
+            other.metric,
+            other.subject,
+            other.status,
+            other.n,
+        )
+        for name in ("value", "low", "high", "p"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert (ours is None) == (theirs is None)
+            assert ours is None or ours == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
+    columns = simulated_reviews(Season(), Planted(harshness={"a": -1.0}), 1)
+    columns["query_id"] = np.full(len(columns["score"]), "the same", dtype=object)
+    found = of(audited(columns), "calibration", "a")
+    assert (found.p, found.status) == (None, "inconclusive")
+    assert "one query" in found.note
+
+
+def test_a_query_asked_twice_is_still_one_observation() -> None:
+    columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
+    again = {name: np.concatenate([values, values]) for name, values in columns.items()}
+    copies = np.char.add(columns["session_id"].astype(str), " again")
+    again["session_id"] = np.concatenate([columns["session_id"], copies])
+    once, twice = audited(columns), audited(again)
+    for metric in ("length", "calibration", "agreement"):
+        one = next(o for o in once.findings if o.metric == metric and o.low is not None)
+        other = of(twice, metric, one.subject)
+        assert other.n == 2 * one.n
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-9)

@@ -1,0 +1,97 @@
+"""The grouped leave-one-out interval is the one of `stats`, subject by subject."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerage.reviews.cells import Cells, beside, merge, ordered
+from peerage.reviews.intervals import (
+    centred_correlation,
+    contrast,
+    estimates,
+    mean_of,
+    slope_of,
+)
+from peerage.stats.clusters import spread_estimate
+
+
+def random_cells(seed: int, n_columns: int) -> Cells:
+    rng = np.random.default_rng(seed)
+    subject = np.repeat(np.arange(4), 12)
+    sums = rng.normal(2.0, 1.0, (48, n_columns))
+    sums[:, 0] = rng.integers(1, 9, 48)
+    return Cells(subject, np.tile(np.arange(12), 4), sums)
+
+
+@pytest.mark.parametrize(("statistic", "n_columns"), [(mean_of, 2), (contrast, 4)])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_each_subject_has_the_interval_that_stats_gives_it_alone(
+    statistic, n_columns, seed
+) -> None:
+    cells = random_cells(seed, n_columns)
+    if n_columns == 4:
+        cells.sums[:, 2] = np.abs(cells.sums[:, 2]) + 1.0
+    for one in estimates(cells, statistic, null=0.5):
+        rows = cells.sums[cells.subject == one.subject]
+        total = rows.sum(axis=0)
+        value = float(statistic(total[None, :])[0])
+        alone = spread_estimate(value, statistic(total - rows), null=0.5, level=0.95)
+        assert one.value == pytest.approx(alone.value)
+        assert one.low == pytest.approx(alone.low, rel=1e-3, abs=1e-4)
+        assert one.high == pytest.approx(alone.high, rel=1e-3, abs=1e-4)
+        assert one.p == pytest.approx(alone.p, rel=1e-6, abs=1e-12)
+        assert one.n_clusters == 12
+
+
+def test_a_slope_from_sums_is_the_slope() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=50), rng.normal(size=50)
+    sums = np.array([[50.0, x.sum(), y.sum(), (x * x).sum(), (x * y).sum()]])
+    assert slope_of(sums)[0] == pytest.approx(np.polyfit(x, y, 1)[0])
+    flat = np.array([[3.0, 6.0, 1.0, 12.0, 2.0]])
+    assert np.isnan(slope_of(flat)[0])
+
+
+def test_a_centred_correlation_from_sums_is_the_correlation() -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=30), rng.normal(size=30)
+    x, y = x - x.mean(), y - y.mean()
+    sums = np.array([[30.0, (x * x).sum(), (y * y).sum(), (x * y).sum()]])
+    assert centred_correlation(sums)[0] == pytest.approx(np.corrcoef(x, y)[0, 1])
+
+
+def test_clusters_that_agree_to_the_last_digit_are_a_sign_test() -> None:
+    cells = Cells(np.zeros(8, int), np.arange(8), np.tile([2.0, 1.0], (8, 1)))
+    (one,) = estimates(cells, mean_of)
+    assert (one.value, one.low, one.high) == (0.5, 0.5, 0.5)
+    assert one.p == pytest.approx(2 / 2**8)
+
+
+def test_one_cluster_has_a_value_and_no_interval() -> None:
+    (one,) = estimates(Cells(np.zeros(1, int), np.zeros(1, int), np.array([[2.0, 1.0]])), mean_of)
+    assert (one.value, one.low, one.p) == (0.5, None, None)
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_blocks_added_up_are_the_whole(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    subject, cluster = rng.integers(0, 3, 40), rng.integers(0, 5, 40)
+    sums = rng.integers(0, 9, (40, 2)).astype(float)
+    whole = ordered(subject, cluster, sums)
+    parts = [ordered(subject[i::3], cluster[i::3], sums[i::3]) for i in range(3)]
+    added = merge(parts)
+    assert (added.subject == whole.subject).all()
+    assert (added.cluster == whole.cluster).all()
+    assert (added.sums == whole.sums).all()
+    assert whole.sums.sum() == sums.sum()
+
+
+def test_two_tables_beside_each_other_keep_what_either_lacks_as_zero() -> None:
+    left = Cells(np.array([0]), np.array([1]), np.array([[1.0]]))
+    right = Cells(np.array([0, 2]), np.array([1, 0]), np.array([[5.0], [7.0]]))
+    both = beside(left, right)
+    assert both.subject.tolist() == [0, 2]
+    assert both.sums.tolist() == [[1.0, 5.0], [0.0, 7.0]]
