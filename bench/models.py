@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench import Row, compare, growth, memory
 from bench._reviews import write_reviews
-from peerage.standings import board_models
+from peerage.reports import board_models
 
 SIZES = (1_000_000, 10_000_000)
 AT_MOST = 5.0  # times the scan

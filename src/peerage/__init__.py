@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from peerage.community import board_contributors, board_items, board_reviewers, find_rings
     from peerage.convening import Council
-    from peerage.reports import audit
+    from peerage.reports import audit, board_models
     from peerage.scoring import Law, Scored, score
-    from peerage.standings import board_models
 
 HOMES = {
     "Council": "peerage.convening",
@@ -22,7 +21,7 @@ HOMES = {
     "audit": "peerage.reports",
     "board_contributors": "peerage.community",
     "board_items": "peerage.community",
-    "board_models": "peerage.standings",
+    "board_models": "peerage.reports",
     "board_reviewers": "peerage.community",
     "find_rings": "peerage.community",
     "score": "peerage.scoring",

@@ -19,8 +19,8 @@ from peerage.doors.cli.options import runner
 from peerage.doors.cli.output import Output, write
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
+from peerage.reports import board_models
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.standings import board_models
 
 
 @pytest.fixture(scope="module")

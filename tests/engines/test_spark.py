@@ -14,9 +14,8 @@ import pytest
 
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.reports import audit, audit_document
+from peerage.reports import audit, audit_document, board_models
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.standings import board_models
 
 pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]
 
@@ -91,27 +90,6 @@ def test_an_audit_is_the_same_on_both_engines(
 ) -> None:
     ours, theirs = audit(files[name]), audit(files[name], engine=spark)
     assert rounded(audit_document(theirs)) == rounded(audit_document(ours))
-
-
-def test_sums_of_products_are_the_same_on_both_engines(spark: Any, files: dict[str, Path]) -> None:
-    """What large tables take: no clusters, and on DuckDB a stream instead of blocks."""
-    from dataclasses import replace
-
-    from peerage.boards.model_sums import add
-    from peerage.boards.session_means import sums_of
-    from peerage.standings import Terms
-    from peerage.standings.table import Table
-
-    found = []
-    for engine in (DuckDB(), spark):
-        table = Table(engine, files["many"], Terms(since="all"))
-        plan = replace(table.plan(), clustered=False)
-        reading = table.reading(plan)
-        parts = engine.fold(table.frame, reading, lambda rows, plan=plan: sums_of(rows, plan))
-        found.append(add(parts))
-    ours, theirs = found
-    assert np.allclose(theirs.share.products, ours.share.products, rtol=0, atol=1e-9)
-    assert np.allclose(theirs.by_model, ours.by_model, rtol=0, atol=1e-9)
 
 
 def test_tables_in_memory_are_read_as_files_are(spark: Any) -> None:

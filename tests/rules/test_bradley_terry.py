@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from peerage.errors import UsageError
-from peerage.rules.bradley_terry import bradley_terry, covariance, needs_prior, strengths
-from peerage.rules.pairwise import level
+from peerage.rules.bradley_terry import bradley_terry
+from peerage.stats.strengths import covariance, level, needs_prior, strengths
 
 WINS = [[0, 3, 2, 1], [1, 0, 0, 0], [0, 4, 0, 4], [2, 3, 4, 0]]
 TIES = [[0, 1, 1, 2], [0, 0, 2, 0], [0, 0, 0, 0], [0, 0, 0, 0]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,19 @@ from peerage.boards.model_sums import (
     APPEARED,
     BLEND,
     BORDA,
+    COUNTS,
     HELD,
+    INFLUENCE,
     L_LONG,
     L_N,
     L_PRODUCT,
     L_SHARE,
     L_SQUARE,
+    LENGTHS,
+    MODELS,
+    N_ROWS,
+    N_SESSIONS,
+    PAIRS,
     PLACE,
     R_N,
     R_PULL,
@@ -32,33 +40,29 @@ from peerage.boards.model_sums import (
     R_SUM,
     R_VOTES,
     R_WEIGHT,
-    RANKED_BY,
     SCORE,
     SCORED,
-    SESSIONS,
+    SCORES,
     SHARE,
+    TIED,
     VOTES,
     WINS,
-    Spread,
-    Sums,
+    WON,
+    ModelSums,
 )
 from peerage.reviews.rows import Floats, Ints
 from peerage.stats import clusters as by_cluster
-from peerage.stats.ranking import (
-    normal_draws,
-    sign_flip_ranks,
-    simultaneous_ranks,
-    tiers,
-    welch_df,
-)
+from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
 from peerage.stats.resampling import generator
+from peerage.stats.strengths import SCALE, covariance, rating, strengths
 from peerage.stats.tails import t_critical
 
 LEVEL = 0.95
 DECIMALS = 12  # the last bits depend on the order in which sums were added
 MIN_REVIEWERS = 3  # of a two-way interval
-LOWER_IS_BETTER = ("mean_rank",)
 FLAT = 1e-12
+MEANS = {"borda": (SHARE, HELD), "mean_rank": (PLACE, HELD), "hybrid": (BLEND, SCORED)}
+LOWER_IS_BETTER = ("mean_rank",)
 
 COLUMNS = (
     "model",
@@ -88,60 +92,103 @@ class Estimates:
     influences: Floats | None = None  # clusters by models
     covariance: Floats | None = None
     df: Floats | float = math.inf  # of all differences, or of each
-
-    def __len__(self) -> int:
-        return len(self.value)
-
-
-@dataclass(frozen=True, slots=True)
-class Valued:
-    """What a rule that is no mean over sessions says: values, and influences where it has them."""
-
-    estimates: Estimates
     lower_is_better: bool = False
 
 
-def rows_of(
-    sums: Sums,
-    models: Sequence[str],
+class ModelTotals:
+    """One slice of the sums, by model: what every column of the board is taken from."""
+
+    def __init__(self, sums: ModelSums) -> None:
+        self.sums = sums
+        every = sums.totals(MODELS, 11, len(sums.names))
+        self.code = np.flatnonzero(every[:, APPEARED] > 0.0)  # of each model among the names
+        self.by_model: Floats = every[self.code]
+        self.models = tuple(sums.names[i] for i in self.code.tolist())
+        self._place = np.full(len(sums.names), -1)
+        self._place[self.code] = np.arange(len(self.code))
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def column(self, which: int) -> Floats:
+        return self.by_model[:, which]
+
+    def count(self, which: int) -> int:
+        return int(self.sums.totals(COUNTS, 6, 1)[0, which])
+
+    @property
+    def n_sessions(self) -> int:
+        return self.count(N_SESSIONS)
+
+    @property
+    def n_rows(self) -> int:
+        return self.count(N_ROWS)
+
+    def by_cluster(self, which: int) -> Floats:
+        """A column of the sums, clusters by models; clusters that hold nothing are left out."""
+        cells = self.sums.tables[MODELS]
+        found = np.zeros((self.sums.n_clusters, len(self)))
+        found[cells.cluster, self._place[cells.subject]] = cells.sums[:, which]
+        return found[self._held_clusters]
+
+    @cached_property
+    def _held_clusters(self) -> Ints:
+        cells = self.sums.tables[MODELS]
+        return np.unique(cells.cluster[cells.sums[:, HELD] > 0.0])
+
+    def pairs(self, which: int) -> Floats:
+        """A column of the pairs' sums, models by models."""
+        found = np.zeros((len(self), len(self)))
+        cells = self.sums.tables[PAIRS]
+        above, below = np.divmod(cells.subject, len(self.sums.names))
+        np.add.at(found, (self._place[above], self._place[below]), cells.sums[:, which])
+        return found
+
+    def by_reviewer(self, table: str) -> tuple[Ints, Ints, Floats]:
+        """Reviewer, model and sums of each pair that has any, of a table by reviewers."""
+        cells = self.sums.tables[table]
+        reviewer, candidate = np.divmod(cells.subject, len(self.sums.names))
+        kept = self._place[candidate] >= 0
+        return reviewer[kept], self._place[candidate][kept], cells.sums[kept]
+
+
+def board_columns(
+    totals: ModelTotals,
     rule: str,
     *,
     two_way: bool = False,
-    valued: Valued | None = None,
+    ranked: Estimates | None = None,
 ) -> dict[str, list[Any]]:
-    """The board's columns for one slice, the best model first.
+    """The board's columns, the best model first.
 
-    `valued` brings the values of a rule that works on more than session means.
+    `ranked` brings the values of a rule that is no mean over sessions.
     """
-    table = sums.by_model[0]
-    seen = np.flatnonzero(table[:, APPEARED] > 0.0)
-    share = estimate(sums.share, table[:, SHARE], table[:, HELD], sums)
-    share = _two_way(share, sums) if two_way else share
-    ranked = share
-    if valued is not None:
-        ranked = valued.estimates
-    elif rule in RANKED_BY and sums.value is not None:
-        top, bottom = (table[:, column] for column in RANKED_BY[rule])
-        ranked = estimate(sums.value, top, bottom, sums)
-    lower = valued.lower_is_better if valued is not None else rule in LOWER_IS_BETTER
-    order, rank = standing(ranked.value, table[:, WINS], models, lower, seen)
-    low, high, tier = _rank_ranges(ranked, seen, lower)
-    voted = np.where(table[:, HELD] > 0.0, table[:, HELD], np.nan)
+    share = mean_estimates(totals, "borda")
+    share = _two_way(share, totals) if two_way else share
+    if ranked is None:
+        ranked = share if rule == "borda" else mean_estimates(totals, rule)
+    models = totals.models
+    order, rank = standing(ranked.value, totals.column(WINS), models, ranked.lower_is_better)
+    low, high, tier = _rank_ranges(ranked)
+    held = totals.column(HELD)
+    voted = np.where(held > 0.0, held, np.nan)
     columns: dict[str, Any] = {
         "model": [models[i] for i in order],
         "rank": [rank[i] for i in order],
         "rank_low": [low.get(i) for i in order],
         "rank_high": [high.get(i) for i in order],
         "tier": [tier.get(i) for i in order],
-        "aggregate_borda": rounded(table[:, BORDA] / voted, order),
+        "aggregate_borda": rounded(totals.column(BORDA) / voted, order),
         "share": rounded(share.value, order),
         "share_low": rounded(np.maximum(share.low, 0.0), order),
         "share_high": rounded(np.minimum(share.high, 1.0), order),
-        "total_votes": [int(table[i, VOTES]) for i in order],
-        "total_wins": [int(table[i, WINS]) for i in order],
-        "appearances": [int(table[i, APPEARED]) for i in order],
-        "mean_score": rounded(by_cluster.quotient(table[:, SCORE], table[:, SCORED]), order),
-        "z_score": rounded(z_scores(sums), order),
+        "total_votes": [int(totals.column(VOTES)[i]) for i in order],
+        "total_wins": [int(totals.column(WINS)[i]) for i in order],
+        "appearances": [int(totals.column(APPEARED)[i]) for i in order],
+        "mean_score": rounded(
+            by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)), order
+        ),
+        "z_score": rounded(z_scores(totals), order),
     }
     if ranked is not share:
         columns |= {
@@ -149,8 +196,8 @@ def rows_of(
             "value_low": rounded(ranked.low, order),
             "value_high": rounded(ranked.high, order),
         }
-    if sums.lengths is not None:
-        columns["share_length_controlled"] = rounded(length_controlled(sums)[0], order)
+    if LENGTHS in totals.sums.tables:
+        columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
     return columns
 
 
@@ -164,7 +211,6 @@ def standing(
     wins: Floats,
     models: Sequence[str],
     lower: bool = False,
-    among: Ints | None = None,
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
@@ -177,8 +223,7 @@ def standing(
             return True, 0.0, 0.0
         return False, round(value if lower else -value, DECIMALS), -float(wins[i])
 
-    places = range(len(models)) if among is None else among.tolist()
-    order = sorted(places, key=lambda i: (*key(i), models[i]))
+    order = sorted(range(len(models)), key=lambda i: (*key(i), models[i]))
     rank: dict[int, int] = {}
     for place, i in enumerate(order):
         tied = place > 0 and key(order[place - 1]) == key(i)
@@ -187,23 +232,22 @@ def standing(
 
 
 def _rank_ranges(
-    ranked: Estimates, seen: Ints, lower: bool
+    ranked: Estimates,
 ) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
     """The best and worst rank and the tier of each model that has a value and a spread."""
-    known = seen[np.isfinite(ranked.value[seen])]
+    known = np.flatnonzero(np.isfinite(ranked.value))
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
         return {}, {}, {}
-    values = -ranked.value[known] if lower else ranked.value[known]
+    values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
     # Whose own spread is unknown (one session, or all alike) cannot be told apart from anyone.
     values = np.where(np.isfinite(ranked.low[known]), values, np.nan)
     rng = generator("rank ranges", len(known))
     if ranked.influences is not None:
         low, high = sign_flip_ranks(values, ranked.influences[:, known], rng, level=LEVEL)
     else:
-        assert ranked.covariance is not None  # noqa: S101 — one of the two, looked at above
-        spread = ranked.covariance[np.ix_(known, known)]
+        spread = np.asarray(ranked.covariance)[np.ix_(known, known)]
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
-        df = np.broadcast_to(ranked.df, ranked.covariance.shape)[np.ix_(known, known)]
+        df = np.broadcast_to(ranked.df, (len(ranked.value),) * 2)[np.ix_(known, known)]
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df)
     places = known.tolist()
     told = np.isfinite(values)
@@ -220,45 +264,17 @@ def _rank_ranges(
 # -- intervals ---------------------------------------------------------------------------------
 
 
-def estimate(spread: Spread, top: Floats, bottom: Floats, sums: Sums) -> Estimates:
-    """The mean over sessions of each model, with its interval."""
-    if spread.products is not None:
-        return _from_products(spread.products[0], top, bottom, sums.by_model[0, :, SESSIONS])
-    assert spread.tops is not None and spread.bottoms is not None  # noqa: S101, PT018
-    return _from_clusters(spread.tops[0], spread.bottoms[0])
-
-
-def _from_clusters(tops: Floats, bottoms: Floats) -> Estimates:
-    """Leave-one-session-out intervals by Student's t; few sessions are taken for what they are."""
-    value, influences = by_cluster.ratio_influences(tops, bottoms)
+def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
+    """The mean over sessions of each model, with its leave-one-session-out interval."""
+    top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
+    value, influences = by_cluster.ratio_influences(top, bottom)
     low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
     for i in range(len(value)):
-        found = by_cluster.ratio_interval(tops[:, i], bottoms[:, i], level=LEVEL)
+        found = by_cluster.ratio_interval(top[:, i], bottom[:, i], level=LEVEL)
         if found is not None and found.low is not None and found.high is not None:
             low[i], high[i] = found.low, found.high
-    return Estimates(value, low, high, influences=influences)
-
-
-def _from_products(products: Floats, top: Floats, bottom: Floats, n: Floats) -> Estimates:
-    """The closed form of the same from sums of products, for many sessions."""
-    both, mixed, below = products
-    value = by_cluster.quotient(top, bottom)
-    m = np.where(np.isfinite(value), value, 0.0)
-    crossed = both - mixed * m[None, :] - mixed.T * m[:, None] + np.outer(m, m) * below
-    scale = np.where(bottom > 0.0, bottom, np.nan)
-    fewer = np.sqrt(n / np.maximum(n - 1.0, 1.0))
-    covariance = crossed / np.outer(scale, scale) * np.outer(fewer, fewer)
-    variance = np.diagonal(covariance)
-    known = (n >= 2.0) & (variance > FLAT * value * value)  # else nothing is known of its spread
-    error = np.sqrt(np.where(known, variance, np.nan))
-    reach = np.array([t_critical(LEVEL, max(one - 1.0, 1.0)) for one in n.tolist()])
-    return Estimates(
-        value,
-        value - reach * error,
-        value + reach * error,
-        covariance=covariance,
-        df=welch_df(variance, n),
-    )
+    lower = rule in LOWER_IS_BETTER
+    return Estimates(value, low, high, influences=influences, lower_is_better=lower)
 
 
 def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Floats]:
@@ -274,34 +290,28 @@ def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Float
     return low, high
 
 
-def _two_way(sessions: Estimates, sums: Sums) -> Estimates:
+def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
     """Both spreads added: of sessions, and of reviewers around each session's mean."""
-    pulls, n_reviewers = _reviewer_pulls(sums)
-    covariance = (
-        sessions.influences.T @ sessions.influences
-        if sessions.influences is not None
-        else sessions.covariance
-    )
-    assert covariance is not None  # noqa: S101 — an estimate has one or the other
+    pulls, n_reviewers = _reviewer_influence(totals)
+    influences = np.asarray(sessions.influences)
+    of_sessions = influences.T @ influences
     scaled = pulls * np.sqrt(n_reviewers / np.maximum(n_reviewers - 1.0, 1.0))
     of_reviewers = scaled.T @ scaled
-    total = covariance + of_reviewers
+    total = of_sessions + of_reviewers
     value = sessions.value
     low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
-    n_sessions = int(sums.n_sessions[0])
     for i in range(len(value)):
         variance = float(total[i, i])
         if n_reviewers[i] < MIN_REVIEWERS or not variance > 0.0 or not np.isfinite(sessions.low[i]):
             continue
         df = _combined_df(
-            (float(covariance[i, i]), max(n_sessions - 1.0, 1.0)),
+            (float(of_sessions[i, i]), max(totals.n_sessions - 1.0, 1.0)),
             (float(of_reviewers[i, i]), n_reviewers[i] - 1.0),
         )
         half = t_critical(LEVEL, df) * math.sqrt(variance)
         low[i], high[i] = value[i] - half, value[i] + half
     least = float(n_reviewers[n_reviewers > 0].min(initial=math.inf))
-    df = max(least - 1.0, 1.0)
-    return Estimates(value, low, high, covariance=total, df=df)
+    return Estimates(value, low, high, covariance=total, df=max(least - 1.0, 1.0))
 
 
 def _combined_df(*parts: tuple[float, float]) -> float:
@@ -310,68 +320,139 @@ def _combined_df(*parts: tuple[float, float]) -> float:
     return total * total / sum(variance * variance / df for variance, df in parts)
 
 
-def _reviewer_pulls(sums: Sums) -> tuple[Floats, Floats]:
+def n_voters(totals: ModelTotals) -> int:
+    """How many reviewers have cast a vote."""
+    reviewer, _, sums = totals.by_reviewer(INFLUENCE)
+    return len(np.unique(reviewer[sums[:, R_VOTES] > 0.0]))
+
+
+def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
     """What each reviewer does to each model's share, and how many reviewers each model has."""
-    cells = sums.pulls
-    n_models = sums.by_model.shape[1]
-    assert cells is not None  # noqa: S101 — the plan asked for it
-    voted = cells.sums[:, R_VOTES] > 0.0
-    key, pull = cells.key[voted], cells.sums[voted, R_PULL]
-    reviewers, place = np.unique(key // n_models, return_inverse=True)
-    held = sums.by_model[0, :, HELD]
-    table = np.zeros((len(reviewers), n_models))
-    table[place, key % n_models] = pull
-    n = np.bincount(key % n_models, minlength=n_models).astype(np.float64)
+    reviewer, model, sums = totals.by_reviewer(INFLUENCE)
+    voted = sums[:, R_VOTES] > 0.0
+    reviewers, place = np.unique(reviewer[voted], return_inverse=True)
+    table = np.zeros((len(reviewers), len(totals)))
+    table[place, model[voted]] = sums[voted, R_PULL]
+    n = np.bincount(model[voted], minlength=len(totals)).astype(np.float64)
+    held = totals.column(HELD)
     return table / np.where(held > 0.0, held, 1.0), n
 
 
 # -- other views -------------------------------------------------------------------------------
 
 
-def z_scores(sums: Sums) -> Floats:
+def z_scores(totals: ModelTotals) -> Floats:
     """The calibrated view: scores z-normalised per reviewer, then averaged session by session.
 
     A reviewer whose scores are all alike says nothing: zero. NaN where there is no score.
     """
-    n_models = sums.by_model.shape[1]
-    cells = sums.scores
-    if cells is None or len(cells.key) == 0:
-        return np.full(n_models, np.nan)
-    _, place = np.unique(cells.key // n_models, return_inverse=True)
-    n, total, squares = (np.bincount(place, cells.sums[:, i]) for i in (R_N, R_SUM, R_SQUARE))
+    if SCORES not in totals.sums.tables or totals.sums.tables[SCORES].n == 0:
+        return np.full(len(totals), np.nan)
+    reviewer, model, sums = totals.by_reviewer(SCORES)
+    _, place = np.unique(reviewer, return_inverse=True)
+    n, total, squares = (np.bincount(place, sums[:, i]) for i in (R_N, R_SUM, R_SQUARE))
     mean = total / np.maximum(n, 1.0)
     spread = squares - n * mean * mean
     flat = spread <= FLAT * np.maximum(squares, 1.0)
     sd = np.sqrt(np.where(flat, 1.0, spread) / np.maximum(n - 1.0, 1.0))
-    gap = cells.sums[:, R_SCORE] - mean[place] * cells.sums[:, R_WEIGHT]
+    gap = sums[:, R_SCORE] - mean[place] * sums[:, R_WEIGHT]
     z = np.where(flat[place], 0.0, gap / sd[place])
-    added = np.bincount(cells.key % n_models, weights=z, minlength=n_models)
-    return by_cluster.quotient(added, sums.by_model[0, :, SCORED])
+    added = np.bincount(model, weights=z, minlength=len(totals))
+    return by_cluster.quotient(added, totals.column(SCORED))
 
 
-def length_controlled(sums: Sums) -> tuple[Floats, float | None]:
+def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
     """Each model's share at its rivals' length, and what a unit of log length is worth.
 
     The slope comes from answers of the same model that were longer or shorter than their
     rivals, so that a model which is both wordy and good does not pay for being good.
     """
-    assert sums.lengths is not None  # noqa: S101 — the plan asked for it
-    table = sums.lengths[0]
+    table = totals.sums.totals(LENGTHS, 5, len(totals.sums.names))[totals.code]
     n = np.maximum(table[:, L_N], 1.0)
     squares = float((table[:, L_SQUARE] - table[:, L_LONG] ** 2 / n).sum())
     products = float((table[:, L_PRODUCT] - table[:, L_LONG] * table[:, L_SHARE] / n).sum())
-    share = by_cluster.quotient(sums.by_model[0, :, SHARE], sums.by_model[0, :, HELD])
+    share = by_cluster.quotient(totals.column(SHARE), totals.column(HELD))
     if squares <= FLAT * max(float(table[:, L_SQUARE].sum()), 1.0):
         return np.full(len(share), np.nan), None
     slope = products / squares
     return np.clip(share - slope * table[:, L_LONG] / n, 0.0, 1.0), slope
 
 
-def means(sums: Sums) -> dict[str, Floats]:
+def means(totals: ModelTotals) -> dict[str, Floats]:
     """The values of the rules that are means over sessions, from the same ballots."""
-    table = sums.by_model[0]
     return {
-        "borda": by_cluster.quotient(table[:, SHARE], table[:, HELD]),
-        "mean_rank": by_cluster.quotient(table[:, PLACE], table[:, HELD]),
-        "hybrid": by_cluster.quotient(table[:, BLEND], table[:, SCORED]),
+        rule: by_cluster.quotient(totals.column(top), totals.column(bottom))
+        for rule, (top, bottom) in MEANS.items()
     }
+
+
+def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
+    """How often each model stands above each other on a ballot that ranks both.
+
+    A tie is half. The diagonal, and pairs that never met, are None.
+    """
+    place = [totals.models.index(name) for name in order]
+    grid = np.ix_(place, place)
+    wins, ties = totals.pairs(WON)[grid], totals.pairs(TIED)[grid]
+    ties = ties + ties.T
+    n = wins + wins.T + ties
+    rate = np.where(n > 0, (wins + ties / 2.0) / np.where(n > 0, n, 1.0), np.nan)
+    return {
+        "models": list(order),
+        "above": [[plain(x) for x in row] for row in rate.tolist()],
+        "n": [[int(x) for x in row] for row in n.tolist()],
+    }
+
+
+def plain(value: float) -> float | None:
+    return round(value, DECIMALS) if np.isfinite(value) else None
+
+
+# -- Bradley–Terry -----------------------------------------------------------------------------
+
+
+def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
+    """Bradley–Terry ratings by model (NaN for who met no one), log strengths, and who met."""
+    points = _points(totals)
+    met = np.flatnonzero((points + points.T).any(axis=0))
+    found, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    logs[met] = strengths(points[np.ix_(met, met)])
+    found[met] = rating(logs[met])
+    return found, logs, met
+
+
+def _points(totals: ModelTotals) -> Floats:
+    ties = totals.pairs(TIED)
+    return totals.pairs(WON) + (ties + ties.T) / 2.0
+
+
+def rating_estimates(totals: ModelTotals) -> Estimates:
+    """Ratings with intervals over sessions: each cluster's surprise, through the information.
+
+    The sandwich estimator: comparisons read off one ballot, or of one session, are not
+    independent, so the plain inverse information would promise too much.
+    """
+    value, logs, met = ratings(totals)
+    points = _points(totals)[np.ix_(met, met)]
+    surprise = _surprise(totals, logs)
+    influences = np.zeros((len(surprise), len(totals)))
+    influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
+    low, high = influence_interval(value, influences)
+    return Estimates(value, low, high, influences=influences)
+
+
+def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
+    """By cluster and model: points won head to head, less what the strengths expect."""
+    cells = totals.sums.tables[PAIRS]
+    names = len(totals.sums.names)
+    place = np.full(names, -1)
+    place[totals.code] = np.arange(len(totals))
+    above, below = place[cells.subject // names], place[cells.subject % names]
+    chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
+    won, tied = cells.sums[:, WON], cells.sums[:, TIED]
+    gain = won * (1.0 - chance) + tied * (0.5 - chance)
+    clusters, cluster = np.unique(cells.cluster, return_inverse=True)
+    found = np.zeros((len(clusters), len(totals)))
+    np.add.at(found, (cluster, above), gain)
+    np.add.at(found, (cluster, below), -gain)
+    return found

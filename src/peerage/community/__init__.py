@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from peerage.community.hearing import Asked, Hearing, seconds
+from peerage.community.hearing import Asked, Hearing
 from peerage.community.outside import compared, read_outside, tuned
 from peerage.engines import Engine, Source, engines
 from peerage.errors import UsageError
@@ -28,7 +28,6 @@ __all__ = [
     "hear",
     "read",
     "read_outside",
-    "seconds",
     "tuned",
 ]
 

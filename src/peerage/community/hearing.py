@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from peerage.boards.opinions import Coefficients
 from peerage.errors import UsageError
+from peerage.reviews.times import instant_s, iso
 
 if TYPE_CHECKING:
     from peerage.boards import Board
@@ -59,11 +59,11 @@ class Hearing:
 
     def __init__(self, community: Community, asked: Asked | None = None) -> None:
         from peerage.boards import opinions
-        from peerage.reports import span_s
+        from peerage.reviews.times import span_s
 
         self.asked = asked or Asked()
         self.coefficients = self.asked.coefficients
-        self.as_of = seconds(self.asked.as_of)
+        self.as_of = None if self.asked.as_of is None else instant_s(self.asked.as_of)
         self.flags = list(community.flags)
         if self.asked.category is not None and community.n_items:
             community = opinions.of_category(community, self.asked.category)
@@ -217,7 +217,7 @@ class Hearing:
             "iterations": None if iterated is None else iterated.iterations,
             "half_life_days": asked.half_life_days,
             "since": asked.since,
-            "as_of": None if self.as_of is None else _iso(self.as_of),
+            "as_of": None if self.as_of is None else iso(self.as_of),
             "category": asked.category,
             "literal": asked.literal,
             "without_flagged": asked.without_flagged,
@@ -238,24 +238,3 @@ def _beside(made: Board, hearing: Hearing, values: Floats) -> Board:
     place = {name: code for code, name in enumerate(names)}
     codes = [place[name] for name in made.columns[key]]
     return replace(made, columns={**made.columns, "dawid_skene": values[codes]})
-
-
-def seconds(time: float | str | None) -> float | None:
-    """A time as seconds since 1970: a number, or ISO 8601 (UTC where it names no zone)."""
-    if time is None or isinstance(time, (int, float)):
-        return time
-    try:
-        return float(time)
-    except ValueError:
-        pass
-    try:
-        when = datetime.fromisoformat(time)
-    except ValueError:
-        raise UsageError(
-            f"{time!r} is no time.", hint="Write 2026-03-01T12:00Z or seconds since 1970."
-        ) from None
-    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-
-
-def _iso(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat()

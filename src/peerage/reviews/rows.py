@@ -103,8 +103,12 @@ def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
     if len(kept) <= N_CLUSTERS:
         place = {unit: i for i, unit in enumerate(sorted(kept))}
         return np.array([place[unit] for unit in units], dtype=np.int64), len(kept)
-    codes = [zlib.crc32(unit.encode()) for unit in units]
-    return np.array(codes, dtype=np.int64) % N_CLUSTERS, N_CLUSTERS
+    return np.array([bucket_of(unit) for unit in units], dtype=np.int64), N_CLUSTERS
+
+
+def bucket_of(unit: str) -> int:
+    """The cluster of a unit where there are too many for each to be its own."""
+    return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
 @dataclass(frozen=True, slots=True)

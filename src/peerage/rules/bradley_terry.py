@@ -1,28 +1,13 @@
-"""Bradley–Terry: strengths under which the counted wins are most likely.
-
-P(i beats j) = s_i / (s_i + s_j); a tie is half a win for each side. The wins are counted
-once into a matrix and log strengths found by damped Newton steps, so the cost does not
-grow with the number of ballots.
-R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, Biometrika 39 (1952).
-"""
+"""Bradley–Terry: ratings under which the wins that were counted are most likely."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from peerage.errors import UsageError
 from peerage.rules import rule
-from peerage.rules.pairwise import Reals, compare, level
+from peerage.rules.pairwise import compare
+from peerage.stats.strengths import rating, strengths
 from peerage.types import Placing
-
-CENTRE = 1500.0
-SCALE = 400 / np.log(10)  # Elo's: 400 points are odds of ten to one
-VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only where a prior is needed
-CLOSE = 1e-9  # a Newton step this short leaves an error of its square
-MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a thousand
 
 
 @rule("bradley_terry", unit="rating")
@@ -30,122 +15,7 @@ def bradley_terry(placings: Sequence[Placing], candidates: Sequence[str]) -> Map
     """Ratings on Elo's scale, mean 1500, of the candidates compared at least once.
 
     Unlike Elo's they do not depend on the order of ballots. Where the likelihood has no
-    maximum (see `needs_prior`) they hold a weak pull to the middle instead of infinity.
+    maximum they hold a weak pull to the middle instead of infinity.
     """
     pairs = compare(placings, candidates)
-    ratings = level(CENTRE + SCALE * strengths(pairs.points))
-    return dict(zip(pairs.names, ratings.tolist(), strict=True))
-
-
-def strengths(wins: Reals) -> Reals:
-    """Log strengths with mean zero, from `wins[winner, loser]` with ties as halves.
-
-    The maximum of the likelihood where there is one. Otherwise every candidate is given
-    one virtual tie, spread evenly over all its rivals: half a win and half a loss each.
-    A candidate without any comparison would rest on that alone; leave it out beforehand.
-    """
-    counts = _supported(wins)
-    met = counts + counts.T > 0
-    logs = np.zeros(len(counts))
-    if len(counts) < 2:
-        return logs
-    for _ in range(MAX_STEPS):
-        step = _newton_step(counts, logs)
-        if np.ptp(step) <= CLOSE:
-            return _centred(logs + step)
-        # Along the step no counted pair's log odds move faster than `pace`, so the curvature
-        # of the loss grows at most by e^pace: with this damping a step never overshoots, and
-        # no line search is needed.
-        pace = float(np.abs(step[:, None] - step[None, :]).max(where=met, initial=0.0))
-        logs = logs + step * (np.log1p(pace) / pace)
-    raise ArithmeticError(f"Bradley-Terry did not settle in {MAX_STEPS} steps")
-
-
-def needs_prior(wins: Reals) -> bool:
-    """Whether the likelihood has no maximum, so that `strengths` uses its weak prior.
-
-    It has one exactly when a chain of wins leads from every candidate to every other
-    (Ford 1957): no one unbeaten or winless, no group that only wins, no separate groups.
-    """
-    if not len(wins):
-        return False
-    beats = wins > 0
-    return not (_reaches_all(beats) and _reaches_all(beats.T))
-
-
-def covariance(wins: Reals, logs: Reals) -> Reals:
-    """Covariance of the log strengths (inverse information under mean zero).
-
-    Var(i - j) = c[i, i] + c[j, j] - 2 c[i, j]. It takes comparisons as independent; those
-    read off one ballot are not, and for them a resampling of sessions is the honest one.
-    """
-    counts = _supported(wins)
-    if len(counts) < 2:
-        return np.zeros_like(counts)
-    information = _information(counts, _chance_to_lose(logs))
-    anchor = _anchor(information)
-    inverse = np.linalg.inv(information + anchor).astype(np.float64, copy=False)
-    return inverse - 1 / (anchor * len(counts) ** 2)
-
-
-def _supported(wins: Reals) -> Reals:
-    """The counts, checked, with the prior's virtual ties where they are needed."""
-    counts = np.asarray(wins, dtype=np.float64)
-    if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
-        raise UsageError("wins are not a square matrix.", hint="Give wins[winner, loser].")
-    if not np.isfinite(counts).all() or (counts < 0).any() or counts.diagonal().any():
-        raise UsageError(
-            "wins hold a negative or infinite count, or a candidate against itself.",
-            hint="Give finite counts with zeros on the diagonal.",
-        )
-    if not needs_prior(counts):
-        return counts
-    n = len(counts)
-    return counts + VIRTUAL_TIES / 2 / (n - 1) * (1 - np.eye(n))
-
-
-def _reaches_all(edges: NDArray[np.bool_]) -> bool:
-    """Whether the first candidate reaches every other along the edges."""
-    reached = np.zeros(len(edges), dtype=bool)
-    reached[0] = True
-    frontier = reached.copy()
-    while frontier.any():
-        frontier = edges[frontier].any(axis=0) & ~reached
-        reached |= frontier
-    return bool(reached.all())
-
-
-def _newton_step(counts: Reals, logs: Reals) -> Reals:
-    """The full Newton step; it keeps the mean."""
-    lose = _chance_to_lose(logs)
-    # wins weighted by how unexpected they were: no difference of large counts, so that one
-    # upset among a billion wins keeps its digits
-    surprise = counts * lose
-    gradient = surprise.sum(axis=1) - surprise.sum(axis=0)
-    information = _information(counts, lose)
-    return _centred(np.linalg.solve(information + _anchor(information), gradient))
-
-
-def _centred(values: Reals) -> Reals:
-    centred: Reals = values - values.mean()
-    return centred
-
-
-def _chance_to_lose(logs: Reals) -> Reals:
-    """P(row loses to column), with full relative precision at both ends."""
-    gap = logs[None, :] - logs[:, None]
-    small = np.exp(-np.abs(gap))
-    chance: Reals = np.where(gap >= 0, 1.0, small) / (1 + small)
-    return chance
-
-
-def _information(counts: Reals, lose: Reals) -> Reals:
-    """The negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
-    weights = (counts + counts.T) * lose * lose.T
-    laplacian: Reals = np.diag(weights.sum(axis=1)) - weights
-    return laplacian
-
-
-def _anchor(information: Reals) -> float:
-    """A constant which, added to every entry, removes the flat direction and no other."""
-    return float(np.trace(information)) / len(information) ** 2
+    return dict(zip(pairs.names, rating(strengths(pairs.points)).tolist(), strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from peerage.rules import rule
-from peerage.rules.pairwise import level
+from peerage.stats.strengths import level
 from peerage.types import Placing
 
 

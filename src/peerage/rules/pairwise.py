@@ -1,4 +1,4 @@
-"""What the rules that compare candidates two by two share: the counts, and equal floats."""
+"""Ballots counted two by two, for the rules that compare candidates in pairs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from peerage.types import Placing
 
 Counts = NDArray[np.int64]
 Reals = NDArray[np.float64]
-
-SAME = 1e-8  # ratings closer than this differ by rounding only
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,19 +50,3 @@ def compare(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
     compared = np.flatnonzero((wins + wins.T + ties).any(axis=0))
     kept = np.ix_(compared, compared)
     return Pairs(tuple(names[at] for at in compared), wins[kept], ties[kept])
-
-
-def level(values: Reals, gap: float = SAME) -> Reals:
-    """The values with each run of neighbours closer than the gap set to its mean.
-
-    Two candidates with the same record must share a rank, and the last bit of a sum in
-    floating point must not decide which of them is listed first.
-    """
-    if not values.size:
-        return values
-    order = np.argsort(values, kind="stable")
-    run = np.concatenate(([0], np.cumsum(np.diff(values[order]) >= gap)))
-    means = np.bincount(run, weights=values[order]) / np.bincount(run)
-    levelled = np.empty_like(values)
-    levelled[order] = means[run]
-    return levelled

@@ -153,10 +153,10 @@ def board(
 
 def _models_board(given: Mapping[str, Any]) -> None:
     from peerage.doors.cli.board_models import run
-    from peerage.standings import Terms, board_models
-    from peerage.standings.live import board_of_store
+    from peerage.reports import board_models, board_models_of_store
+    from peerage.reports.options import ModelBoardOptions
 
-    terms = Terms(**_fields_of(Terms, given, {"item_weights", "reviews"}))
+    terms = ModelBoardOptions(**_fields_of(ModelBoardOptions, given, {"item_weights", "reviews"}))
     files, weights = given.get("reviews"), given.get("item_weights")
     if not files:
         store, law_for = _stored(given)
@@ -168,7 +168,7 @@ def _models_board(given: Mapping[str, Any]) -> None:
     elif "reviews" in given or weights or given["engine"] != "duckdb":
         board = board_models(files, terms, engine=engine, item_weights=weights)
     else:
-        board = board_of_store(store, law_for, terms, engine)
+        board = board_models_of_store(store, law_for, terms, engine)
     run(board, engine, _output(given), given.get("against"))
 
 

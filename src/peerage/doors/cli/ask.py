@@ -13,7 +13,6 @@ from peerage.council import folding
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import write_json
-from peerage.doors.cli.upkeep import keep_boards
 from peerage.errors import BudgetError
 from peerage.records import session_document
 from peerage.types import Event, Session
@@ -52,7 +51,6 @@ def run(
         write_json(session_document(session, events, law))
     else:
         show_session(session, law, brief=manner.quiet)
-    keep_boards(settings)
     return exit_code(session)
 
 

@@ -145,8 +145,7 @@ def _exact_scores(console: Console) -> None:
 async def _season(console: Console, folder: Path, pause: bool) -> None:
     from peerage.doors.cli.audit import show as show_audit
     from peerage.doors.cli.board_models import show as show_board
-    from peerage.reports import audit
-    from peerage.standings import board_models
+    from peerage.reports import audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(

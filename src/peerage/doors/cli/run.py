@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.screen import write_json
-from peerage.doors.cli.upkeep import keep_boards
 from peerage.errors import BudgetError
 from peerage.season import Progress, hold
 from peerage.stores.prompts import Prompts, open_prompts
@@ -46,7 +45,6 @@ def run(
         write_json(document)
     else:
         _show(progress)
-    keep_boards(council.settings)
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:

@@ -1,23 +1,69 @@
-"""The read side: a source and an engine in; audits out."""
+"""The one read side: tables or a store in; boards and audits out."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from peerage.engines import Engine, Reading, Source, engines
 from peerage.errors import InputError, UsageError
+from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.times import span_s
 from peerage.types import Audit, Finding
 
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Plan, Totals
     from peerage.biases.thresholds import Limits
+    from peerage.boards import Board
     from peerage.engines.reviews import Reviews
     from peerage.reviews.rows import Rows
+    from peerage.scoring import Law
+    from peerage.stores import Store
+
+    OptionsThen = Callable[[Mapping[str, Any]], Law]
 
 FEW_ROWS = 2_000_000  # that one block holds
-UNITS_S = {"h": 3_600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def board_models(
+    reviews: Source,
+    options: ModelBoardOptions | None = None,
+    *,
+    engine: str | Engine = "duckdb",
+    item_weights: Source | None = None,
+    **changes: Any,
+) -> Board:
+    """The models, the best first, from any `reviews` table.
+
+    Options may also be given by name: `board_models(reviews, own_votes="in")`. Weights of
+    items are a table of `item_id` and `weight`; they are matched to `query_id`, or to
+    `session_id` where there is none, and a session without one is left out and counted.
+    """
+    from peerage.reports.model_boards import ReviewsTable, build_model_board
+
+    asked = replace(options or ModelBoardOptions(), **changes)
+    runner = engines.get(engine)() if isinstance(engine, str) else engine
+    return build_model_board(ReviewsTable(runner, reviews, asked, item_weights))
+
+
+def board_models_of_store(
+    store: Store, options_then: OptionsThen, options: ModelBoardOptions, engine: Engine
+) -> Board:
+    """The models of everything that a store holds or has imported."""
+    from peerage.reports.model_boards import (
+        NO_REVIEWS,
+        ReviewsTable,
+        StoredReviews,
+        build_model_board,
+    )
+    from peerage.tables import imported, synced
+
+    mirror = synced(store, options_then)
+    files = [*mirror.segments, *imported(store, mirror, "reviews")]
+    if not files:
+        return build_model_board(ReviewsTable(engine, NO_REVIEWS, options))
+    return build_model_board(StoredReviews(engine, mirror, files, options))
 
 
 def audit(
@@ -132,16 +178,6 @@ def _about(found: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
         if one.subject == reviewer or one.subject.startswith(f"{reviewer}>")
     )
     return replace(found, findings=kept)
-
-
-def span_s(since: str) -> float | None:
-    """Seconds of "30d", "12h" or "4w"; None for "all"."""
-    if since == "all":
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([hdw])", since.strip())
-    if match is None:
-        raise UsageError(f"{since!r} is no span of time.", hint="Try 30d, 12h, 4w or all.")
-    return float(match[1]) * UNITS_S[match[2]]
 
 
 def audit_document(found: Audit) -> dict[str, Any]:

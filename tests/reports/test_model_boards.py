@@ -12,16 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peerage.boards.model_sums import one_slice
-from peerage.boards.models import rows_of
 from peerage.council.counting import count
 from peerage.council.tally import tally
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
+from peerage.reports import board_models
+from peerage.reports.model_boards import ReviewsTable, plan_of
+from peerage.reports.options import ModelBoardOptions
 from peerage.rules import rules
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.standings import Terms, board_models
-from peerage.standings.table import Table
 from peerage.types import Ballot, OwnVotes, Review, Slot
 
 DAY_S = 86_400.0
@@ -252,16 +251,14 @@ def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any
         one["rule"]: {row["model"]: row["value"] for row in one["rows"]}
         for one in board.notes["rules"]
     }
-    table = Table(DuckDB(), season, Terms(since="all", compare_rules=True))
-    from peerage.standings.other_rules import _placings
-
-    placings = _placings(table, table.plan())
+    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all", compare_rules=True))
+    placings = table.placings(plan_of(table))
     for name in ("bradley_terry", "elo", "copeland", "schulze"):
-        wanted = rules.get(name).values(placings, table.models)
+        wanted = rules.get(name).values(placings, tuple("abcde"))
         assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-6)
     # Every session has the same ballots here, so the mean of means is the mean.
     for name in ("borda", "mean_rank"):
-        wanted = rules.get(name).values(placings, table.models)
+        wanted = rules.get(name).values(placings, tuple("abcde"))
         assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-9)
 
 
@@ -438,36 +435,6 @@ def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wi
     first = board_models(rows, since="all").rows[0]
     assert (first["model"], first["share"], first["share_low"]) == ("new", 1.0, None)
     assert (first["rank_low"], first["rank_high"], first["tier"]) == (1, 5, None)
-
-
-def test_sums_of_products_give_the_intervals_of_sessions_kept_apart(
-    season: dict[str, Any],
-) -> None:
-    """The closed form for many sessions and the leave-one-out form for few agree."""
-    from dataclasses import replace
-
-    table = Table(DuckDB(), season, Terms(since="all"))
-    plan = table.plan()
-    apart = one_slice(table.sums(plan), None)
-    kernel_sums = table.engine.fold(
-        table.frame, table.reading(replace(plan, clustered=False)), _kernel(plan)
-    )
-    from peerage.boards.model_sums import add
-
-    together = one_slice(add(kernel_sums), None)
-    one = rows_of(apart, table.models, "borda")
-    other = rows_of(together, table.models, "borda")
-    assert one["share"] == other["share"]
-    assert one["share_low"] == pytest.approx(other["share_low"], abs=2e-3)
-    assert one["share_high"] == pytest.approx(other["share_high"], abs=2e-3)
-
-
-def _kernel(plan: Any) -> Any:
-    from dataclasses import replace
-
-    from peerage.boards.session_means import sums_of
-
-    return lambda rows: sums_of(rows, replace(plan, clustered=False))
 
 
 # -- one result, however it is read ------------------------------------------------------------

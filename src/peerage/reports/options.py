@@ -1,13 +1,12 @@
-"""What a board of models is asked for, and the times it names."""
+"""The options of each report, each defined here and nowhere else."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from peerage.errors import UsageError
-from peerage.reports import span_s
+from peerage.reviews.times import span_s
 from peerage.types import OwnVotes
 
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
@@ -20,8 +19,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The law a board is made under; every field is echoed in its parameters.
+class ModelBoardOptions:
+    """How a board of models is made; every field is echoed in its parameters.
 
     A window ends at `as_of`, by default at the latest time in the table, so that the same
     table gives the same board on any day.
@@ -57,21 +56,3 @@ class Terms:
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
         span_s(self.since)
-
-
-def instant(value: str | float) -> float:
-    """Seconds since 1970 of a time given as such, or in ISO 8601 (UTC where it names no zone)."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        raise UsageError(f"{value!r} is no time.", hint="Try 2026-03-01T12:00:00Z.") from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
-
-
-def iso(seconds: float) -> str:
-    try:
-        return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
-    except (OverflowError, ValueError, OSError):
-        return f"{seconds:.0f}"

@@ -1,0 +1,712 @@
+"""The board of models, from any reviews table or from all that a store holds."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.boards import Board
+from peerage.boards.model_sums import (
+    INFLUENCE,
+    N_DUPLICATES,
+    N_LONE,
+    N_MIXED,
+    N_UNWEIGHTED,
+    R_SHARE,
+    R_VOTES,
+    WINS,
+    ModelSums,
+    Plan,
+    Tables,
+    add_segments,
+    add_tables,
+    block_sums,
+    by_session,
+    slices_of,
+)
+from peerage.boards.models import (
+    COLUMNS,
+    MEANS,
+    MIN_REVIEWERS,
+    Estimates,
+    ModelTotals,
+    board_columns,
+    head_to_head,
+    length_controlled,
+    means,
+    n_voters,
+    plain,
+    rating_estimates,
+    ratings,
+    standing,
+)
+from peerage.boards.peers import peer_weights
+from peerage.engines import Engine, Reading, Source
+from peerage.errors import InputError, UsageError
+from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.cells import Cells
+from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, unit_of
+from peerage.reviews.times import instant_s, iso, span_s
+from peerage.reviews.votes import votes
+from peerage.types import Placing
+
+if TYPE_CHECKING:
+    from peerage.engines.mirror import Mirror
+
+Frame = Any  # a narwhals LazyFrame of the engine's making
+
+CHUNK_ROWS = 131_072  # what a processor's cache holds
+MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
+COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
+POINT = ("model", "share", "share_low", "share_high", "appearances")
+MAX_WEEKS = 520
+WEEK_S = 604_800.0
+MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
+NO_REVIEWS: Mapping[str, list[Any]] = {
+    name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
+}
+
+
+# -- a reviews table within its window -----------------------------------------------------------
+
+
+class Reviews(Protocol):
+    """What a board is built from: sums, and what is known of the rows behind them."""
+
+    options: ModelBoardOptions
+    columns: tuple[str, ...]
+    latest: float | None
+    earliest: float | None
+    categories: tuple[str, ...]
+    has_weights: bool
+    n_rows: int
+    not_finite: int
+
+    def sums(self, plan: Plan) -> ModelSums: ...
+    def placings(self, plan: Plan) -> list[Placing]: ...
+    def n_after(self, instant: float) -> int: ...
+    def first_s(self) -> float | None: ...
+
+
+class ReviewsTable:
+    """A reviews table on an engine, checked, within the window of a board."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        options: ModelBoardOptions,
+        item_weights: Source | None = None,
+    ) -> None:
+        from peerage.engines.reviews import read_reviews, since
+
+        self.engine, self.options = engine, options
+        self.reviews = read_reviews(engine, source)
+        self.columns = self.reviews.columns
+        self.n_rows, self.not_finite = self.reviews.n_rows, self.reviews.not_finite
+        check_columns(self.columns, options)
+        self.latest, self.earliest = window_of(options, self.reviews.latest, self.columns)
+        self.categories: tuple[str, ...] = ()
+        self.frame = since(self.reviews, None, None if options.as_of is None else self.latest)
+        if options.category is not None:
+            self.frame = _only(self.frame, options.category)
+        if options.by_category:
+            self.categories = self._coded_categories()
+        self.has_weights = item_weights is not None
+        if item_weights is not None:
+            self._join_weights(item_weights)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        held = {str(name) for name in (*self._held("candidate"), *self._held("reviewer"))}
+        return tuple(sorted(held))
+
+    @cached_property
+    def units(self) -> tuple[str, ...] | None:
+        """What each cluster is an observation of; None where there are too many to name."""
+        import narwhals.stable.v2 as nw
+
+        found = self.frame.group_by("session_id").agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
+        sessions = self.engine.arrays(found)["session_id"].tolist()
+        if len(sessions) > N_CLUSTERS:
+            return None
+        return tuple(sorted(unit_of(session, None) for session in sessions))
+
+    def _held(self, column: str) -> list[Any]:
+        """The values of a column, each once (a grouping is ten times quicker than `unique`)."""
+        import narwhals.stable.v2 as nw
+
+        found = self.engine.arrays(self.frame.group_by(column).agg(nw.len().alias("n")))
+        return list(found[column])
+
+    def _coded_categories(self) -> tuple[str, ...]:
+        """The categories, now numbers in the table, in the order of their names; none is ""."""
+        import narwhals.stable.v2 as nw
+
+        held = self._held("category")
+        names = tuple(sorted({"" if name is None else str(name) for name in held}))
+        code: Any = nw.lit(0.0)
+        for place, name in enumerate(names):
+            here = nw.col("category") == name
+            here = here | nw.col("category").is_null() if name == "" else here
+            code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
+        self.frame = self.frame.with_columns(code.alias("category"))
+        return names
+
+    def _join_weights(self, source: Source) -> None:
+        import narwhals.stable.v2 as nw
+
+        given = self.engine.open(source)
+        missing = {"item_id", "weight"} - set(given.collect_schema().names())
+        if missing:
+            raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
+        key = "query_id" if "query_id" in self.columns else "session_id"
+        table = given.select(
+            nw.col("item_id").cast(nw.String).alias("weighed_item"),
+            nw.col("weight").cast(nw.Float64).alias("item_weight"),
+        )
+        self.frame = self.frame.join(table, left_on=key, right_on="weighed_item", how="left")
+
+    def sums(self, plan: Plan) -> ModelSums:
+        """The table's sums; a repeated review is refused with its row."""
+        from peerage.engines.reviews import refuse_duplicates
+
+        plan = replace(
+            plan,
+            scores=plan.scores and "score" in self.columns,
+            lengths=plan.lengths and "words" in self.columns,
+        )
+        tables = add_tables(self.engine.fold(self.frame, self._reading(plan), _kernel(plan)))
+        total = ModelSums(self.names, self.units, tables)
+        if ModelTotals(total.slice(None)).count(N_DUPLICATES):
+            refuse_duplicates(self.engine, self.frame, self.columns)
+        return total
+
+    def _reading(self, plan: Plan) -> Reading:
+        wanted = ["rank", "score", "round"]
+        wanted += ["at"] if plan.earliest is not None or plan.periods is not None else []
+        wanted += ["words"] if plan.lengths else []
+        numbers = [name for name in wanted if name in self.columns]
+        numbers += ["category"] if plan.by_category else []
+        numbers += ["item_weight"] if self.has_weights else []
+        return Reading(names=self.names, numbers=tuple(numbers))
+
+    def n_after(self, instant: float) -> int:
+        """The reviews that carry a later time."""
+        import narwhals.stable.v2 as nw
+
+        if self.reviews.latest is None or self.reviews.latest <= instant:
+            return 0
+        late = self.reviews.frame.filter(nw.col("at") > instant).select(nw.len().alias("n"))
+        return int(self.engine.arrays(late)["n"][0])
+
+    def first_s(self) -> float | None:
+        """When the window begins, or the first review in it."""
+        import narwhals.stable.v2 as nw
+
+        if self.earliest is not None:
+            return self.earliest
+        found = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
+        return None if found is None or not np.isfinite(float(found)) else float(found)
+
+    def placings(self, plan: Plan) -> list[Placing]:
+        """Every ballot as rules take it: by time, then session, round and reviewer."""
+        wanted = ("session_id", "reviewer", "candidate", "rank", "score", "round", "at")
+        have = [name for name in wanted if name in self.columns]
+        found = self.engine.arrays(self.frame.select(*have))
+        sessions, session = np.unique(found["session_id"].astype(str), return_inverse=True)
+        code = {name: i for i, name in enumerate(self.names)}
+        rows = Rows(
+            names=self.names,
+            n_clusters=1,
+            cluster=np.zeros(len(sessions), dtype=np.int64),
+            session=session,
+            reviewer=np.array([code[name] for name in found["reviewer"].tolist()], dtype=np.int64),
+            candidate=np.array(
+                [code[name] for name in found["candidate"].tolist()], dtype=np.int64
+            ),
+            numbers={name: found[name].astype(np.float64) for name in have[3:]},
+        )
+        return placings_of(rows, plan)
+
+
+def check_columns(columns: tuple[str, ...], options: ModelBoardOptions) -> None:
+    """Refuse options that these columns cannot serve."""
+    if (options.by_category or options.category is not None) and "category" not in columns:
+        raise InputError("the reviews have no `category`.")
+    if options.length_controlled and "words" not in columns:
+        raise InputError("a length-controlled view needs the column `words`.")
+    if options.history and "at" not in columns:
+        raise InputError("a history needs the column `at`.")
+    if "rank" not in columns and "score" not in columns:
+        raise InputError("the table has marks but neither a rank nor a score.")
+
+
+def window_of(
+    options: ModelBoardOptions, latest: float | None, columns: tuple[str, ...]
+) -> tuple[float | None, float | None]:
+    """When the window ends, and when it begins; None for no end or no beginning."""
+    end = latest if options.as_of is None else instant_s(options.as_of)
+    span = span_s(options.since)
+    if span is None or end is None or "at" not in columns:
+        return end, None
+    return end, end - span
+
+
+def _only(frame: Frame, category: str) -> Frame:
+    import narwhals.stable.v2 as nw
+
+    return frame.filter(nw.col("category") == category)
+
+
+def _kernel(plan: Plan) -> Callable[[Rows], Tables]:
+    """What an engine runs on each block of whole sessions."""
+
+    def summed(rows: Rows) -> Tables:
+        return add_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
+
+    return summed
+
+
+def placings_of(rows: Rows, plan: Plan) -> list[Placing]:
+    """The ballots of some whole sessions, in the order of time."""
+    n_names = len(rows.names)
+    answers = np.unique(rows.session.astype(np.int64) * n_names + rows.candidate)
+    n_candidates = np.bincount(answers // n_names, minlength=rows.n_sessions)
+    cast = votes(rows, plan.own_votes, n_candidates)
+    slices, _ = slices_of(rows, replace(plan, by_category=False, periods=None))
+    kept = np.flatnonzero(cast.counts & (slices[rows.session] >= 0))
+    at = np.zeros(len(rows.session))
+    if "at" in rows.numbers:
+        times = by_session(rows, rows.numbers["at"], np.fmax)
+        at = np.where(np.isfinite(times), times, -np.inf)[rows.session]
+    round_ = rows.numbers.get("round", at * 0.0)
+    keys = (rows.candidate, rows.reviewer, round_, rows.session, at)
+    order = kept[np.lexsort(tuple(key[kept] for key in keys))]
+    ends = np.flatnonzero(np.diff(cast.ballot[order])) + 1
+    score = rows.numbers.get("score")
+    found = []
+    for part in np.split(order, ends) if len(order) else []:
+        places = zip(rows.candidate[part].tolist(), cast.doubled[part].tolist(), strict=True)
+        doubled = {rows.names[who]: place for who, place in places}
+        first = next((name for name, place in doubled.items() if place == 0), None)
+        scores = {} if score is None else _scores(rows, part, score)
+        reviewer = rows.names[int(rows.reviewer[part[0]])]
+        shown = int(cast.shown[cast.ballot[part[0]]])
+        found.append(Placing(reviewer, shown, doubled, first, scores))
+    return found
+
+
+def _scores(rows: Rows, part: NDArray[np.intp], score: Floats) -> dict[str, Fraction]:
+    return {
+        rows.names[who]: Fraction(value).limit_denominator(1_000)
+        for who, value in zip(rows.candidate[part].tolist(), score[part].tolist(), strict=True)
+        if np.isfinite(value)
+    }
+
+
+# -- everything that a store holds ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What is known of one file of reviews without reading it again."""
+
+    columns: tuple[str, ...]
+    n_rows: int
+    not_finite: int
+    latest: float | None
+    first: float | None  # the earliest of its sessions' last reviews
+    timeless: bool  # whether a session has no time, and so is in every window
+    sessions: NDArray[np.uint64]  # digests of their ids, sorted
+
+
+class StoredReviews:
+    """The reviews of a store, file by file; a file's sums are kept beside it.
+
+    A file never changes, so its sums are made once for each plan. A board adds them up, and
+    reads rows only where the window cuts through a file.
+    """
+
+    def __init__(
+        self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
+    ) -> None:
+        self.engine, self.mirror, self.options = engine, mirror, options
+        self.files = list(files)
+        self.facts = [self._facts(file) for file in files]
+        every = dict.fromkeys(name for facts in self.facts for name in facts.columns)
+        self.columns = tuple(every)
+        self.n_rows = sum(facts.n_rows for facts in self.facts)
+        self.not_finite = sum(facts.not_finite for facts in self.facts)
+        check_columns(self.columns, options)
+        times = [facts.latest for facts in self.facts if facts.latest is not None]
+        self.newest = max(times, default=None)
+        self.latest, self.earliest = window_of(options, self.newest, self.columns)
+        self.categories: tuple[str, ...] = () if not options.by_category else self.rows.categories
+        self.has_weights = False
+
+    @cached_property
+    def rows(self) -> ReviewsTable:
+        """All files as one table, for what needs their rows."""
+        return ReviewsTable(self.engine, [str(file) for file in self.files], self.options)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no session is in two files."""
+        every = np.concatenate([facts.sessions for facts in self.facts])
+        return len(np.unique(every)) == len(every)
+
+    def sums(self, plan: Plan) -> ModelSums:
+        options = self.options
+        of_rows = (
+            plan.by_category
+            or plan.periods is not None
+            or plan.weight_by_name is not None
+            or options.category is not None
+            or options.as_of is not None
+        )
+        if of_rows or not self.apart:
+            return self.rows.sums(plan)
+        found = [self._segment(i, plan) for i in range(len(self.files))]
+        parts = [part for part in found if part is not None]
+        return add_segments(parts) if parts else self.rows.sums(plan)
+
+    def _segment(self, i: int, plan: Plan) -> ModelSums | None:
+        """The sums of one file within the window; None for a file that is all before it."""
+        file, facts, start = self.files[i], self.facts[i], plan.earliest
+        whole = start is None or facts.first is None or facts.first >= start
+        if whole:
+            name = self._name(file, asdict(replace(plan, earliest=None)))
+            return _load_sums(self.mirror.folder / name) or self._fresh(i, plan, name)
+        if facts.latest is not None and start is not None and facts.latest < start:
+            return None if not facts.timeless else self._fresh(i, plan)
+        return self._fresh(i, plan)
+
+    def _fresh(self, i: int, plan: Plan, name: str = "") -> ModelSums:
+        options = replace(self.options, since="all", length_controlled=False, history="")
+        table = ReviewsTable(self.engine, str(self.files[i]), options)
+        sums = table.sums(replace(plan, earliest=None) if name else plan)
+        if name:
+            self._keep(name, _dump_sums(sums))
+        return sums
+
+    def _name(self, file: Path, about: Mapping[str, Any]) -> str:
+        """The file name of what is kept about a file: under a hash of the file and the options."""
+        digest = hashlib.blake2b(digest_size=12)
+        size = file.stat().st_size
+        with file.open("rb") as data:  # the end of a Parquet file describes all of it
+            data.seek(max(0, size - 65_536))
+            digest.update(data.read())
+        digest.update(json.dumps([FORMAT, size, about], sort_keys=True, default=str).encode())
+        return f"sums-{digest.hexdigest()}.npz"
+
+    def _facts(self, file: Path) -> SegmentFacts:
+        name = self._name(file, {"facts": True})
+        with suppress(OSError, ValueError, KeyError):
+            head, arrays = _load(self.mirror.folder / name)
+            return SegmentFacts(
+                **{**head, "columns": tuple(head["columns"])}, sessions=arrays["sessions"]
+            )
+        facts = self._look(file)
+        head = {**{k: v for k, v in asdict(facts).items() if k != "sessions"}}
+        self._keep(name, _dump(head, {"sessions": facts.sessions}))
+        return facts
+
+    def _look(self, file: Path) -> SegmentFacts:
+        import narwhals.stable.v2 as nw
+
+        from peerage.engines.reviews import read_reviews
+
+        seen = read_reviews(self.engine, str(file))
+        timed = "at" in seen.columns
+        last = [nw.col("at").max().alias("last")] if timed else []
+        found = self.engine.arrays(
+            seen.frame.group_by("session_id").agg(nw.len().alias("n"), *last)
+        )
+        times = np.asarray(found["last"], dtype=np.float64) if timed else np.zeros(0)
+        known = times[np.isfinite(times)]
+        raw = b"".join(
+            hashlib.blake2b(one.encode(), digest_size=8).digest()
+            for one in found["session_id"].tolist()
+        )
+        return SegmentFacts(
+            seen.columns,
+            seen.n_rows,
+            seen.not_finite,
+            seen.latest,
+            float(known.min()) if len(known) else None,
+            len(known) < len(found["session_id"]),
+            np.sort(np.frombuffer(raw, dtype=np.uint64)),
+        )
+
+    def _keep(self, name: str, data: bytes) -> None:
+        with suppress(OSError):  # a folder that cannot be written to costs only time
+            self.mirror.keep(name, [data])
+
+    def placings(self, plan: Plan) -> list[Placing]:
+        return self.rows.placings(plan)
+
+    def n_after(self, instant: float) -> int:
+        late = self.newest is not None and self.newest > instant
+        return self.rows.n_after(instant) if late else 0
+
+    def first_s(self) -> float | None:
+        return self.earliest if self.earliest is not None else self.rows.first_s()
+
+
+FORMAT = 1
+
+
+def _dump(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    out = io.BytesIO()
+    text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
+    np.savez(out, allow_pickle=False, head=text, **arrays)
+    return out.getvalue()
+
+
+def _load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    with np.load(path, allow_pickle=False) as held:
+        arrays = {name: held[name] for name in held.files}
+    return json.loads(arrays.pop("head").tobytes()), arrays
+
+
+def _dump_sums(sums: ModelSums) -> bytes:
+    arrays = {
+        f"{name}.{part}": getattr(cells, part)
+        for name, cells in sums.tables.items()
+        for part in ("subject", "cluster", "sums")
+    }
+    head = {"names": sums.names, "units": sums.units, "tables": list(sums.tables)}
+    return _dump(head, arrays)
+
+
+def _load_sums(path: Path) -> ModelSums | None:
+    """The sums that are kept in a file; None where there are none that can be read."""
+    try:
+        head, arrays = _load(path)
+        tables = {
+            name: Cells(*(arrays[f"{name}.{part}"] for part in ("subject", "cluster", "sums")))
+            for name in head["tables"]
+        }
+    except (OSError, ValueError, KeyError):
+        return None
+    units = head["units"]
+    return ModelSums(tuple(head["names"]), None if units is None else tuple(units), tables)
+
+
+# -- the board -----------------------------------------------------------------------------------
+
+
+def build_model_board(reviews: Reviews) -> Board:
+    """The board of a reviews table; an empty table gives an empty board."""
+    options = reviews.options
+    flags = [f"scores_not_finite:{reviews.not_finite}"] if reviews.not_finite else []
+    if reviews.n_rows == 0:
+        return _board(reviews, {name: [] for name in COLUMNS}, {}, flags)
+    notes: dict[str, Any] = {}
+    plan = plan_of(reviews)
+    if options.reputation == "peer":
+        plan, notes["reviewer_weights"], more = _weighed(reviews, plan)
+        flags += more
+    sums = reviews.sums(plan)
+    whole = ModelTotals(sums.slice(None))
+    two_way = options.interval == "two-way"
+    if two_way and (n := n_voters(whole)) < MIN_REVIEWERS:
+        raise UsageError(
+            f"{n} reviewers are too few to speak for others; two-way needs {MIN_REVIEWERS}.",
+            hint="Use --interval sessions.",
+        )
+    if options.by_category:
+        columns = _by_category(reviews, sums, two_way)
+    else:
+        ranked = _other_rule(reviews, plan, whole)
+        columns = board_columns(whole, options.rule, two_way=two_way, ranked=ranked)
+    notes |= {"sessions": whole.n_sessions, "reviews": whole.n_rows}
+    if options.length_controlled:
+        slope = length_controlled(whole)[1]
+        notes["length_slope"] = None if slope is None else round(slope, 12)
+    if options.matrix:
+        notes["matrix"] = head_to_head(whole, list(dict.fromkeys(columns["model"])))
+    if options.compare_rules:
+        notes["rules"] = _compared(reviews, plan, whole)
+    if options.history:
+        notes["history"] = _history(reviews, plan)
+    counts = {
+        "sessions_with_one_candidate": whole.count(N_LONE),
+        "sessions_without_a_weight": whole.count(N_UNWEIGHTED),
+        "sessions_of_several_categories": whole.count(N_MIXED),
+        "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
+    }
+    said = [f"{name}:{n}" for name, n in counts.items() if n]
+    return _board(reviews, columns, notes, said + flags)
+
+
+def plan_of(reviews: Reviews) -> Plan:
+    """What a board's options need added up."""
+    options = reviews.options
+    return Plan(
+        own_votes=options.own_votes,
+        n_slices=max(1, len(reviews.categories)),
+        by_category=options.by_category,
+        earliest=reviews.earliest,
+        scores="score" in reviews.columns,
+        influence=options.interval == "two-way",
+        pairs=options.matrix or options.compare_rules or options.rule == "bradley_terry",
+        lengths=options.length_controlled,
+    )
+
+
+def _board(
+    reviews: Reviews, columns: dict[str, list[Any]], notes: dict[str, Any], flags: list[str]
+) -> Board:
+    options = reviews.options
+    parameters = {
+        "since": options.since,
+        "as_of": None if reviews.latest is None else iso(reviews.latest),
+        "category": options.category,
+        "own_votes": options.own_votes,
+        "interval": options.interval,
+        "level": 0.95,
+        "reputation": options.reputation,
+        "item_weights": reviews.has_weights,
+    }
+    return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes})
+
+
+def _weighed(reviews: Reviews, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
+    """The plan with reviewers weighed by their own scores, the weights, and who has none."""
+    sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
+    totals = ModelTotals(sums.slice(None))
+    reviewer, model, cells = totals.by_reviewer(INFLUENCE)
+    held, place = np.unique(reviewer, return_inverse=True)
+    shares, n_votes = np.zeros((2, len(held), len(totals)))
+    shares[place, model], n_votes[place, model] = cells[:, R_SHARE], cells[:, R_VOTES]
+    at = {name: i for i, name in enumerate(totals.models)}
+    found = peer_weights(shares, n_votes, [at.get(sums.names[code], -1) for code in held.tolist()])
+    if found is None:
+        raise UsageError(
+            "no reviewer is a model on this board, so none has a score to be weighed by.",
+            hint="Use --reputation fixed.",
+        )
+    n_outsiders = len(found.outsiders)
+    flags = [f"reviewers_without_a_score:{n_outsiders}"] if n_outsiders else []
+    by_name = np.zeros(len(sums.names))
+    by_name[held] = found.used
+    weights = {
+        sums.names[code]: round(weight, 12)
+        for code, weight in zip(held.tolist(), found.weight.tolist(), strict=True)
+    }
+    return replace(plan, weight_by_name=by_name), weights, flags
+
+
+def _by_category(reviews: Reviews, sums: ModelSums, two_way: bool) -> dict[str, list[Any]]:
+    """The rows of every category's own board, one board after the other."""
+    columns: dict[str, list[Any]] = {"category": [], **{name: [] for name in COLUMNS}}
+    for at, name in enumerate(reviews.categories):
+        totals = ModelTotals(sums.slice(at))
+        part = board_columns(totals, reviews.options.rule, two_way=two_way)
+        columns["category"] += [name] * len(part["model"])
+        for column, values in part.items():
+            columns.setdefault(column, []).extend(values)
+    return columns
+
+
+def _history(reviews: Reviews, plan: Plan) -> list[dict[str, Any]]:
+    """Each week's own shares with their intervals, the oldest week first; weeks begin on Monday."""
+    first = reviews.first_s()
+    if first is None or reviews.latest is None:
+        return []
+    week, last = (int((t - MONDAY_S) // WEEK_S) for t in (first, reviews.latest))
+    week = max(week, last - MAX_WEEKS + 1)
+    weekly = Plan(
+        own_votes=plan.own_votes,
+        n_slices=last - week + 1,
+        periods=(week * WEEK_S + MONDAY_S, WEEK_S),
+        earliest=plan.earliest,
+        weight_by_name=plan.weight_by_name,
+    )
+    sums = reviews.sums(weekly)
+    points: list[dict[str, Any]] = []
+    for at in range(weekly.n_slices):
+        part = board_columns(ModelTotals(sums.slice(at)), "borda")
+        start = iso((week + at) * WEEK_S + MONDAY_S)[:10]
+        points += [
+            {"week": start, **dict(zip(POINT, row, strict=True))}
+            for row in zip(*(part[name] for name in POINT), strict=True)
+        ]
+    return points
+
+
+# -- rules that are no means over sessions ---------------------------------------------------------
+
+
+def _other_rule(reviews: Reviews, plan: Plan, totals: ModelTotals) -> Estimates | None:
+    """The values of a rule that is no mean over sessions; None for one that is."""
+    from peerage.rules import rules
+
+    name = reviews.options.rule
+    rule = rules.get(name)
+    if name in MEANS:
+        return None
+    if name == "bradley_terry":
+        return rating_estimates(totals)
+    if reviews.n_rows > MAX_PLACED_ROWS:
+        raise UsageError(
+            f"{name} reads one ballot after another, and {reviews.n_rows} reviews are too "
+            f"many for it ({MAX_PLACED_ROWS} at most).",
+            hint="Use borda or bradley_terry, or a shorter window.",
+        )
+    nothing = np.full(len(totals), np.nan)
+    values = _by_ballots(reviews.placings(plan), totals, name)
+    return Estimates(values, nothing, nothing, lower_is_better=rule.lower_is_better)
+
+
+def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floats:
+    """A registered rule's values over all ballots of the window, in order of time."""
+    from peerage.rules import rules
+
+    found = rules.get(name).values(placings, totals.models)
+    return np.array([float(found.get(model, np.nan)) for model in totals.models])
+
+
+def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
+    """Every rule's values and ranks; one that would have to read too many ballots says so."""
+    from peerage.rules import rules
+
+    simple = means(totals)
+    many = reviews.n_rows > MAX_PLACED_ROWS
+    placings = [] if many else reviews.placings(plan)
+    found: list[dict[str, Any]] = []
+    for name in COMPARED:
+        rule = rules.get(name)
+        head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
+        if name in simple:
+            values = simple[name]
+        elif name == "bradley_terry":
+            values = ratings(totals)[0]
+        elif many:
+            found.append({**head, "note": "too many ballots to read one after another", "rows": []})
+            continue
+        else:
+            values = _by_ballots(placings, totals, name)
+        wins = totals.column(WINS)
+        order, rank = standing(values, wins, totals.models, rule.lower_is_better)
+        rows = [
+            {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}
+            for i in order
+            if np.isfinite(values[i])
+        ]
+        found.append({**head, "rows": rows})
+    return found

@@ -1,0 +1,157 @@
+"""Bradley–Terry strengths from counted wins, by damped Newton steps.
+
+P(i beats j) = s_i / (s_i + s_j); a tie is half a win for each side. The wins are counted
+once into a matrix, so the cost does not grow with the number of comparisons.
+R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, Biometrika 39 (1952).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.errors import UsageError
+
+Reals = NDArray[np.float64]
+
+CENTRE = 1500.0
+SCALE = 400 / np.log(10)  # Elo's: 400 points are odds of ten to one
+SAME = 1e-8  # ratings closer than this differ by rounding only
+VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only where a prior is needed
+CLOSE = 1e-9  # a Newton step this short leaves an error of its square
+MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a thousand
+
+
+def rating(logs: Reals) -> Reals:
+    """Ratings on Elo's scale, mean 1500, from log strengths; equal but for rounding is equal."""
+    return level(CENTRE + SCALE * logs)
+
+
+def level(values: Reals, gap: float = SAME) -> Reals:
+    """The values with each run of neighbours closer than the gap set to its mean.
+
+    Two candidates with the same record must share a rank, and the last bit of a sum in
+    floating point must not decide which of them is listed first.
+    """
+    if not values.size:
+        return values
+    order = np.argsort(values, kind="stable")
+    run = np.concatenate(([0], np.cumsum(np.diff(values[order]) >= gap)))
+    means = np.bincount(run, weights=values[order]) / np.bincount(run)
+    levelled = np.empty_like(values)
+    levelled[order] = means[run]
+    return levelled
+
+
+def strengths(wins: Reals) -> Reals:
+    """Log strengths with mean zero, from `wins[winner, loser]` with ties as halves.
+
+    The maximum of the likelihood where there is one. Otherwise every candidate is given
+    one virtual tie, spread evenly over all its rivals: half a win and half a loss each.
+    A candidate without any comparison would rest on that alone; leave it out beforehand.
+    """
+    counts = _supported(wins)
+    met = counts + counts.T > 0
+    logs = np.zeros(len(counts))
+    if len(counts) < 2:
+        return logs
+    for _ in range(MAX_STEPS):
+        step = _newton_step(counts, logs)
+        if np.ptp(step) <= CLOSE:
+            return _centred(logs + step)
+        # Along the step no counted pair's log odds move faster than `pace`, so the curvature
+        # of the loss grows at most by e^pace: with this damping a step never overshoots, and
+        # no line search is needed.
+        pace = float(np.abs(step[:, None] - step[None, :]).max(where=met, initial=0.0))
+        logs = logs + step * (np.log1p(pace) / pace)
+    raise ArithmeticError(f"Bradley-Terry did not settle in {MAX_STEPS} steps")
+
+
+def needs_prior(wins: Reals) -> bool:
+    """Whether the likelihood has no maximum, so that `strengths` uses its weak prior.
+
+    It has one exactly when a chain of wins leads from every candidate to every other
+    (Ford 1957): no one unbeaten or winless, no group that only wins, no separate groups.
+    """
+    if not len(wins):
+        return False
+    beats = wins > 0
+    return not (_reaches_all(beats) and _reaches_all(beats.T))
+
+
+def covariance(wins: Reals, logs: Reals) -> Reals:
+    """Covariance of the log strengths (inverse information under mean zero).
+
+    Var(i - j) = c[i, i] + c[j, j] - 2 c[i, j]. It takes comparisons as independent; those
+    read off one ballot are not, and for them a resampling of sessions is the honest one.
+    """
+    counts = _supported(wins)
+    if len(counts) < 2:
+        return np.zeros_like(counts)
+    information = _information(counts, _chance_to_lose(logs))
+    anchor = _anchor(information)
+    inverse = np.linalg.inv(information + anchor).astype(np.float64, copy=False)
+    return inverse - 1 / (anchor * len(counts) ** 2)
+
+
+def _supported(wins: Reals) -> Reals:
+    """The counts, checked, with the prior's virtual ties where they are needed."""
+    counts = np.asarray(wins, dtype=np.float64)
+    if counts.ndim != 2 or counts.shape[0] != counts.shape[1]:
+        raise UsageError("wins are not a square matrix.", hint="Give wins[winner, loser].")
+    if not np.isfinite(counts).all() or (counts < 0).any() or counts.diagonal().any():
+        raise UsageError(
+            "wins hold a negative or infinite count, or a candidate against itself.",
+            hint="Give finite counts with zeros on the diagonal.",
+        )
+    if not needs_prior(counts):
+        return counts
+    n = len(counts)
+    return counts + VIRTUAL_TIES / 2 / (n - 1) * (1 - np.eye(n))
+
+
+def _reaches_all(edges: NDArray[np.bool_]) -> bool:
+    """Whether the first candidate reaches every other along the edges."""
+    reached = np.zeros(len(edges), dtype=bool)
+    reached[0] = True
+    frontier = reached.copy()
+    while frontier.any():
+        frontier = edges[frontier].any(axis=0) & ~reached
+        reached |= frontier
+    return bool(reached.all())
+
+
+def _newton_step(counts: Reals, logs: Reals) -> Reals:
+    """The full Newton step; it keeps the mean."""
+    lose = _chance_to_lose(logs)
+    # wins weighted by how unexpected they were: no difference of large counts, so that one
+    # upset among a billion wins keeps its digits
+    surprise = counts * lose
+    gradient = surprise.sum(axis=1) - surprise.sum(axis=0)
+    information = _information(counts, lose)
+    return _centred(np.linalg.solve(information + _anchor(information), gradient))
+
+
+def _centred(values: Reals) -> Reals:
+    centred: Reals = values - values.mean()
+    return centred
+
+
+def _chance_to_lose(logs: Reals) -> Reals:
+    """P(row loses to column), with full relative precision at both ends."""
+    gap = logs[None, :] - logs[:, None]
+    small = np.exp(-np.abs(gap))
+    chance: Reals = np.where(gap >= 0, 1.0, small) / (1 + small)
+    return chance
+
+
+def _information(counts: Reals, lose: Reals) -> Reals:
+    """The negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
+    weights = (counts + counts.T) * lose * lose.T
+    laplacian: Reals = np.diag(weights.sum(axis=1)) - weights
+    return laplacian
+
+
+def _anchor(information: Reals) -> float:
+    """A constant which, added to every entry, removes the flat direction and no other."""
+    return float(np.trace(information)) / len(information) ** 2

@@ -1,0 +1,196 @@
+"""A board from kept sums is the board of the rows, byte for byte, whatever came in what order."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from peerage.boards import Board
+from peerage.convening import Council, law_then, settings_of
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.mirror import MANY, Mirror
+from peerage.importing import take
+from peerage.reports import board_models, board_models_of_store
+from peerage.reports.options import ModelBoardOptions
+from peerage.scoring import Law
+from peerage.stores import Store, open_store
+from peerage.tables import reviews_in
+
+DAY_S = 86_400.0
+ENGINE = DuckDB()
+NOW = time.time() - 10.0  # sessions held by a test come later
+CONFIG = """
+[council]
+seed = 7
+[[seat]]
+name = "able"
+provider = "simulated"
+[[seat]]
+name = "baker"
+provider = "simulated"
+[[seat]]
+name = "charlie"
+provider = "simulated"
+"""
+OPTIONS = [
+    ModelBoardOptions(since="all"),
+    ModelBoardOptions(),
+    ModelBoardOptions(since="12h"),
+    ModelBoardOptions(since="37.5d", rule="hybrid", own_votes="in"),
+    ModelBoardOptions(since="5d", matrix=True, interval="two-way"),
+    ModelBoardOptions(since="all", rule="bradley_terry"),
+    ModelBoardOptions(since="8d", history="week", compare_rules=True),
+]
+
+
+@pytest.fixture
+def council(tmp_path: Path) -> Path:
+    file = tmp_path / "peerage.toml"
+    file.write_text(f'store = "sqlite:///{tmp_path}/peerage.db"\n{CONFIG}')
+    return file
+
+
+def law_for(recorded: Mapping[str, Any]) -> Law:
+    return law_then(settings_of(None, {}), recorded)
+
+
+def store_of(config: Path) -> Store:
+    return open_store(settings_of(config, {}).store)
+
+
+def held(config: Path, n: int = 1) -> None:
+    async def scene() -> None:
+        async with Council.from_config(config) as sitting:
+            for i in range(n):
+                await sitting.ask(f"Which is number {i}?")
+
+    asyncio.run(scene())
+
+
+def reviews(folder: Path, name: str, models: str, n: int = 40, days: float = 50.0) -> Path:
+    """A CSV of sessions spread evenly over the last days."""
+    rng = np.random.default_rng(len(name) + n)
+    lines = ["session_id,reviewer,candidate,rank,score,at"]
+    for i in range(n):
+        at = NOW - days * DAY_S * (1.0 - i / n)
+        for reviewer in models:
+            order = rng.permutation(len(models))
+            lines += [
+                f"{name}-{i},{reviewer},{models[c]},{r + 1},{9 - r},{at}"
+                for r, c in enumerate(order)
+            ]
+    file = folder / f"{name}.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def imported(store: Store, file: Path) -> None:
+    take(store, file, "reviews", lambda: NOW)
+
+
+def stored(store: Store, options: ModelBoardOptions) -> str:
+    return said(board_models_of_store(store, law_for, options, ENGINE))
+
+
+def scratch(store: Store, options: ModelBoardOptions) -> str:
+    """The board of all rows, read as one table."""
+    return said(board_models([str(path) for path in reviews_in(store, law_for)], options))
+
+
+def said(board: Board) -> str:
+    return json.dumps(board.document())
+
+
+def kept(store: Store) -> list[Path]:
+    return sorted(store.mirror_folder.glob("sums-*.npz"))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: f"{options.since} {options.rule}")
+def test_kept_sums_give_the_board_of_the_rows(
+    council: Path, tmp_path: Path, options: ModelBoardOptions
+) -> None:
+    store = store_of(council)
+    imported(store, reviews(tmp_path, "first", "abcd"))
+    assert stored(store, options) == scratch(store, options)
+    imported(store, reviews(tmp_path, "older", "cdef", days=400.0))  # periods grow longer
+    held(council, 2)
+    store = store_of(council)
+    assert stored(store, options) == scratch(store, options)
+    assert '"model": "able"' in stored(store, options)  # and again, now that its sums are kept
+
+
+class Counting(DuckDB):
+    """DuckDB that counts how often rows are read."""
+
+    n_folds = 0
+
+    def fold(self, *args: Any) -> Any:
+        self.n_folds += 1
+        return super().fold(*args)
+
+
+def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: Path) -> None:
+    store, options = store_of(council), ModelBoardOptions(since="all", rule="bradley_terry")
+    imported(store, reviews(tmp_path, "first", "abcd"))
+    imported(store, reviews(tmp_path, "second", "cdef"))
+    first, again, later = Counting(), Counting(), Counting()
+    board = board_models_of_store(store, law_for, options, first)
+    assert said(board_models_of_store(store, law_for, options, again)) == said(board)
+    held(council)
+    board_models_of_store(store_of(council), law_for, options, later)
+    assert (first.n_folds, again.n_folds, later.n_folds) == (2, 0, 1)
+
+
+def test_sums_that_cannot_be_read_are_made_anew(council: Path, tmp_path: Path) -> None:
+    store = store_of(council)
+    imported(store, reviews(tmp_path, "first", "abcd"))
+    board = stored(store, ModelBoardOptions(since="all"))
+    for file in kept(store):
+        file.write_bytes(b"half a file")
+    assert stored(store, ModelBoardOptions(since="all")) == board
+
+
+def test_a_session_in_two_files_is_one_session(council: Path, tmp_path: Path) -> None:
+    store = store_of(council)
+    lines = reviews(tmp_path, "whole", "abcd").read_text().splitlines()
+    for name, who in (("one", "ab"), ("two", "cd")):
+        rows = [line for line in lines[1:] if line.split(",")[1] in who]
+        (tmp_path / f"{name}.csv").write_text("\n".join([lines[0], *rows]) + "\n")
+        imported(store, tmp_path / f"{name}.csv")
+    assert stored(store, ModelBoardOptions()) == scratch(store, ModelBoardOptions())
+
+
+def test_a_session_whose_reviews_took_days_is_in_the_window_as_a_whole(
+    council: Path, tmp_path: Path
+) -> None:
+    store = store_of(council)
+    lines = reviews(tmp_path, "slow", "abcd").read_text().splitlines()
+    rows = [line.rsplit(",", 1) for line in lines[1:]]
+    late = [f"{head},{float(at) - (i % 4) * DAY_S}" for i, (head, at) in enumerate(rows)]
+    (tmp_path / "slow.csv").write_text("\n".join([lines[0], *late]) + "\n")
+    imported(store, tmp_path / "slow.csv")
+    options = ModelBoardOptions(since="9.5d")
+    assert stored(store, options) == scratch(store, options)
+
+
+def test_many_small_segments_are_joined_and_nothing_is_lost(council: Path) -> None:
+    for _ in range(MANY + 2):
+        held(council)
+        board = stored(store_of(council), ModelBoardOptions())
+    store = store_of(council)
+    assert len(Mirror(store.mirror_folder).segments) < MANY
+    assert json.loads(board)["sessions"] == MANY + 2
+    assert board == scratch(store, ModelBoardOptions())
+
+
+def test_an_empty_store_has_an_empty_board(council: Path) -> None:
+    board = board_models_of_store(store_of(council), law_for, ModelBoardOptions(), ENGINE)
+    assert board.rows == []
+    assert "model" in board.columns
