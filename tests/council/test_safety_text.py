@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from peerage.council.safety import screen
-from peerage.council.safety_text import read
+from peerage.council.safety import read, screen
 from peerage.types import Response
 
 
