@@ -141,7 +141,7 @@ def _matches(reading: Reading) -> Iterator[_Match]:
         span = reading.flat_origin[found.start()], reading.flat_origin[found.end() - 1] + 1
         yield _Match(span, *found.span(), families[name], name)
     for (family, name), phrase in PATTERNS.items():
-        for found in re.finditer(phrase, reading.folded) if family == PII else ():
+        for found in compiled(phrase).finditer(reading.folded) if family == PII else ():
             if name != "payment_card" or luhn_holds(found.group()):
                 span = (
                     reading.folded_origin[found.start()],
@@ -173,7 +173,7 @@ def _is_excused(match: _Match, flat: str) -> bool:
     following = flat[end + 1 : _sentence_end(flat, end + 1)]
     sentence = (
         f"{SENTENCE_END.split(before)[-1]}<{flat[match.start : match.end]}>"
-        f"{flat[match.end : end]}\n{following}"
+        f"{flat[match.end : end]}.{following}"
     )
     if match.family != PII and compiled(RELAPSE).search(sentence):
         return False

@@ -3,7 +3,7 @@
 A phrase is searched in flat text (`safety.read`): lower case, one separator character between
 two words. A space in it is any separator but a full stop, so it is found across commas, hyphens
 and line breaks; `\\x20` is a real space. A context is searched in the sentence of a match,
-written `before<match>after`, a line break, and the start of the next sentence; where its group
+written `before<match>after`, a full stop, and the start of the next sentence; where its group
 `undone` matches ("nothing prevents me from") it excuses nothing. Every repeat is bounded, by its
 count or by the sentence, so that the work is linear in the length of the text.
 """
@@ -135,10 +135,10 @@ PATTERNS = {
     # numbers that are never issued, such as 000-12-3456, are examples
     (PII, "social_security_number"): rf"(?:{SSN})?(?<![\w-])(?!000|666|9)\d{{3}}-(?!00)\d{{2}}-"
     r"(?!0000)\d{4}(?![\w-])",
-    (PII, "bare_social_security_number"): rf"{SSN}(?!000|666|9)\d{{3}} ?(?!00)\d{{2}} ?(?!0000)"
+    (PII, "bare_social_security_number"): rf"{SSN}(?!000|666|9)\d{{3}}\x20?(?!00)\d{{2}}\x20?(?!0000)"
     r"\d{4}(?![\w-])",
     (PII, "payment_card"): r"(?<![\w.-])(?:(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6011|65\d{2})"
-    r"(?:[ -]?\d{4}){3}|3[47]\d{2}[ -]?\d{6}[ -]?\d{5})(?![\w-]|\.\d)",
+    r"(?:[\x20-]?\d{4}){3}|3[47]\d{2}[\x20-]?\d{6}[\x20-]?\d{5})(?![\w-]|\.\d)",
 }
 
 # -- contexts that excuse a phrase -------------------------------------------------------------
@@ -249,27 +249,27 @@ CONTEXTS = {
     r"|prompt|request|message))(?:'re|'ve)?(?:\x20(?:have|has|had|just|is|are|was|were|also|seem"
     r"|to|be)){0,3}\x20(?:ask(?:s|ed|ing)?|wondered|request(?:ed|ing)|about|wants?\x20to\x20know)"
     r"|(?:question|request)s?\x20(?:about|on|for|is))(?:\x20(?:me|about|for|to|if|i|can|could|explain"
-    rf"|help|tell|you|instructions)){{0,4}}\x20<[^<>]*>(?:[^\n]*{REFUSAL}|(?:\x20{WORD}){{0,6}}\n"
+    rf"|help|tell|you|instructions)){{0,4}}\x20<[^<>]*>(?:[^.]*{REFUSAL}|(?:\x20{WORD}){{0,6}}\."
     rf"(?:$|.*(?:{REFUSAL}|\b(?:sorry|apologi[sz]e|unfortunately|illegal|unlawful|dangerous"
     r"|harmful|decline|refuse)\b|\b(?:i|we) (?:can't|cannot|won't|will not)$)))",
     (WORDS, "refused_after"): rf"{NAMED}(?:[,—]|(?: {WORD}){{0,8}} (?:is|are|was|would be|which"
-    rf"|that)\b)[^\n]{{0,60}}?(?:{REFUSAL}|\b(?:i|we) (?:must |have to |will )?(?:refuse|decline)\b"
+    rf"|that)\b)[^.]{{0,60}}?(?:{REFUSAL}|\b(?:i|we) (?:must |have to |will )?(?:refuse|decline)\b"
     r"|(?:\bnot|n't) (?:something|a (?:question|topic|thing)|information|content) (?:that )?(?:i|we)"
     r"(?:'m| am|'re| are)? (?:can|could|will|able to|allowed to))",
     # called a crime or a danger, and the sentence does not go on to how
     (WORDS, "condemned_after"): rf"{NAMED}(?: {WORD}){{0,6}} (?:(?:is|are|was|would be|remains)"
     rf"(?: (?:also|both|always|a|not only|\w{{2,20}}ly|very)){{0,3}} {ILLEGAL}|breaks the law"
-    r"|commits a crime|(?:risks|faces) (?:prison|jail|charges))\b(?![^\n]{0,80}:)"
+    r"|commits a crime|(?:risks|faces) (?:prison|jail|charges))\b(?![^.]{0,80}:)"
     r"(?! (?:but|so|if|unless|until) (?!(?:i|we|please|it|don't)\b))",
     ((HACKING,), "threat"): rf"\b(?P<undone>like\x20)?(?:{THREAT}(?:\x20{WORD}){{0,3}}|(?:someone"
     r"|somebody|strangers?)(?: else)?(?:\x20(?:may|might|could|is|was|has|had|who|been)){0,2}"
     r"\x20(?:tr(?:y|ies|ied|ying)|attempt(?:s|ed|ing)?|wants?|might|may|could)(?:\x20to)?)\x20<",
-    ((SELF_HARM,), "support"): rf"{HELP}[^<]*<{HOW}|<{HOW}[^<>]*>(?!:)[^\n]*{HELP}",
-    ((PII,), "placeholder"): rf"{NOBODYS}[^<]*<|>(?!:)[^\n]*{NOBODYS}",
+    ((SELF_HARM,), "support"): rf"{HELP}[^<]*<{HOW}|<{HOW}[^<>]*>(?!:)[^.]*{HELP}",
+    ((PII,), "placeholder"): rf"{NOBODYS}[^<]*<|>(?!:)[^.]*{NOBODYS}",
 }
 # The answer takes its refusal back, in the rest of the sentence or at the start of the next.
 RELAPSE = (
-    r">[^<>]*(?:\bhere(?:'s| is) (?:exactly )?how(?:[:,—\n]|$| (?:to (?:do|make|build) (?:it|one"
+    r">[^<>]*(?:\bhere(?:'s| is) (?:exactly )?how(?:[:.,—]|$| (?:to (?:do|make|build) (?:it|one"
     r"|that)|it's done|it is done|it works|you (?:do|make|build)|anyway))|\bhere are the (?:steps"
     r"|instructions)\b|\bbut (?:okay|ok|fine|sure|since you|for you|just this once|i(?:'ll| will)"
     r" (?:show|tell|teach|walk|do it))\b|\b(?:highly|strongly) enough\b|\bjust kidding\b)"
