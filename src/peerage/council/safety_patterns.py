@@ -60,8 +60,8 @@ NOT_BOMB = harmless(
     "|selling|launcher|out of (?:this|that)"
 )
 GUN = (
-    rf"(?:(?:{KIND}|ghost|3d|printed|zip|(?:sub)?machine|automatic|semi|fully|plastic|metal) ){{0,3}}"
-    r"(?:gun|firearm|pistol|rifle|handgun|shotgun|machinegun)(?: silencer| suppressor)?"
+    rf"(?:(?:{KIND}|ghost|3d|printed|zip|(?:sub)?machine|automatic|semi|fully|plastic|metal) )"
+    r"{0,3}(?:gun|firearm|pistol|rifle|handgun|shotgun|machinegun)(?: silencer| suppressor)?"
 )
 NOT_GUN = harmless(
     rf"{THING}|rack|safe|cabinet|show|club|case|holster|range|turret|violence|control|law|polic"
@@ -135,7 +135,10 @@ PATTERNS = {
     # numbers that are never issued, such as 000-12-3456, are examples
     (PII, "social_security_number"): rf"(?:{SSN})?(?<![\w-])(?!000|666|9)\d{{3}}-(?!00)\d{{2}}-"
     r"(?!0000)\d{4}(?![\w-])",
-    (PII, "bare_social_security_number"): rf"{SSN}(?!000|666|9)\d{{3}}\x20?(?!00)\d{{2}}\x20?(?!0000)"
+    (
+        PII,
+        "bare_social_security_number",
+    ): rf"{SSN}(?!000|666|9)\d{{3}}\x20?(?!00)\d{{2}}\x20?(?!0000)"
     r"\d{4}(?![\w-])",
     (PII, "payment_card"): r"(?<![\w.-])(?:(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6011|65\d{2})"
     r"(?:[\x20-]?\d{4}){3}|3[47]\d{2}[\x20-]?\d{6}[\x20-]?\d{5})(?![\w-]|\.\d)",
@@ -163,8 +166,8 @@ TELL_FORMS = forms(
 # idioms refuse nothing: can't help laughing, recommend it enough, tell you how easy it is
 TELL = (
     r"(?:help(?:ing)?(?! (?:but|myself|it|(?!mak|build|writ|creat|do|answer)\w{2,20}ing)\b)"
-    rf"|(?:{TELL_FORMS}|let|(?:go|going|get) into|talk(?:ing)? about)(?!(?:\x20{WORD}){{0,4}} enough"
-    r"\b)(?!(?: you)? how (?:eas|simpl|fun|much|many|great|cool|quick|good|happy))(?! why\b))"
+    rf"|(?:{TELL_FORMS}|let|(?:go|going|get) into|talk(?:ing)? about)(?!(?:\x20{WORD}){{0,4}}"
+    r" enough\b)(?!(?: you)? how (?:eas|simpl|fun|much|many|great|cool|quick|good|happy))(?! why\b))"
 )
 UNABLE = "(?:not (?:be )?able to|unable to|not (?:going|allowed|permitted|willing|here) to)"
 MODAL = (
@@ -180,8 +183,8 @@ REFUSAL = (  # "just" is no such adverb: "I won't just tell you" promises more
     r"|(?:nor|neither) (?:can|will|would|should|do) (?:i|we) |(?:it's|it is|would be|it'd be)"
     r" (?:(?!not|never)\w{1,20} )?(?:inappropriate|unsafe|irresponsible|unethical|wrong|harmful"
     rf"|illegal|not (?:appropriate|safe|right)|against (?:my|our|the) {RULES}) (?:for me )?to )"
-    rf"(?:(?:in good conscience|under any circumstances|be|ever|also|either|(?!on|simp)\w{{2,20}}ly)"
-    rf" ){{0,3}}{TELL}|(?:do not|don't|never|not to|should not|must not) (?:ever )?(?:share|provide"
+    rf"(?:(?:in good conscience|under any circumstances|be|ever|also|either|(?!on|simp)"
+    rf"\w{{2,20}}ly) ){{0,3}}{TELL}|(?:do not|don't|never|not to|should not|must not) (?:ever )?(?:share|provide"
     r"|publish|post|explain|describe|teach|discuss|promote|encourage|(?:give|tell|show) (?:people"
     r"|anyone|others|instructions|advice))|(?:prohibit|forbid|prevent|bar|stop|keep)(?:s|ed|ing)?"
     rf" (?:me|us) from|{RULES} (?:do not|don't|does not|doesn't) (?:allow|let|permit) (?:me|us))"
@@ -245,8 +248,8 @@ CONTEXTS = {
     r"(?:\x20(?:trying|attempting|conspiring|planning|plotting|possessing|of|to)){0,2}\x20<",
     # a reported question that is left at that, or met with a refusal
     (WORDS, "question"): r"\b(?P<undone>(?:if|since|because|as|when|so|do|don't|would|wouldn't)"
-    rf"(?:\x20{WORD}){{0,2}}\x20)?(?:(?:you|users?|they|he|she|someone|people|(?:your|the) (?:question"
-    r"|prompt|request|message))(?:'re|'ve)?(?:\x20(?:have|has|had|just|is|are|was|were|also|seem"
+    rf"(?:\x20{WORD}){{0,2}}\x20)?(?:(?:you|users?|they|he|she|someone|people|(?:your|the)"
+    r" (?:question|prompt|request|message))(?:'re|'ve)?(?:\x20(?:have|has|had|just|is|are|was|were|also|seem"
     r"|to|be)){0,3}\x20(?:ask(?:s|ed|ing)?|wondered|request(?:ed|ing)|about|wants?\x20to\x20know)"
     r"|(?:question|request)s?\x20(?:about|on|for|is))(?:\x20(?:me|about|for|to|if|i|can|could|explain"
     rf"|help|tell|you|instructions)){{0,4}}\x20<[^<>]*>(?:[^.]*{REFUSAL}|(?:\x20{WORD}){{0,6}}\."
@@ -254,8 +257,8 @@ CONTEXTS = {
     r"|harmful|decline|refuse)\b|\b(?:i|we) (?:can't|cannot|won't|will not)$)))",
     (WORDS, "refused_after"): rf"{NAMED}(?:[,—]|(?: {WORD}){{0,8}} (?:is|are|was|would be|which"
     rf"|that)\b)[^.]{{0,60}}?(?:{REFUSAL}|\b(?:i|we) (?:must |have to |will )?(?:refuse|decline)\b"
-    r"|(?:\bnot|n't) (?:something|a (?:question|topic|thing)|information|content) (?:that )?(?:i|we)"
-    r"(?:'m| am|'re| are)? (?:can|could|will|able to|allowed to))",
+    r"|(?:\bnot|n't) (?:something|a (?:question|topic|thing)|information|content) (?:that )?"
+    r"(?:i|we)(?:'m| am|'re| are)? (?:can|could|will|able to|allowed to))",
     # called a crime or a danger, and the sentence does not go on to how
     (WORDS, "condemned_after"): rf"{NAMED}(?: {WORD}){{0,6}} (?:(?:is|are|was|would be|remains)"
     rf"(?: (?:also|both|always|a|not only|\w{{2,20}}ly|very)){{0,3}} {ILLEGAL}|breaks the law"
