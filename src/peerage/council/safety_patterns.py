@@ -167,7 +167,8 @@ TELL_FORMS = forms(
 TELL = (
     r"(?:help(?:ing)?(?! (?:but|myself|it|(?!mak|build|writ|creat|do|answer)\w{2,20}ing)\b)"
     rf"|(?:{TELL_FORMS}|let|(?:go|going|get) into|talk(?:ing)? about)(?!(?:\x20{WORD}){{0,4}}"
-    r" enough\b)(?!(?: you)? how (?:eas|simpl|fun|much|many|great|cool|quick|good|happy))(?! why\b))"
+    r" enough\b)(?!(?: you)? how (?:eas|simpl|fun|much|many|great|cool|quick|good"
+    r"|happy))(?! why\b))"
 )
 UNABLE = "(?:not (?:be )?able to|unable to|not (?:going|allowed|permitted|willing|here) to)"
 MODAL = (
@@ -184,7 +185,8 @@ REFUSAL = (  # "just" is no such adverb: "I won't just tell you" promises more
     r" (?:(?!not|never)\w{1,20} )?(?:inappropriate|unsafe|irresponsible|unethical|wrong|harmful"
     rf"|illegal|not (?:appropriate|safe|right)|against (?:my|our|the) {RULES}) (?:for me )?to )"
     rf"(?:(?:in good conscience|under any circumstances|be|ever|also|either|(?!on|simp)"
-    rf"\w{{2,20}}ly) ){{0,3}}{TELL}|(?:do not|don't|never|not to|should not|must not) (?:ever )?(?:share|provide"
+    rf"\w{{2,20}}ly) ){{0,3}}{TELL}|(?:do not|don't|never|not to|should not"
+    rf"|must not) (?:ever )?(?:share|provide"
     r"|publish|post|explain|describe|teach|discuss|promote|encourage|(?:give|tell|show) (?:people"
     r"|anyone|others|instructions|advice))|(?:prohibit|forbid|prevent|bar|stop|keep)(?:s|ed|ing)?"
     rf" (?:me|us) from|{RULES} (?:do not|don't|does not|doesn't) (?:allow|let|permit) (?:me|us))"
@@ -249,9 +251,11 @@ CONTEXTS = {
     # a reported question that is left at that, or met with a refusal
     (WORDS, "question"): r"\b(?P<undone>(?:if|since|because|as|when|so|do|don't|would|wouldn't)"
     rf"(?:\x20{WORD}){{0,2}}\x20)?(?:(?:you|users?|they|he|she|someone|people|(?:your|the)"
-    r" (?:question|prompt|request|message))(?:'re|'ve)?(?:\x20(?:have|has|had|just|is|are|was|were|also|seem"
+    r" (?:question|prompt|request|message))(?:'re|'ve)?(?:\x20(?:have|has|had|just|is|are|was"
+    r"|were|also|seem"
     r"|to|be)){0,3}\x20(?:ask(?:s|ed|ing)?|wondered|request(?:ed|ing)|about|wants?\x20to\x20know)"
-    r"|(?:question|request)s?\x20(?:about|on|for|is))(?:\x20(?:me|about|for|to|if|i|can|could|explain"
+    r"|(?:question|request)s?\x20(?:about|on|for|is))(?:\x20(?:me|about|for|to|if|i|can|could"
+    r"|explain"
     rf"|help|tell|you|instructions)){{0,4}}\x20<[^<>]*>(?:[^.]*{REFUSAL}|(?:\x20{WORD}){{0,6}}\."
     rf"(?:$|.*(?:{REFUSAL}|\b(?:sorry|apologi[sz]e|unfortunately|illegal|unlawful|dangerous"
     r"|harmful|decline|refuse)\b|\b(?:i|we) (?:can't|cannot|won't|will not)$)))",
