@@ -1,4 +1,4 @@
-"""Flat text (R5): what separates words, where each came from, and that any text is read."""
+"""Flat text: what separates words, where each came from, and that any text is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from peerage.council.safety import screen
-from peerage.council.safety_text import read
+from peerage.council.safety import read, screen
 from peerage.types import Response
 
 
@@ -35,14 +34,12 @@ from peerage.types import Response
     ],
 )
 def test_one_character_tells_what_stood_between_two_words(text: str, flat: str) -> None:
-    """R5"""
     assert read(text).flat == flat
 
 
 @given(st.text())
 @example("İstanbul ﷺ ﬃ e\u0301")
 def test_every_flat_character_knows_where_it_came_from(text: str) -> None:
-    """R5"""
     reading = read(text)
     origin = list(reading.flat_origin)
     assert len(origin) == len(reading.flat)

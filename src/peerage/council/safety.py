@@ -1,34 +1,34 @@
-"""The safety gate: a word on every answer before it is judged (R5).
+"""The safety gate: each answer passes, or fails with the phrase that failed it.
 
 A pattern gate is a tripwire, not a moderator: it knows the phrases of its table and the
 sentence around them, in English, and nothing of meaning. Harm that is paraphrased, spelt with
 digits or spread over sentences passes; a crime told in a novel may fail. A model that
 moderates plugs in behind the same interface (`Moderator`).
 
-A match is excused by its own sentence alone. The next sentence can take an excuse away
-(a refusal followed by "here's how:"), never give one, so no safe sentence elsewhere washes a
-harmful one.
+A phrase is excused by its own sentence alone. The next sentence can take an excuse away (a
+refusal followed by "here's how:"), never give one, so that no harmless sentence covers for a
+harmful one. A text of any length is screened to its end, in time linear in its length.
 """
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from array import array
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from peerage.council import safety_contexts as words
-from peerage.council.safety_contexts import CONTEXTS, Context
-from peerage.council.safety_patterns import HOW, PATTERNS, Pattern
-from peerage.council.safety_text import Phrase, Reading, phrase, read
+from peerage.council.safety_patterns import CONTEXTS, HOW, PATTERNS, PII, RELAPSE
 from peerage.errors import InputError
 from peerage.registry import Registry
 from peerage.types import Gate, Response
 
-REACH = 400  # characters of flat text that a context may lie from its match, either side
+REACH = 200  # characters of flat text that a context may lie from its match, either side
 EXCERPT = 80
-HOW_BEFORE = phrase(rf"\b{HOW} $")
 
 Moderator: TypeAlias = Callable[[Sequence[Response]], Sequence[Gate] | Awaitable[Sequence[Gate]]]
 """Anything that gives one gate per response, in order; one that calls a model returns an
@@ -91,202 +91,213 @@ def safety_metadata(gates: Iterable[Gate]) -> dict[str, Any]:
     }
 
 
-# -- matches -----------------------------------------------------------------------------------
+# -- matches and their sentences ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Hit:
-    """A match of a pattern, in flat text and in the original."""
+class _Match(NamedTuple):
+    """A phrase of the table found in a text: where in the original, and where in the flat text."""
 
+    span: tuple[int, int]
     start: int
     end: int
-    span: tuple[int, int]
-    pattern: Pattern
+    family: str
+    name: str
+
+
+@cache
+def compiled(phrase: str) -> re.Pattern[str]:
+    """A phrase of flat text as a regular expression; compiled when first used."""
+    return re.compile(phrase.replace(" ", r"[^\w.]"))
+
+
+@cache
+def _any_phrase() -> re.Pattern[str]:
+    """Every phrase of flat text in one expression, each a group, with the how-to before it."""
+    phrases = (
+        f"(?P<{name}>{phrase})" for (family, name), phrase in PATTERNS.items() if family != PII
+    )
+    return compiled(rf"\b(?:{HOW} )?(?:{'|'.join(phrases)})")
 
 
 def _gate(response: Response) -> Gate:
     reading = read(response.text)
-    court = _Court(reading)
-    for hit in sorted(_hits(reading), key=lambda hit: (hit.span[0], -hit.span[1])):
-        if not court.excuses(hit):
-            start, end = hit.span
-            found = response.text[start:end]
-            excerpt = found if len(found) <= EXCERPT else found[: EXCERPT - 1] + "…"
-            return Gate(
-                response.model, False, hit.pattern.family, hit.pattern.name, hit.span, excerpt
-            )
+    excused_ends: set[int] = set()
+    for match in sorted(_matches(reading)):
+        if _is_listed(match, reading.flat, excused_ends) or _is_excused(match, reading.flat):
+            excused_ends.add(match.end)
+            continue
+        start, end = match.span
+        excerpt = response.text[start:end]
+        if len(excerpt) > EXCERPT:
+            excerpt = excerpt[: EXCERPT - 1] + "…"
+        return Gate(response.model, False, match.family, match.name, match.span, excerpt)
     return Gate(response.model, True)
 
 
-def _hits(reading: Reading) -> Iterator[_Hit]:
-    for pattern in PATTERNS:
-        text, origin = (
-            (reading.folded, reading.folded_origin)
-            if pattern.literal
-            else (reading.flat, reading.flat_origin)
-        )
-        if not any(need in text for need in pattern.needs):
-            continue
-        for match in pattern.phrase.finditer(text):
-            if pattern.holds is not None and not pattern.holds(match.group()):
-                continue
-            start, end = match.span()
-            if not pattern.literal and (how := HOW_BEFORE.search(text, max(0, start - 40), start)):
-                start = how.start()
-            span = origin[start], origin[end - 1] + 1
-            if pattern.literal:
-                start, end = reading.flat_stretch(span)
-            yield _Hit(start, end, span, pattern)
+def _matches(reading: Reading) -> Iterator[_Match]:
+    families = {name: family for family, name in PATTERNS}
+    for found in _any_phrase().finditer(reading.flat):
+        name = found.lastgroup or ""
+        span = reading.flat_origin[found.start()], reading.flat_origin[found.end() - 1] + 1
+        yield _Match(span, *found.span(), families[name], name)
+    for (family, name), phrase in PATTERNS.items():
+        for found in compiled(phrase).finditer(reading.folded) if family == PII else ():
+            if name != "payment_card" or luhn_holds(found.group()):
+                span = (
+                    reading.folded_origin[found.start()],
+                    reading.folded_origin[found.end() - 1] + 1,
+                )
+                start, end = (bisect_left(reading.flat_origin, index) for index in span)
+                yield _Match(span, start, end, family, name)
 
 
-# -- contexts ----------------------------------------------------------------------------------
+def luhn_holds(text: str) -> bool:
+    """Whether the digits carry a valid check digit (ISO/IEC 7812-1)."""
+    digits = [int(mark) for mark in text if mark.isdecimal()]
+    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
+    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
+
+
+def _is_listed(match: _Match, flat: str, excused_ends: set[int]) -> bool:
+    """Whether it stands right after an excused match: "build a gun, make a bomb"."""
+    return any(
+        flat.endswith(joint, 0, match.start) and match.start - len(joint) in excused_ends
+        for joint in (",", ",or ", ",and ", " or ", " and ", "•")
+    )
+
+
+def _is_excused(match: _Match, flat: str) -> bool:
+    """Whether a context of the match's family is found in its sentence, and not taken back."""
+    before = flat[max(0, match.start - REACH) : match.start]
+    end = _sentence_end(flat, match.end)
+    following = flat[end + 1 : _sentence_end(flat, end + 1)]
+    sentence = (
+        f"{SENTENCE_END.split(before)[-1]}<{flat[match.start : match.end]}>"
+        f"{flat[match.end : end]}.{following}"
+    )
+    if match.family != PII and compiled(RELAPSE).search(sentence):
+        return False
+    contexts = (
+        compiled(phrase).search(sentence)
+        for (families, _), phrase in CONTEXTS.items()
+        if match.family in families
+    )
+    return any(context and not context.groupdict().get("undone") for context in contexts)
+
+
+def _sentence_end(flat: str, start: int) -> int:
+    end = SENTENCE_END.search(flat, start, start + REACH)
+    return end.start() if end else min(len(flat), start + REACH)
+
+
+# -- flat text ---------------------------------------------------------------------------------
+
+WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+NUMBERED = re.compile(r"\d{1,2}[.)]\s")  # 988 is no list number
+BULLETS = frozenset("-*+•·–—")
+STOPS = ".!?…。"
+SENTENCE_END = re.compile(r"[.\n]")
+ABBREVIATIONS = ("e.g", "i.e", "a.k.a", "u.s", "u.k", " vs", " dr", " mr", " mrs", " ms", " cf")
+FOLDS = str.maketrans(
+    {
+        **dict.fromkeys("‘’ʼ′＇`´‛", "'"),
+        **dict.fromkeys("‐‑‒−﹣－", "-"),
+        **dict.fromkeys("\v\f\x85\u2028\u2029", "\n"),
+        "\r": " ",  # a CRLF is one line break, not two
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Scene:
-    """A match in its sentence: what leads up to it, what follows, and the sentence after."""
+class Reading:
+    """One text twice over, folded and flat; each `origin` leads back to the text's characters."""
 
-    hit: _Hit
-    first: int  # where the lead begins in the flat text
-    lead: str
-    said: str
-    tail: str
-    following: str
+    folded: str
+    folded_origin: array[int]
+    flat: str
+    flat_origin: array[int]
 
 
-class _Court:
-    """Judges the matches of one text in order; a list's later items lean on the earlier ones."""
+def read(text: str) -> Reading:
+    """The text as flat words, with one separator character after each that tells what stood there.
 
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-        self.excused_ends: set[int] = set()
-        self._spans: dict[Phrase, list[tuple[int, int]]] = {}
+        " " nothing that matters     "," ";" ":" "—" as they are     "•" the next item of a list
+        "." the end of a sentence    "\\n" the end of a line or paragraph that is not one
 
-    def excuses(self, hit: _Hit) -> bool:
-        scene = self._scene(hit)
-        if not hit.pattern.literal and self._relapses(scene):
-            return False
-        excused = any(
-            self._applies(context, scene)
-            for context in CONTEXTS
-            if context.name in hit.pattern.excuses
-        )
-        if excused:
-            self.excused_ends.add(hit.end)
-        return excused
-
-    def _scene(self, hit: _Hit) -> _Scene:
-        flat = self.reading.flat
-        first, last = self.reading.sentence(hit.start, hit.end)
-        first = max(first, hit.start - REACH)
-        return _Scene(
-            hit,
-            first,
-            flat[first : hit.start],
-            flat[hit.start : hit.end],
-            flat[hit.end : min(last, hit.end + REACH)],
-            self.reading.next_sentence(last, REACH),
-        )
-
-    def _applies(self, context: Context, scene: _Scene) -> bool:
-        match context.side:
-            case "before":
-                return any(
-                    self._governs(context, cue, scene) for cue in self._cues_near(context, scene)
-                )
-            case "adjoining":
-                return _adjoins(context, scene)
-            case "after":
-                return _is_named(scene) and context.cue.match(scene.tail) is not None
-            case "around":
-                near = scene.lead, scene.tail if not scene.tail.startswith(":") else ""
-                return any(context.cue.search(text) for text in near)
-
-    def _found(self, phrase: Phrase) -> list[tuple[int, int]]:
-        """Where a phrase is in the text, looked for once however many matches ask."""
-        if phrase not in self._spans:
-            self._spans[phrase] = [found.span() for found in phrase.finditer(self.reading.flat)]
-        return self._spans[phrase]
-
-    def _relapses(self, scene: _Scene) -> bool:
-        """Whether the rest of the sentence, or the start of the next, takes an excuse back."""
-        spans = self._found(words.RELAPSE)
-        index = bisect_left(spans, (scene.hit.end,))
-        end = scene.hit.end + len(scene.tail) + 1 + min(len(scene.following), 80)
-        return index < len(spans) and spans[index][0] < end
-
-    def _cues_near(self, context: Context, scene: _Scene) -> Iterator[tuple[int, int]]:
-        cues = self._found(context.cue)
-        for index in range(bisect_left(cues, (scene.hit.start,)) - 1, -1, -1):
-            if cues[index][0] < scene.first:
-                return
-            yield cues[index]
-
-    def _governs(self, context: Context, cue: tuple[int, int], scene: _Scene) -> bool:
-        """Whether a cue before the match has it as its object, with nothing ending its reach."""
-        before = self.reading.flat[max(scene.first, cue[0] - 60) : cue[0]]
-        between = self.reading.flat[cue[1] : scene.hit.start]
-        if (
-            (context.undone and context.undone.search(before))
-            or words.BREAK.search(between)
-            or words.READER_ACTS.search(between)
-        ):
-            return False
-        alone = not (self._is_listed(scene.hit) or words.NOMINAL.match(scene.said))
-        if between.endswith("and ") and alone:
-            return False  # "I can't help with that and build a gun"
-        cut = max(map(between.rfind, ",:;—•"))
-        if context.name == "defence" and not words.GUARDED.search(scene.lead):
-            return words.GERUND.match(scene.said) is not None and cut < 0
-        if words.CLOSED.match(between):
-            return False
-        return cut < 0 or self._carries_on(context, between, cut, scene)
-
-    def _carries_on(self, context: Context, between: str, cut: int, scene: _Scene) -> bool:
-        """Whether a cue reaches over the last comma, colon or dash before the match."""
-        mark, rest = between[cut], between[cut + 1 :]
-        if self._is_listed(scene.hit):
-            return True
-        if mark == "•":
-            return not words.ORDERS.match(rest)
-        if mark == ":":
-            intro = words.LIST_INTRO.search(between[:cut]) is not None
-            return intro and not words.ORDERS.match(rest)
-        if not rest:
-            return words.LIST_GOES_ON.match(scene.tail) is not None
-        if context.name == "defence":
-            return words.CONNECTS.match(rest) is not None
-        return not words.ORDERS.match(rest) and words.CARRIES.search(rest) is not None
-
-    def _is_listed(self, hit: _Hit) -> bool:
-        """Whether it stands right after an excused match: "build a gun, make a bomb"."""
-        joints = (hit.start - len(joint) for joint in (",", ",and ", " and "))
-        return any(end in self.excused_ends for end in joints)
-
-
-def _adjoins(context: Context, scene: _Scene) -> bool:
-    cue = context.cue.search(scene.lead, max(0, len(scene.lead) - 160))
-    if cue is None:
-        return False
-    if context.undone and context.undone.search(scene.lead[: cue.start()][-60:]):
-        return False
-    if context.name == "prohibition":
-        return not words.NEEDS.match(scene.tail)
-    return context.name != "question" or _is_unanswered(scene)
-
-
-def _is_unanswered(scene: _Scene) -> bool:
-    """Whether a reported question is left at that, or met with a refusal.
-
-    The sentence after it is read only to see whether it answers: "You asked how to make a
-    bomb." passes alone and before a refusal, and fails before anything else.
+    Full-width and accented letters, zero-width marks and curly apostrophes are levelled. Letters
+    spaced out, digits for letters, look-alikes from other alphabets and words run together are
+    not undone: a tripwire need not be a decoder.
     """
-    if not (words.BARE.match(scene.tail) or words.REFUSAL.search(scene.tail)):
+    folded, folded_origin = _fold(text)
+    words = [word.span() for word in WORD.finditer(folded)]
+    nexts = [start for start, _ in words[1:]] + [len(folded)]
+    pieces: list[str] = []
+    origin = array("q")
+    in_list = False
+    number = bool(words) and NUMBERED.match(folded, words[0][0]) is not None
+    for (start, end), after in zip(words, nexts, strict=False):
+        mark = folded[end:after]
+        if mark != " " or number:
+            breaks = "\n" in mark
+            low = after < len(folded) and text[folded_origin[after]].islower()
+            mark = " " if number else _separator(folded, end, after, low, in_list)
+            number = breaks and NUMBERED.match(folded, after) is not None
+            in_list = (breaks and mark == ":") or (in_list and mark not in ".\n")
+        pieces += folded[start:end], mark
+        origin.extend(folded_origin[start:end])
+        origin.append(folded_origin[end] if end < len(folded) else len(text))
+    return Reading(folded, folded_origin, "".join(pieces), origin)
+
+
+def _fold(text: str) -> tuple[str, array[int]]:
+    """Lower case, compatibility forms undone, invisible marks dropped; and each one's index."""
+    if text.isascii():
+        return text.lower().translate(FOLDS), array("q", range(len(text)))
+    pieces = [_fold_character(character) for character in text]
+    origin = array("q", (index for index, piece in enumerate(pieces) for _ in piece))
+    return "".join(pieces), origin
+
+
+@lru_cache(maxsize=4096)
+def _fold_character(character: str) -> str:
+    plain = unicodedata.normalize("NFKD", character.translate(FOLDS)).casefold().translate(FOLDS)
+    if len(plain) > 4:  # a phrase in one character would let a text grow eighteenfold
+        return character
+    return "".join(mark for mark in plain if unicodedata.category(mark) not in ("Mn", "Cf"))
+
+
+def _separator(folded: str, start: int, end: int, low: bool, in_list: bool) -> str:
+    """The one character that stands for all there is between two words, or after the last.
+
+    `low` says that a small letter follows: after a line break that is a wrapped line, after
+    an ellipsis a sentence that goes on.
+    """
+    gap = folded[start:end]
+    n_breaks = gap.count("\n")
+    bullet = gap.rpartition("\n")[2].strip()
+    if n_breaks and (BULLETS.issuperset(bullet or " ") or NUMBERED.match(folded, end)):
+        return ":" if ":" in gap else "•" if in_list else "\n"
+    if _ends_sentence(folded, start, end, low):
+        return "."
+    if n_breaks > 1 or (n_breaks and not low and not {":", ","}.intersection(gap)):
+        return "\n"
+    if any(dash in gap for dash in ("—", "–", "--", " - ")):
+        gap = "—"
+    return next((mark for mark in ":;,—" if mark in gap), " ")
+
+
+def _ends_sentence(folded: str, start: int, end: int, low: bool) -> bool:
+    gap = folded[start:end]
+    stop = max(map(gap.rfind, STOPS))
+    if end == len(folded) or "。" in gap:
+        return True
+    if stop < 0:
         return False
-    after = scene.following
-    return not after or bool(words.REFUSAL.search(after) or words.REGRET.search(after))
-
-
-def _is_named(scene: _Scene) -> bool:
-    """Whether the match is spoken of ("making a bomb is …") rather than ordered."""
-    return bool(words.NOMINAL.match(scene.said) or words.NAMED_BY.search(scene.lead))
+    if not any(map(str.isspace, gap[stop:])):  # "sorry.Build" ends; "make.a", "U.S.", "3.5" do not
+        words = folded[start - 2 : start] + folded[end]
+        return gap[0] in STOPS and words.isalpha() and not low
+    if "\n" in gap:
+        return True
+    if folded.endswith(ABBREVIATIONS, 0, start) and gap[0] == ".":
+        return False
+    return not (low and ("…" in gap or ".." in gap))
