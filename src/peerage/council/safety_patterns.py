@@ -137,7 +137,7 @@ PATTERNS = {
     r"(?!0000)\d{4}(?![\w-])",
     (
         PII,
-        "bare_social_security_number",
+        "unhyphenated_social_security_number",
     ): rf"{SSN}(?!000|666|9)\d{{3}}\x20?(?!00)\d{{2}}\x20?(?!0000)"
     r"\d{4}(?![\w-])",
     (PII, "payment_card"): r"(?<![\w.-])(?:(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6011|65\d{2})"
