@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from peerage.engines import Engine, Reading, Source, engines
 from peerage.errors import InputError, UsageError
-from peerage.types import Audit, Finding
+from peerage.types import Audit, AuditLimits, Finding
 
 if TYPE_CHECKING:
     from peerage.audit.across import Plan, Totals
-    from peerage.audit.limits import Limits
     from peerage.audit.rows import Rows
     from peerage.engines.reviews import Reviews
 
@@ -27,7 +26,7 @@ def audit(
     since: str = "all",
     reviewer: str | None = None,
     dimension: str | None = None,
-    limits: Limits | None = None,
+    limits: AuditLimits | None = None,
 ) -> Audit:
     """What can be said of the reviewers of many sessions, from any `reviews` table.
 
@@ -35,7 +34,6 @@ def audit(
     dimension the marks of that dimension are audited in place of scores.
     """
     from peerage.audit.across import conclude
-    from peerage.audit.limits import Limits
     from peerage.engines.reviews import read_reviews
     from peerage.engines.reviews import since as windowed
 
@@ -47,7 +45,7 @@ def audit(
     frame = windowed(table, earliest, None)
     plan, reading = _prepared(runner, table, frame, dimension)
     totals = _totals(runner, table, frame, plan, reading)
-    found = conclude(totals, reading.names, plan, limits or Limits())
+    found = conclude(totals, reading.names, plan, limits or AuditLimits())
     found = replace(found, views={**found.views, "since": since, "not_finite": table.not_finite})
     if reviewer is not None:
         found = _about(found, reviewer, reading.names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from peerage.council.documents import read_json, sessions_of
 from peerage.doors.cli.screen import bar, interval_bar, write_json
 from peerage.errors import InputError
-from peerage.scoring import Law, Scored, limits_of, score_session
+from peerage.scoring import Law, Scored, score_session
 from peerage.types import OwnVotes
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def _law(
         rubric=config.rubric(rubric, settings) if rubric else None,
         safety_gate=safety_gate or settings.council.safety_gate,
         safety_score_cap=settings.council.safety_score_cap,
-        limits=limits_of(settings),
+        limits=settings.audit.limits,
     )
 
 
