@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import re
@@ -70,6 +71,7 @@ def validated(merged: Merged) -> Settings:
 
 def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterator[Problem]:
     """What the checks say once unknown keys and broken tables are left out of a tree."""
+    tree = copy.deepcopy(tree)
     broken: set[str] = set()
     for detail in details:
         path = detail["loc"]
@@ -89,7 +91,7 @@ SENTENCES: dict[str, str] = {
     "string_type": "must be text in quotes, not {value}.",
     "string_unicode": "is not valid Unicode text.",
     "string_too_short": "must not be empty.",
-    "string_too_long": "must be at most {max_length:,} characters long.",
+    "string_too_long": "must be at most {max_length} characters long.",
     "too_short": "must not be empty.",
     "int_type": "must be a whole number, not {value}.",
     "int_from_float": "must be a whole number, not {value}.",
@@ -101,9 +103,9 @@ SENTENCES: dict[str, str] = {
     "model_type": "must be a table, not {value}.",
     "model_attributes_type": "must be a table, not {value}.",
     "literal_error": "must be {expected}, not {value}.",
-    "greater_than_equal": "must be at least {ge:,.10g}, not {value}.",
-    "greater_than": "must be more than {gt:,.10g}, not {value}.",
-    "less_than_equal": "must be at most {le:,.10g}, not {value}.",
+    "greater_than_equal": "must be at least {ge}, not {value}.",
+    "greater_than": "must be more than {gt}, not {value}.",
+    "less_than_equal": "must be at most {le}, not {value}.",
     "value_error": "{error}",
     "extra_forbidden": "there is no such key.",
 }
@@ -111,7 +113,8 @@ SENTENCES: dict[str, str] = {
 
 def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
     """One complaint of the typed tree as a sentence, with a hint where a slip is likely."""
-    path, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
+    path, kind = detail["loc"], detail["type"]
+    context = {name: _digits(value) for name, value in detail.get("ctx", {}).items()}
     if kind == "missing":
         return Problem(f"{shown(path[-1])} is missing.", at=path[:-1])
     is_secret = any(part in NEVER_SHOWN for part in path)
@@ -121,10 +124,15 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
     if kind == "extra_forbidden" and with_hint:
         hint = meant(str(path[-1]), _keys_beside(path))
     elif kind == "literal_error" and isinstance(detail["input"], str) and not is_secret:
-        choices = re.findall(r"'(\w+)'", context["expected"])
+        choices = re.findall(r"'(\w+)'", str(context["expected"]))
         hint = meant(detail["input"], choices)
         hint = hint if hint.startswith("Did") else ""
     return Problem(message, hint, path)
+
+
+def _digits(value: object) -> object:
+    """A number as a person writes it, 1,000 and not 1000.0; anything else as it is."""
+    return f"{value:,.10g}" if isinstance(value, float) else value
 
 
 def _keys_beside(path: KeyPath) -> list[str]:

@@ -205,7 +205,7 @@ class Settings(Table):
     council: CouncilSettings = CouncilSettings()
     seat: tuple[SeatTable, ...] = ()
     rubric: Mapping[str, RubricTable] = Field(default_factory=dict)
-    rubric_by_category: Mapping[str, Name] = Field(default_factory=dict)
+    rubric_by_category: Mapping[Name, Name] = Field(default_factory=dict)
     audit: AuditSettings = AuditSettings()
     community: CommunitySettings = CommunitySettings()
     _notes: tuple[str, ...] = PrivateAttr(default=())

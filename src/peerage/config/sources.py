@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import difflib
 import functools
 import json
@@ -51,7 +50,8 @@ class Merged:
     """One tree of settings; which line of the file, variable or flag each key was set by."""
 
     tree: dict[str, Any] = field(default_factory=dict)
-    line_by_path: dict[KeyPath, str] = field(default_factory=dict)  # in words, with the file
+    line_by_path: dict[KeyPath, int] = field(default_factory=dict)
+    file: str = ""
     override_by_path: dict[KeyPath, str] = field(default_factory=dict)  # variables and flags
     problems: list[Problem] = field(default_factory=list)  # what is in no tree
 
@@ -60,10 +60,12 @@ class Merged:
         overrides = [self.override_by_path.get(path, "") for path in problem.among]
         if any(overrides):
             return ", ".join(filter(None, overrides))
-        for end in range(len(problem.at), 0, -1):
-            for place_by_path in (self.override_by_path, self.line_by_path):
-                if problem.at[:end] in place_by_path:
-                    return place_by_path[problem.at[:end]]
+        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
+            if path in self.override_by_path:
+                return self.override_by_path[path]
+            if path in self.line_by_path:
+                line, key = self.line_by_path[path], key_name(path, self.tree)
+                return f"{self.file}, line {line}, {key}"
         return "configuration"
 
     def put(self, path: tuple[str, ...], value: object, place: str) -> None:
@@ -78,7 +80,7 @@ class Merged:
             table = table.setdefault(part, {})
             if not isinstance(table, dict):
                 return  # the file says something else there, and is refused for it
-        table[path[-1]] = copy.deepcopy(value)  # the tree is pruned later; the caller's is not
+        table[path[-1]] = value
         within = [other for other in self.line_by_path if other[: len(path)] == path]
         for other in within:
             del self.line_by_path[other]
@@ -87,13 +89,7 @@ class Merged:
 
 def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
     """The settings of a file, then the environment, then flags; the later wins."""
-    merged = Merged()
-    if file is not None:
-        merged.tree, lines = read_toml(file)
-        merged.line_by_path = {
-            path: f"{visible(str(file))}, line {line}, {key_name(path, merged.tree)}"
-            for path, line in lines.items()
-        }
+    merged = Merged() if file is None else Merged(*read_toml(file), visible(str(file)))
     _add_environ(merged, environ)
     _add_flags(merged, flags)
     return merged

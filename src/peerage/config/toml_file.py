@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from peerage.errors import KeyPath, Problem, config_error, visible
 
 MAX_BYTES = 1 << 20
-MAX_ENTRIES = 25_000  # keys, tables and items of lists
+MAX_TOKENS = 60_000  # names, values and marks: a full panel with every key of a seat has 50,000
 MAX_DEPTH = 20  # parts of a dotted key; brackets within brackets
 
 # Every alternative consumes what it looks at, ended or not, so that scanning is linear.
@@ -76,23 +76,15 @@ def _text(path: Path, place: str) -> str:
 
 def _refuse_excess(text: str, place: str) -> None:
     """Refuse a text whose keys are too many or too deep, before anything else looks at it."""
-    n_entries = n_open = n_dots = 0
-    for token in _tokens(text):
-        mark = "" if token.is_string else token.text
-        n_entries += mark in ("=", "[", ",")
+    n_open = n_dots = 0
+    for n_tokens, token in enumerate(_tokens(text)):
+        mark = token.text  # a string keeps its quotes, so it is never a mark
         n_open += (mark in ("[", "{")) - (mark in ("]", "}"))
-        if mark == ".":
-            n_dots += 1
-        elif mark in ("=", "[", "]", "{", "}", ",", "\n"):
-            n_dots = 0
-        if max(n_open, n_dots) > MAX_DEPTH:
-            problem = Problem("it is nested too deeply to be settings.")
-        elif n_entries > MAX_ENTRIES:
-            problem = Problem(f"it has more than {MAX_ENTRIES:,} entries: not settings.")
-        else:
-            continue
-        at = f"{place}, line {token.line}"
-        raise config_error([Problem(problem.message, place=at)])
+        n_dots = n_dots + 1 if mark == "." else 0 if mark in "=[]{},\n" else n_dots
+        what = "deeply nested" if max(n_open, n_dots) > MAX_DEPTH else "long"
+        if what != "long" or n_tokens > MAX_TOKENS:
+            at = f"{place}, line {token.line}"
+            raise config_error([Problem(f"it is too {what} to be settings.", place=at)])
 
 
 def _not_toml(place: str, text: str, reason: str) -> Problem:

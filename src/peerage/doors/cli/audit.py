@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import write_json
 from peerage.errors import UsageError
 from peerage.types import Audit, AuditLimits, Finding
@@ -76,7 +77,7 @@ def limits_of(config_file: Path | None) -> AuditLimits:
     """The thresholds of `[audit]` as the audit takes them."""
     from peerage import config
 
-    return config.load(config_file).audit.limits
+    return noted(config.load(config_file)).audit.limits
 
 
 def verdict(found: Audit) -> str:
