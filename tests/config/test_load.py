@@ -183,7 +183,7 @@ def test_variables_of_other_tools_are_left_alone(load: Load, name: str) -> None:
 
 
 def test_a_seats_key_is_no_slip_for_a_setting(load: Load) -> None:
-    with pytest.raises(ConfigError, match="no such variable"):
-        load(environ={"PEERAGE__API_KEY": "secret"})
-    text = '[[seat]]\nname="a"\nmodel="m"\napi_key_env="PEERAGE__API_KEY"'
-    assert load(text, {"PEERAGE__API_KEY": "secret"}).seats[0].api_key_env == "PEERAGE__API_KEY"
+    with pytest.raises(ConfigError, match="there is no such variable"):
+        load(environ={"PEERAGE_MY__KEY": "secret"})
+    text = '[[seat]]\nname="a"\nmodel="m"\napi_key_env="PEERAGE_MY__KEY"'
+    assert load(text, {"PEERAGE_MY__KEY": "secret"}).seats[0].api_key_env == "PEERAGE_MY__KEY"

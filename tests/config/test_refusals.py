@@ -45,7 +45,7 @@ def refusal(load: Load, *args: Any, **more: Any) -> str:
         (b"a = 1\na = 2\n", r"line 2, column 6: it is not TOML: Cannot overwrite a value"),
         (b"a = 1\n# caf\xe9\n", r"peerage\.toml, line 2: it is not UTF-8 text\. Save it as UTF-8"),
         (b"\x00\x01", "it is not TOML"),
-        (b"a = " + b"[" * 50_000, "nested too deeply"),
+        (b"a = " + b"[" * 50_000, "too deeply nested"),
         (b"council.seed = " + b"9" * 5_000, "a number too long"),
         (b"#" * (1 << 20) + b"\n", "larger than 1048576 bytes"),
     ],

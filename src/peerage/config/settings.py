@@ -41,18 +41,20 @@ def _printable_line(value: str) -> str:
     return value
 
 
-def _composed(value: str) -> str:
+def _composed(value: object) -> object:
     """Names that look the same are the same, however their accents were typed."""
-    return unicodedata.normalize("NFC", value)
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
 
 
 def _without_controls(value: str) -> str:
-    _printable_line("".join(value.split()))
+    if any(unicodedata.category(char) == "Cc" and char not in "\n\r\t" for char in value):
+        raise ValueError("must be text without control characters.")
     return value
 
 
 def _name_or_false(value: object) -> object:
-    if value is False or (isinstance(value, str) and value):
+    is_name = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_NAME
+    if value is False or is_name:
         return value
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
 
@@ -69,7 +71,7 @@ Name = Annotated[
     str,
     StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=MAX_NAME),
     AfterValidator(_printable_line),
-    AfterValidator(_composed),
+    BeforeValidator(_composed),
 ]
 Line = Annotated[
     str,
@@ -105,7 +107,7 @@ class CouncilSettings(Table):
     """How a session is run and scored."""
 
     rule: Name = "borda"
-    rubric: Annotated[Name | Literal[False], BeforeValidator(_name_or_false)] = "general"
+    rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
     own_votes: types.OwnVotes = "out"
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
