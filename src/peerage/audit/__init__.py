@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import AuditLimits
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from peerage.council.safety_contexts import CONTEXTS, Context
 from peerage.council.safety_patterns import HOW, PATTERNS, Pattern
 from peerage.council.safety_text import Phrase, Reading, phrase, read
 from peerage.errors import InputError
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import Gate, Response
 
 REACH = 400  # characters of flat text that a context may lie from its match, either side

@@ -1,4 +1,4 @@
-"""Registries: things of one kind by name, built in or from another package.
+"""Things of one kind by name, built in or from another package by entry point.
 
 A registry looks in three places, in this order, the first time a name is asked for:
 what was registered by hand, the modules of its own package, and the entry points of
