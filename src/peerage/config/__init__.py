@@ -57,7 +57,10 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
         if not named.strip():
             raise config_error([Problem("it is set but empty.", "Unset it.", place=CONFIG)])
         return Path(named)
-    return FILE if FILE.exists() else None
+    try:
+        return FILE if FILE.exists() else None
+    except OSError:  # a folder that may not be searched: reading the file will say so
+        return FILE
 
 
 def _notes_on_owner(file: Path) -> tuple[str, ...]:
@@ -65,15 +68,17 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
 
     What is no plain file, such as a pipe that would be waited for without end, is refused.
     """
-    folder = file.absolute().parent
+    try:
+        folder = file.absolute().parent
+        here, around = file.stat(), folder.stat()
+    except OSError:
+        return ()  # reading the file will say so
     place = visible(str(folder / file.name))
-    here = file.stat()
     if not stat.S_ISREG(here.st_mode):
         raise config_error([Problem("it is not a plain file.", place=place)])
     if not hasattr(os, "geteuid"):
         return ()
     trusted = {os.geteuid(), 0}
-    around = folder.stat()
     whose = ""
     if here.st_uid not in trusted or around.st_uid not in trusted:
         whose = "somebody else owns it or its folder"
