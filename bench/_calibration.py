@@ -14,10 +14,10 @@ import numpy as np
 from bench._encoded import rows_of
 from bench._rates import wilson_interval
 from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
-from peerage.biases.thresholds import EVIDENCE_Q, Limits, Tested, status
+from peerage.biases.thresholds import EVIDENCE_Q, Tested, status
 from peerage.council.blinding import deal_order
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
-from peerage.types import Finding
+from peerage.types import AuditLimits, Finding
 
 NAMES = tuple("abcdefgh")
 FAMILIES = {"a": "one", "b": "one"}
@@ -154,8 +154,8 @@ def one_trial(season: Season, planted: Planted, seed: int) -> Trial:
     rows = rows_of(columns)
     agreed = plan(tuple(columns), "score")
     totals = sums_of(rows, agreed)
-    panel = panel_of(totals, rows.names, Limits())
-    found = conclude(totals, rows.names, agreed, Limits())
+    panel = panel_of(totals, rows.names, AuditLimits())
+    found = conclude(totals, rows.names, agreed, AuditLimits())
     return list(zip(measured(totals, panel, agreed), found.findings, strict=True))
 
 

@@ -21,7 +21,7 @@ from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError
 from peerage.providers.calling import Caller
 from peerage.providers.replay import reads_logs_with
-from peerage.scoring import Law, limits_of
+from peerage.scoring import Law
 from peerage.season import Season
 from peerage.session import run
 from peerage.stores import Store, open_store
@@ -161,7 +161,7 @@ def law_of(settings: config.Settings, category: str = "") -> Law:
         safety_gate=council.safety_gate,
         safety_score_cap=council.safety_score_cap,
         audit=council.audit,
-        limits=limits_of(settings),
+        limits=settings.audit.limits,
     )
 
 

@@ -1,6 +1,23 @@
-"""One base error with a hint; the leaves say what a user did."""
+"""One base error with a place and a hint; the leaves say what a user did."""
 
 from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MAX_LISTED = 10  # problems told one by one in a single error
+MAX_ECHO = 60  # characters of a user's own value that a message repeats
+MAX_KNOWN = 30  # names that a hint lists
+
+KeyPath = tuple[str | int, ...]  # a key of a nested document: names, and indices of lists
+
+VENDOR_KEY = re.compile(
+    r"(?:(?:sk|pk|rk|gsk|hf|ghp|gho|r8)_|(?:sk|xai|nvapi|pplx|csk)-|Bearer )[\w.-]{12,}"
+    r"|AIza[\w-]{20,}"
+)
+RANDOM_TEXT = re.compile(r"(?=[^\W_]*\d)(?=[^\W_]*[a-zA-Z])[^\W_]{20,}")  # nothing in it to read
 
 
 class PeerageError(Exception):
@@ -40,3 +57,83 @@ class BudgetError(PeerageError):
     """The money that was set aside does not cover the next call."""
 
     exit_code = 4
+
+
+# -- several problems in one error -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a document: the sentence, what to do, and the key or place it is at.
+
+    `among` names the keys that together cause it, as weights do that miss their sum.
+    """
+
+    message: str
+    hint: str = ""
+    at: KeyPath = ()
+    place: str = ""
+    among: tuple[KeyPath, ...] = ()
+
+
+def config_error(problems: Sequence[Problem]) -> ConfigError:
+    """One error that tells all problems; a single one keeps its own place and hint."""
+    if len(problems) == 1:
+        (only,) = problems
+        return ConfigError(only.message, place=only.place, hint=only.hint)
+    lines = [f"{len(problems)} things are wrong."]
+    lines += [f"  {config_error([problem])}" for problem in problems[:MAX_LISTED]]
+    if len(problems) > MAX_LISTED:
+        lines.append(f"  and {len(problems) - MAX_LISTED} more.")
+    return ConfigError("\n".join(lines), place="configuration")
+
+
+# -- words of a user in our sentences ----------------------------------------------------------
+
+
+def shown(value: object) -> str:
+    """A user's value fit to be repeated in a message: short, on one line, and never a secret."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, int) and value.bit_length() > 4 * MAX_ECHO:
+        return "a huge integer"  # Python refuses to print the largest
+    if not isinstance(value, str):
+        return _cut(str(value))
+    if any(may_be_key(word) for word in [value, *value.split()]):
+        return "(not shown: it looks like a key)"
+    return _cut(repr(value))
+
+
+def visible(text: str) -> str:
+    """A text with everything that does not print written as an escape."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def looks_like_key(text: str) -> bool:
+    """Whether a text has the form of a vendor's API key."""
+    return VENDOR_KEY.fullmatch(text.strip()) is not None
+
+
+def may_be_key(text: str) -> bool:
+    """Whether a text is a vendor's key or as unreadable as one, so that no message repeats it."""
+    return looks_like_key(text) or RANDOM_TEXT.fullmatch(text) is not None
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """A hint: the known word that this one is nearest to, or all of them."""
+    names = sorted(known)
+    near = difflib.get_close_matches(word[:MAX_ECHO], names, n=1)
+    if near:
+        return f"Did you mean {near[0]!r}?"
+    if not names:
+        return ""
+    more = f" and {len(names) - MAX_KNOWN} more" if len(names) > MAX_KNOWN else ""
+    return f"Known: {', '.join(names[:MAX_KNOWN])}{more}."
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_ECHO else f"{text[:MAX_ECHO]}…"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from peerage.biases.one_session import SessionLimits, audit_session
+from peerage.biases.one_session import audit_session
 from peerage.council.counting import count
 from peerage.council.documents import session_of, sessions_of
 from peerage.council.safety import safety_metadata, screen
@@ -16,6 +16,7 @@ from peerage.errors import UsageError
 from peerage.rules import rules
 from peerage.types import (
     Audit,
+    AuditLimits,
     Ballot,
     Counted,
     Gate,
@@ -23,9 +24,6 @@ from peerage.types import (
     Rubric,
     Session,
 )
-
-if TYPE_CHECKING:
-    from peerage.config import Settings
 
 OWN_VOTES: tuple[OwnVotes, ...] = ("out", "in", "seed")
 
@@ -40,7 +38,7 @@ class Law:
     safety_gate: bool = False
     safety_score_cap: float = 0.0
     audit: bool = True
-    limits: SessionLimits = field(default_factory=SessionLimits)
+    limits: AuditLimits = field(default_factory=AuditLimits)
 
     def __post_init__(self) -> None:
         rules.get(self.rule)
@@ -48,20 +46,6 @@ class Law:
             raise UsageError(
                 f"own_votes is {self.own_votes!r}.", hint=f"Known: {', '.join(OWN_VOTES)}."
             )
-
-
-def limits_of(settings: Settings) -> SessionLimits:
-    """The thresholds of a single session's audit."""
-    audit = settings.audit
-    return SessionLimits(
-        length_correlation=audit.length_correlation,
-        position_variance=audit.position_variance,
-        healthy_length=audit.healthy.length,
-        min_answers=audit.n_min.length_in_session,
-        min_ballots=audit.n_min.position,
-        min_reviews=audit.n_min.calibration,
-        min_own=audit.n_min.self_preference,
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,6 +258,19 @@ class Score:
     mean_score: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class CommunityCoefficients:
+    """The numbers of the community boards."""
+
+    affiliation_bonus_points: float = 10.0
+    min_reviews_for_quality: int = 3
+    min_reviews_required: int = 5
+    quality_weight: float = 0.7
+    reputation_weight: float = 0.3
+    reputation_cap: float = 2.0
+    scale: tuple[float, ...] = (-1.0, 1.0)  # the opinions there are, ascending
+
+
 # -- audit, verdict, history ------------------------------------------------------------------
 
 
@@ -275,6 +288,56 @@ class Finding(NamedTuple):
     status: Status
     q: float | None = None
     note: str = ""
+
+
+N_MIN: Mapping[str, int] = {
+    "length": 30,  # answers
+    "length_in_session": 10,  # answers
+    "length_relative": 50,  # reviews
+    "position": 20,  # ballots
+    "calibration": 50,  # reviews
+    "self_preference": 20,  # own answers
+    "family_preference": 20,  # reviews
+    "anchoring": 20,  # ballots
+    "consistency": 20,  # repeats
+    "style": 50,  # reviews
+    "sycophancy": 20,  # reviews of the pair
+    "reasoning_length": 30,  # answers
+    "agreement": 50,  # reviews
+    "effective_votes": 50,  # sessions
+    "drift": 4,  # weeks
+}
+HEALTHY: Mapping[str, float] = {
+    "length": 0.2,
+    "length_relative": 0.1,  # sd: the pooled standard deviation of scores
+    "position": 0.05,  # of the scale
+    "position_correlation": 0.1,
+    "calibration": 0.5,  # sd
+    "self_preference": 0.25,  # sd
+    "family_preference": 0.25,  # sd
+    "anchoring": 0.1,
+    "consistency": 0.5,  # sd, at most
+    "style": 0.1,
+    "sycophancy": 0.5,  # sd
+    "reasoning_length": 0.2,
+    "agreement": 0.3,  # at least
+    "effective_votes": 0.5,  # at least, of the panel
+    "drift": 0.1,  # sd a week
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLimits:
+    """The thresholds of an audit, by metric.
+
+    Fewer observations than `n_min` are never called evidence. A value within plus or minus
+    `healthy` is no cause for concern. The first two are for the summary of one session.
+    """
+
+    length_correlation: float = 0.3
+    position_variance: float = 0.5
+    n_min: Mapping[str, int] = field(default_factory=lambda: N_MIN)
+    healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
 @dataclass(frozen=True, slots=True)

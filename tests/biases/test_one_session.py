@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from peerage.biases.one_session import SessionLimits, audit_session
-from peerage.types import Audit, Ballot, Counted, Finding, Response, Slot
+from peerage.biases.one_session import audit_session
+from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Slot
 
 KEYS = {
     "length_score_correlation",
@@ -38,7 +38,7 @@ def audited(
         ballots.append(Ballot(reviewer, slots))
         overall = {name: Fraction(repr(float(score))) for name, score in given.items()}
         counted.append(Counted(reviewer, tuple(shown), (), overall=overall))
-    return audit_session(responses, ballots, counted, SessionLimits())
+    return audit_session(responses, ballots, counted, AuditLimits())
 
 
 def length(found: Audit) -> Finding:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.config import Settings
-from peerage.config.layers import ALIASES
+from peerage.config.sources import ALIASES
 from peerage.errors import ConfigError
 
 Load = Callable[..., Settings]
@@ -94,7 +94,7 @@ def as_toml(value: object) -> str:
 
 def at(settings: Any, key: str) -> object:
     for part in key.split("."):
-        settings = getattr(settings, part)
+        settings = settings[part] if isinstance(settings, dict) else getattr(settings, part)
     return settings
 
 
@@ -182,6 +182,8 @@ def test_variables_of_other_tools_are_left_alone(load: Load, name: str) -> None:
     assert load(environ={name: "1"}) == Settings()
 
 
-def test_a_seats_key_may_have_any_name(load: Load) -> None:
-    text = '[[seat]]\nname="a"\nmodel="m"\napi_key_env="PEERAGE_RULES"'
-    assert load(text, {"PEERAGE_RULES": "secret"}).seats[0].api_key_env == "PEERAGE_RULES"
+def test_a_seats_key_is_no_slip_for_a_setting(load: Load) -> None:
+    with pytest.raises(ConfigError, match="there is no such variable"):
+        load(environ={"PEERAGE_MY__KEY": "secret"})
+    text = '[[seat]]\nname="a"\nmodel="m"\napi_key_env="PEERAGE_MY__KEY"'
+    assert load(text, {"PEERAGE_MY__KEY": "secret"}).seats[0].api_key_env == "PEERAGE_MY__KEY"

@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.config.problems import looks_like_key, shown
-from peerage.errors import ConfigError
+from peerage.errors import ConfigError, looks_like_key, shown
 
 Load = Callable[..., config.Settings]
 
@@ -46,7 +45,7 @@ def refusal(load: Load, *args: Any, **more: Any) -> str:
         (b"a = 1\na = 2\n", r"line 2, column 6: it is not TOML: Cannot overwrite a value"),
         (b"a = 1\n# caf\xe9\n", r"peerage\.toml, line 2: it is not UTF-8 text\. Save it as UTF-8"),
         (b"\x00\x01", "it is not TOML"),
-        (b"a = " + b"[" * 50_000, "nested too deeply"),
+        (b"a = " + b"[" * 50_000, "too deeply nested"),
         (b"council.seed = " + b"9" * 5_000, "a number too long"),
         (b"#" * (1 << 20) + b"\n", "larger than 1048576 bytes"),
     ],
@@ -90,7 +89,6 @@ def test_a_directory_is_not_a_file(tmp_path: Path) -> None:
         ("[[seat]]\nname = ''", "line 2, [[seat]] 1, name", "must not be empty"),
         ("[[seat]]\nname = 7", "line 2, [[seat]] 1, name", "must be text in quotes, not 7"),
         ("[[seat]]\nname = 'a'", "line 1, [[seat]] 1", "needs a model"),
-        (OPEN.replace('"a"', '" a"'), "line 2, [[seat]] 1, name", "one line"),
         (OPEN.replace('"a"', '"a\\nb"'), "line 2, [[seat]] 1, name", "one line"),
         (SEAT + SEAT, "line 5, [[seat]] 2, name", "the name 'a' is taken by [[seat]] 1"),
         (SEAT + "roles = []", "line 4, [[seat]] 1, roles", "no role is given"),

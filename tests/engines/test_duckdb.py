@@ -14,12 +14,12 @@ import pytest
 
 from bench._encoded import rows_of
 from peerage.biases.many_sessions import add, conclude, plan, sums_of
-from peerage.biases.thresholds import Limits
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of
 from peerage.errors import InputError, UsageError
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.types import AuditLimits
 
 SEASON = Season(n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"})
 
@@ -103,7 +103,7 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     )
     reading = reading_of(engine, table.frame, table.columns, numbers, False)
     parts = engine.fold(table.frame, reading, lambda rows: sums_of(rows, agreed))
-    return conclude(add(parts), reading.names, agreed, Limits()).findings
+    return conclude(add(parts), reading.names, agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ def test_the_engine_gives_the_sums_of_plain_numpy() -> None:
     table = columns()
     agreed = plan(tuple(table), "score")
     rows = rows_of(table)
-    plain = conclude(sums_of(rows, agreed), rows.names, agreed, Limits()).findings
+    plain = conclude(sums_of(rows, agreed), rows.names, agreed, AuditLimits()).findings
     assert rounded(findings_of(DuckDB(), table)) == rounded(plain)
 
 

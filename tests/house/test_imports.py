@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types", "errors"),
-    ("config", "stats", "registry"),
+    ("config", "stats", "plugins"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
+from peerage.types import AuditLimits
 
 if TYPE_CHECKING:
-    from peerage.biases.thresholds import Limits, Tested
+    from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
     from peerage.reviews.view import View
 
@@ -24,7 +25,7 @@ class Panel:
     """What a metric needs to know beside its own sums."""
 
     names: tuple[str, ...]
-    limits: Limits
+    limits: AuditLimits
     sd: float  # pooled over reviewers: the unit of most healthy ranges
     scale: float  # from the lowest score to the highest
     n_reviewers: int

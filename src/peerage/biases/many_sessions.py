@@ -15,14 +15,14 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.position import curve_of
-from peerage.biases.thresholds import Limits, Tested, finding
+from peerage.biases.thresholds import Tested, finding
 from peerage.biases.wording import unknown
 from peerage.reviews.cells import Cells, merge
 from peerage.reviews.rows import Floats, Rows, chunks
 from peerage.reviews.view import View
 from peerage.reviews.votes import shares
 from peerage.stats.tails import benjamini_hochberg
-from peerage.types import Audit, Finding
+from peerage.types import Audit, AuditLimits, Finding
 
 ORDER = (  # of the findings: as the law lists the metrics; others follow by name
     "length",
@@ -147,7 +147,7 @@ def _added(parts: Sequence[Sums]) -> Sums:
     return {table: merge([part[table] for part in parts if table in part]) for table in tables}
 
 
-def conclude(totals: Totals, names: tuple[str, ...], plan: Plan, limits: Limits) -> Audit:
+def conclude(totals: Totals, names: tuple[str, ...], plan: Plan, limits: AuditLimits) -> Audit:
     """Every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, names, limits)
     tested = measured(totals, panel, plan)
@@ -187,7 +187,7 @@ def _place(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
-def panel_of(totals: Totals, names: tuple[str, ...], limits: Limits) -> Panel:
+def panel_of(totals: Totals, names: tuple[str, ...], limits: AuditLimits) -> Panel:
     """Who judged, and the units that healthy ranges are in."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
@@ -211,7 +211,7 @@ def _nothing(totals: Totals, panel: Panel) -> str:
     return ""
 
 
-def _lacking(metric: Metric, columns: tuple[str, ...], limits: Limits) -> Tested:
+def _lacking(metric: Metric, columns: tuple[str, ...], limits: AuditLimits) -> Tested:
     listed = " and ".join(f"`{name}`" for name in columns)
     why = f" ({metric.why})" if metric.why else ""
     return unknown(metric.name, limits.n_min[metric.name], f"needs the column {listed}{why}")

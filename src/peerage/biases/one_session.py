@@ -14,24 +14,11 @@ from math import fsum, sqrt
 from typing import Any
 
 from peerage.stats.correlations import correlation, correlation_p, fisher_interval
-from peerage.types import Audit, Ballot, Counted, Finding, Response, Status
+from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Status
 
 EXTREME_R = 0.9  # what even a single session may point at
 EVIDENCE_P = 0.05
 RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
-
-
-@dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """The seed's thresholds and the numbers below which a figure is only an indicator."""
-
-    length_correlation: float = 0.3
-    position_variance: float = 0.5
-    healthy_length: float = 0.2
-    min_answers: int = 10
-    min_ballots: int = 20
-    min_reviews: int = 50
-    min_own: int = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +33,7 @@ def audit_session(
     responses: Sequence[Response],
     ballots: Sequence[Ballot],
     counted: Sequence[Counted],
-    limits: SessionLimits,
+    limits: AuditLimits,
 ) -> Audit:
     """The seed's summary and our findings for one session; never a change to its scores.
 
@@ -155,12 +142,12 @@ def _given(ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
 
 
 def _length(
-    responses: Sequence[Response], mean_by_candidate: Mapping[str, float], limits: SessionLimits
+    responses: Sequence[Response], mean_by_candidate: Mapping[str, float], limits: AuditLimits
 ) -> Finding:
     answered = [one for one in responses if one.text and one.model in mean_by_candidate]
     words = [one.words for one in answered]
     means = [mean_by_candidate[one.model] for one in answered]
-    n, n_min = len(words), limits.min_answers
+    n, n_min = len(words), limits.n_min["length_in_session"]
     r = correlation(words, means)
     if r is None:
         note = "no correlation: fewer than three answers, or lengths or scores all alike"
@@ -170,9 +157,9 @@ def _length(
     status: Status
     if n < n_min:
         status = "indicator" if abs(r) > EXTREME_R else "too_few"
-    elif p is not None and p < EVIDENCE_P and abs(r) > limits.healthy_length:
+    elif p is not None and p < EVIDENCE_P and abs(r) > limits.healthy["length"]:
         status = "evidence"
-    elif low is not None and high is not None and max(-low, high) <= limits.healthy_length:
+    elif low is not None and high is not None and max(-low, high) <= limits.healthy["length"]:
         status = "clear"
     else:
         status = "inconclusive"
@@ -185,7 +172,7 @@ def _position(
     ballots: Sequence[Ballot],
     counted: Sequence[Counted],
     variance: float | None,
-    limits: SessionLimits,
+    limits: AuditLimits,
 ) -> Finding:
     votes = zip(ballots, counted, strict=True)
     orders = {vote.shown for ballot, vote in votes if ballot.positions_known}
@@ -195,7 +182,7 @@ def _position(
         if shared
         else "variance of mean scores by position; an effect needs many ballots to be told"
     )
-    n, n_min = len(ballots), limits.min_ballots
+    n, n_min = len(ballots), limits.n_min["position"]
     few: Status = "too_few" if n < n_min else "inconclusive"
     status: Status = "not_identifiable" if shared else few
     return Finding("position", "all", variance, None, None, None, n, n_min, status, None, note)
@@ -219,9 +206,9 @@ def _calibration(
     means: Mapping[str, float],
     harsh: Sequence[str],
     generous: Sequence[str],
-    limits: SessionLimits,
+    limits: AuditLimits,
 ) -> list[Finding]:
-    findings, n_min = [], limits.min_reviews
+    findings, n_min = [], limits.n_min["calibration"]
     for name, mean in means.items():
         n = len(scores[name])
         word = "harsh" if name in harsh else "generous" if name in generous else ""
@@ -233,10 +220,20 @@ def _calibration(
     return findings
 
 
-def _self_preference(inflation: Mapping[str, float], limits: SessionLimits) -> list[Finding]:
+def _self_preference(inflation: Mapping[str, float], limits: AuditLimits) -> list[Finding]:
     """How much better each reviewer scored its own answer than the others did."""
     return [
-        Finding("self_preference", name, by, None, None, None, 1, limits.min_own, "too_few")
+        Finding(
+            "self_preference",
+            name,
+            by,
+            None,
+            None,
+            None,
+            1,
+            limits.n_min["self_preference"],
+            "too_few",
+        )
         for name, by in inflation.items()
     ]
 

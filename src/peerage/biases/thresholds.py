@@ -1,9 +1,8 @@
-"""Each metric's minimum n and healthy range, and the one place where a status is decided."""
+"""The one place where a finding's status is decided."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from peerage.types import Finding, Status
@@ -13,49 +12,6 @@ Side = Literal["both", "at_most", "at_least"]
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
 FAR_CORRELATION = 0.9  # the seed's "extreme" for a correlation
-
-N_MIN: Mapping[str, int] = {
-    "length": 30,
-    "length_in_session": 10,
-    "length_relative": 50,
-    "position": 20,
-    "calibration": 50,
-    "self_preference": 20,
-    "family_preference": 20,
-    "anchoring": 20,
-    "consistency": 20,
-    "style": 50,
-    "sycophancy": 20,
-    "reasoning_length": 30,
-    "agreement": 50,
-    "effective_votes": 50,
-    "drift": 4,
-}
-HEALTHY: Mapping[str, float] = {
-    "length": 0.2,
-    "length_relative": 0.1,  # sd
-    "position": 0.05,  # of the scale
-    "position_correlation": 0.1,
-    "calibration": 0.5,  # sd
-    "self_preference": 0.25,  # sd
-    "family_preference": 0.25,  # sd
-    "anchoring": 0.1,
-    "consistency": 0.5,  # at most
-    "style": 0.1,
-    "sycophancy": 0.5,  # sd
-    "reasoning_length": 0.2,
-    "agreement": 0.3,  # at least
-    "effective_votes": 0.5,  # at least, of the panel
-    "drift": 0.1,  # sd a week
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The thresholds of `[audit]`; what is not given is the default."""
-
-    n_min: Mapping[str, int] = field(default_factory=lambda: N_MIN)
-    healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
 @dataclass(frozen=True, slots=True)

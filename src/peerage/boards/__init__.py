@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.errors import ConfigError, UsageError
+from peerage.types import CommunityCoefficients
 
 Ints = NDArray[np.integer[Any]]
 Floats = NDArray[np.float64]
@@ -28,16 +29,8 @@ STRIDE = 1 << 18  # opinions worked on at a time: what is fresh in the cache, an
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficients:
-    """The numbers of the community boards; the defaults are the seed's."""
-
-    affiliation_bonus_points: float = 10.0
-    min_reviews_for_quality: int = 3
-    min_reviews_required: int = 5
-    quality_weight: float = 0.7
-    reputation_weight: float = 0.3
-    reputation_cap: float = 2.0
-    scale: tuple[float, ...] = (-1.0, 1.0)
+class Coefficients(CommunityCoefficients):
+    """The numbers of the community boards, their scale sorted and checked."""
 
     def __post_init__(self) -> None:
         levels = tuple(sorted({float(level) for level in self.scale}))

@@ -1,54 +1,30 @@
-"""The only reader of TOML and of the environment.
+"""Settings: the only reader of `peerage.toml` and of the environment.
 
-A value comes from the defaults, then peerage.toml, then the environment, then flags: the
-later wins. The typed tree is loaded when first used, so that a shipped rubric costs no more
-than its two small files.
+A value comes from the defaults, then the file, then the environment, then flags: the later wins.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+import tomllib
 from collections.abc import Mapping
-from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from peerage.config.panel import default_seats
-from peerage.config.problems import Placed, error
+from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
+from peerage.config.settings import Settings
+from peerage.config.sources import CONFIG, merge
+from peerage.errors import Problem, config_error, visible
 
-if TYPE_CHECKING:
-    from peerage.config.layers import Layer
-    from peerage.config.tree import (
-        AuditSettings,
-        CommunitySettings,
-        CouncilSettings,
-        Settings,
-    )
+__all__ = ["Settings", "default_seats", "find", "load", "rubric", "rubric_names", "secret"]
 
-__all__ = [
-    "AuditSettings",
-    "CommunitySettings",
-    "CouncilSettings",
-    "Settings",
-    "default_seats",
-    "find",
-    "load",
-    "rubric",
-    "rubric_names",
-    "secret",
-]
-
-TREE = frozenset({"AuditSettings", "CommunitySettings", "CouncilSettings", "Settings"})
 FILE = Path("peerage.toml")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
-
-
-def __getattr__(name: str) -> Any:
-    if name not in TREE:
-        raise AttributeError(f"module 'peerage.config' has no attribute {name!r}")
-    return getattr(import_module("peerage.config.tree"), name)
+ENOUGH = 3  # vendors with a key, each giving its first seat, before one gives a second
 
 
 def load(
@@ -59,17 +35,63 @@ def load(
 ) -> Settings:
     """The settings that a file, the environment and flags (by dotted names) come to.
 
-    Everything wrong is refused in one error. A flag that is None was not given.
+    Everything wrong is refused in one error. A flag that is None was not given. The file that
+    merely lies in the working directory may be somebody else's: the settings' `notes` say so.
     """
-    from peerage.config.layers import Layer, from_environ, from_file, from_flags
-    from peerage.config.reading import read
-
     environ = os.environ if environ is None else environ
     file = find(path, environ)
-    said = from_file(file) if file is not None else Layer({}, {}, is_file=True)
-    variables = from_environ(environ, _keys_of_seats(said))
-    options = from_flags(flags)
-    return read((options, variables, said, _shipped_beneath(options, variables, said)))
+    is_chosen = path is not None or CONFIG in environ
+    notes = () if file is None or is_chosen else _notes_on_owner(file)
+    settings = validated(merge(file, environ, flags))
+    settings._notes = notes
+    return settings
+
+
+def find(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The file that would be read: the one asked for, PEERAGE_CONFIG's, or one here, if any."""
+    environ = os.environ if environ is None else environ
+    if path is not None:
+        return Path(path)
+    if CONFIG in environ:
+        named = environ[CONFIG]
+        if not named.strip():
+            raise config_error([Problem("it is set but empty.", "Unset it.", place=CONFIG)])
+        return Path(named)
+    try:
+        return FILE if FILE.exists() else None
+    except OSError:  # a folder that may not be searched: reading the file will say so
+        return FILE
+
+
+def _notes_on_owner(file: Path) -> tuple[str, ...]:
+    """A note where somebody else could have written a file, by the file's owner and its folder's.
+
+    What is no plain file, such as a pipe that would be waited for without end, is refused.
+    """
+    try:
+        folder = file.absolute().parent
+        here, around = file.stat(), folder.stat()
+    except OSError:
+        return ()  # reading the file will say so
+    place = visible(str(folder / file.name))
+    if not stat.S_ISREG(here.st_mode):
+        raise config_error([Problem("it is not a plain file.", place=place)])
+    if not hasattr(os, "geteuid"):
+        return ()
+    trusted = {os.geteuid(), 0}
+    whose = ""
+    if here.st_uid not in trusted or around.st_uid not in trusted:
+        whose = "somebody else owns it or its folder"
+    elif _others_write(here) or (_others_write(around) and not around.st_mode & stat.S_ISVTX):
+        whose = "others may write to it or its folder"
+    hint = "Choose another with --config."
+    return (f"the settings come from {place}: {whose}. {hint}",) if whose else ()
+
+
+def _others_write(status: os.stat_result) -> bool:
+    """Whether others than the owner and the user's own group may write."""
+    by_group = status.st_mode & stat.S_IWGRP and status.st_gid not in {os.getegid(), 0}
+    return bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
 def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
@@ -81,43 +103,20 @@ def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
     return ((os.environ if environ is None else environ).get(name) or "").strip() or None
 
 
-def find(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The file that would be read: the one asked for, PEERAGE_CONFIG's, or one here, if any."""
-    environ = os.environ if environ is None else environ
-    if path is not None:
-        return Path(path)
-    if "PEERAGE_CONFIG" in environ:
-        named = environ["PEERAGE_CONFIG"]
-        if not named.strip():
-            raise error([Placed("PEERAGE_CONFIG", "it is set but empty.", "Unset it.")])
-        return Path(named)
-    return FILE if FILE.exists() else None
+def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+    """Seats as [[seat]] tables for the keys that are set; none where there is no key.
 
-
-def _keys_of_seats(file: Layer) -> frozenset[str]:
-    """The variables that hold seats' keys: theirs to name, even if the name begins like ours."""
-    seats = file.tree.get("seat")
-    tables = [seat for seat in seats if isinstance(seat, dict)] if isinstance(seats, list) else []
-    names = [table.get("api_key_env") for table in tables]
-    return frozenset(name for name in names if isinstance(name, str))
-
-
-def _shipped_beneath(options: Layer, variables: Layer, file: Layer) -> Layer:
-    """The shipped rubrics of which a variable or a flag changes a part; the rest comes from here.
-
-    A file that writes such a rubric has replaced it whole, so there is nothing beneath.
+    Different vendors come first, because a panel of one family agrees with itself. A key
+    of OpenRouter's reaches them all and stands alone.
     """
-    from peerage.config.layers import Layer
-    from peerage.config.rubrics import shipped_names, table
-
-    changed = {**_rubrics(variables), **_rubrics(options)}
-    beneath = {
-        name: {key: value for key, value in table(name).items() if key != "name"}
-        for name in sorted(set(changed) & set(shipped_names()) - set(_rubrics(file)))
-    }
-    return Layer({"rubric": beneath} if beneath else {}, {})
-
-
-def _rubrics(layer: Layer) -> dict[str, Any]:
-    own = layer.tree.get("rubric")
-    return own if isinstance(own, dict) else {}
+    environ = os.environ if environ is None else environ
+    text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
+    vendors = [v for v in tomllib.loads(text)["vendor"] if secret(v["api_key_env"], environ)]
+    n_each = 1 if len(vendors) >= ENOUGH else 2 if len(vendors) == 2 else ENOUGH
+    if vendors and vendors[0]["api_key_env"] == "OPENROUTER_API_KEY":
+        vendors, n_each = vendors[:1], len(vendors[0]["seats"])
+    return [
+        {**seat, "base_url": vendor["base_url"], "api_key_env": vendor["api_key_env"]}
+        for vendor in vendors
+        for seat in vendor["seats"][:n_each]
+    ]

@@ -1,7 +1,4 @@
-"""Rubrics as data: the shipped ones, a user's own, and what makes one hold together.
-
-Nothing here needs the settings machinery, so that scoring with a shipped rubric stays quick.
-"""
+"""Rubrics: the shipped ones, a user's own, and what makes one hold together."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from peerage.config.problems import Placed, Problem, error, meant, shown
+from peerage.errors import Problem, config_error, meant, shown
 from peerage.types import Dimension, Rubric
 
 if TYPE_CHECKING:
-    from peerage.config.tree import Settings
+    from peerage.config.settings import Settings
 
 TOLERANCE = Fraction(1, 1000)
 CEILINGS = ((5, 4.0), (7, 7.0))  # accuracy below -> overall at most, where a rubric is silent
 LOWEST, HIGHEST = 1, 10
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
-BAND = re.compile(r"(\d{1,2})(?:-(\d{1,2}))?")
+BAND = re.compile(r"([0-9]{1,2})(?:-([0-9]{1,2}))?")
 RESERVED = frozenset({"overall", "notes"})  # a reply's evaluations use these beside the marks
 
 
@@ -34,8 +31,9 @@ def rubric(name: str, settings: Settings | None = None) -> Rubric:
     if settings is not None and name in settings.rubrics:
         return settings.rubrics[name]
     if name not in shipped_names():
-        raise error([unknown("", name, settings)])
-    return shipped(name)
+        hint = meant(name, rubric_names(settings))
+        raise config_error([Problem(f"there is no rubric {shown(name)}.", hint)])
+    return shipped_rubric(name)
 
 
 def rubric_names(settings: Settings | None = None) -> tuple[str, ...]:
@@ -44,45 +42,35 @@ def rubric_names(settings: Settings | None = None) -> tuple[str, ...]:
     return tuple(sorted({*shipped_names(), *own}))
 
 
-def unknown(place: str, name: str, settings: Settings | None) -> Placed:
-    """What to say of a rubric that nobody wrote."""
-    return Placed(place, f"there is no rubric {shown(name)}.", meant(name, rubric_names(settings)))
-
-
 # -- the shipped ones --------------------------------------------------------------------------
 
 
 @functools.cache
 def shipped_names() -> tuple[str, ...]:
-    names = (entry.name for entry in (files("peerage") / "rubrics").iterdir())
-    return tuple(
-        sorted(
-            name.removesuffix(".toml")
-            for name in names
-            if name.endswith(".toml") and name != "dimensions.toml"
-        )
-    )
+    names = [entry.name for entry in (files("peerage") / "rubrics").iterdir()]
+    stems = {name.removesuffix(".toml") for name in names if name.endswith(".toml")}
+    return tuple(sorted(stems - {"dimensions"}))
 
 
-def table(name: str) -> dict[str, Any]:
-    """A data file as it stands."""
+def shipped_table(name: str) -> dict[str, Any]:
+    """A shipped data file as the table that a user would write."""
     text = (files("peerage") / "rubrics" / f"{name}.toml").read_text(encoding="utf-8")
     return tomllib.loads(text)
 
 
 @functools.cache
-def dimensions() -> Mapping[str, Dimension]:
+def shipped_dimensions() -> Mapping[str, Dimension]:
     """The dimensions that come with anchors, for any rubric to use."""
     return {
         name: dimension(name, entry["question"], entry["anchors"])
-        for name, entry in table("dimensions").items()
+        for name, entry in shipped_table("dimensions").items()
     }
 
 
 @functools.cache
-def shipped(name: str) -> Rubric:
-    entry = table(name)
-    return build(name, entry["weights"], entry["ceilings"], entry["description"])
+def shipped_rubric(name: str) -> Rubric:
+    table = shipped_table(name)
+    return build(name, table["weights"], table["ceilings"], table["description"])
 
 
 # -- building and checking ---------------------------------------------------------------------
@@ -93,14 +81,14 @@ def build(
     weights: Mapping[str, float],
     ceilings: Sequence[Sequence[float]] = CEILINGS,
     description: str = "",
-    own: Mapping[str, Dimension] | None = None,
+    own_dimensions: Mapping[str, Dimension] | None = None,
 ) -> Rubric:
     """A rubric with exact weights, dimensions in the order of the weights; refused if unsound."""
-    own = own or {}
-    wrong = list(faults(weights, ceilings, own))
-    if wrong:
-        raise error([Placed(f"rubric {name!r}", fault.message, fault.hint) for fault in wrong])
-    known = {**dimensions(), **own}
+    known = {**shipped_dimensions(), **(own_dimensions or {})}
+    problems = list(check(weights, ceilings, own_dimensions or {}))
+    if problems:
+        place = f"rubric {name!r}"
+        raise config_error([Problem(wrong.message, wrong.hint, place=place) for wrong in problems])
     return Rubric(
         name,
         {dimension: exact(weight) for dimension, weight in weights.items()},
@@ -112,7 +100,8 @@ def build(
 
 def dimension(name: str, question: str, anchors: Mapping[str, str]) -> Dimension:
     """A dimension with its anchors best first, in whatever order they were written."""
-    return Dimension(name, question, tuple(sorted(anchors.items(), key=_band, reverse=True)))
+    best_first = sorted(anchors.items(), key=lambda anchor: _band(anchor[0]), reverse=True)
+    return Dimension(name, question, tuple(best_first))
 
 
 def exact(number: float) -> Fraction:
@@ -120,110 +109,96 @@ def exact(number: float) -> Fraction:
     return Fraction(str(number))
 
 
-def faults(
+def check(
     weights: Mapping[str, float],
     ceilings: Sequence[Sequence[float]],
-    own: Mapping[str, Dimension],
+    own_dimensions: Mapping[str, Dimension],
 ) -> Iterator[Problem]:
     """What is wrong with a rubric, each at a key inside its table."""
-    for name in weights:
-        if name not in own and name not in dimensions():
-            yield Problem(
-                ("weights", name),
-                f"there is no dimension {shown(name)}, and the rubric gives no anchors for it.",
-                f"{meant(name, dimensions())} Or describe it in [rubric.NAME.dimension.{name}].",
-            )
-    yield from _weight_faults(weights)
-    yield from _ceiling_faults(ceilings)
-    for name, entry in own.items():
-        yield from _dimension_faults(entry, name in weights)
+    yield from _check_weights(weights, own_dimensions)
+    yield from _check_ceilings(ceilings)
+    for entry in own_dimensions.values():
+        yield from _check_dimension(entry, entry.name in weights)
 
 
-def _weight_faults(weights: Mapping[str, float]) -> Iterator[Problem]:
-    at = ("weights",)
-    if "accuracy" not in weights:
-        yield Problem(
-            at,
-            "a rubric must weigh accuracy: without it there is no rubric score.",
-            "Add accuracy, or set [council] rubric = false for holistic marks.",
-        )
+def _check_weights(
+    weights: Mapping[str, float], own_dimensions: Mapping[str, Dimension]
+) -> Iterator[Problem]:
     for name, weight in weights.items():
-        if weight <= 0:
-            yield Problem(
-                (*at, name),
-                f"a weight must be more than 0, not {shown(weight)}.",
-                "Leave out a dimension that should not count.",
+        at = ("weights", name)
+        if name not in own_dimensions and name not in shipped_dimensions():
+            message = (
+                f"there is no dimension {shown(name)}, and the rubric gives no anchors for it."
             )
+            describe = f"Or describe it in [rubric.NAME.dimension.{shown(name)[1:-1]}]."
+            yield Problem(message, f"{meant(name, shipped_dimensions())} {describe}", at)
+        if weight <= 0:
+            message = f"a weight must be more than 0, not {shown(weight)}."
+            yield Problem(message, "Leave out a dimension that should not count.", at)
+    if "accuracy" not in weights:
+        message = "a rubric must weigh accuracy: without it there is no rubric score."
+        hint = "Add accuracy, or set [council] rubric = false for holistic marks."
+        yield Problem(message, hint, ("weights",))
     total = sum((exact(weight) for weight in weights.values()), Fraction(0))
     if abs(total - 1) > TOLERANCE:
-        said = ", ".join(f"{name} {weight:g}" for name, weight in list(weights.items())[:20])
+        listed = [f"{shown(name)[1:-1]} {weight:g}" for name, weight in weights.items()]
         yield Problem(
-            at,
             f"the weights must sum to 1, and sum to {float(total):g}.",
-            f"They are: {said}.",
-            among=tuple((*at, name) for name in weights),
+            f"They are: {', '.join(listed[:20])}.",
+            ("weights",),
+            among=tuple(("weights", name) for name in weights),
         )
 
 
-def _ceiling_faults(ceilings: Sequence[Sequence[float]]) -> Iterator[Problem]:
+def _check_ceilings(ceilings: Sequence[Sequence[float]]) -> Iterator[Problem]:
     at = ("ceilings",)
-    shape = "Write [accuracy below, overall at most] pairs, as in [[5, 4.0], [7, 7.0]]."
+    hint = "Write [accuracy below, overall at most] pairs, as in [[5, 4.0], [7, 7.0]]."
     if any(len(pair) != 2 for pair in ceilings):
-        yield Problem(at, "a ceiling must be a pair of numbers.", shape)
+        yield Problem("a ceiling must be a pair of numbers.", hint, at)
         return
     for below, cap in ceilings:
         if not (LOWEST < below <= HIGHEST and 0 <= cap <= HIGHEST):
-            yield Problem(
-                at,
-                f"[{below:g}, {cap:g}] is no ceiling: marks run from {LOWEST} to {HIGHEST}.",
-                shape,
-            )
-    for (below, cap), (next_below, next_cap) in itertools.pairwise(ceilings):
-        if next_below <= below or next_cap < cap:
-            yield Problem(
-                at,
-                "ceilings must rise: better accuracy may not be held lower than worse.",
-                shape,
-            )
-            return
+            marks = f"marks run from {LOWEST} to {HIGHEST}"
+            yield Problem(f"[{below:g}, {cap:g}] is no ceiling: {marks}.", hint, at)
+    if any(
+        above[0] <= below[0] or above[1] < below[1] for below, above in itertools.pairwise(ceilings)
+    ):
+        message = "ceilings must rise: better accuracy may not be held lower than worse."
+        yield Problem(message, hint, at)
 
 
-def _dimension_faults(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
+def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
     at = ("dimension", entry.name)
     if not NAME.fullmatch(entry.name) or entry.name in RESERVED:
-        yield Problem(
-            at,
-            f"{shown(entry.name)} cannot name a dimension.",
-            "Use small letters, digits and _; overall and notes are taken.",
-        )
+        hint = "Use small letters, digits and _; overall and notes are taken."
+        yield Problem(f"{shown(entry.name)} cannot name a dimension.", hint, at)
     if not is_weighed:
-        yield Problem(at, f"{shown(entry.name)} has no weight.", "Add it to the rubric's weights.")
+        yield Problem(f"{shown(entry.name)} has no weight.", "Add it to the rubric's weights.", at)
     if not entry.question.strip():
-        yield Problem((*at, "question"), "the question is empty.", "Say what a reviewer judges.")
-    yield from _anchor_faults(entry)
-
-
-def _anchor_faults(entry: Dimension) -> Iterator[Problem]:
-    at = ("dimension", entry.name, "anchors")
+        yield Problem("the question is empty.", "Say what a reviewer judges.", (*at, "question"))
     hint = 'Write bands as "9-10", "7-8" or "5", each with what it means.'
     if len(entry.anchors) < 2:
-        yield Problem(at, "a dimension needs at least two anchors.", hint)
+        yield Problem("a dimension needs at least two anchors.", hint, (*at, "anchors"))
     taken: set[int] = set()
     for band, meaning in entry.anchors:
-        low, high = _band((band, ""))
+        low, high = _band(band)
         marks = set(range(low, high + 1))
         if not (LOWEST <= low <= high <= HIGHEST):
-            yield Problem((*at, band), f"{shown(band)} is no band of marks 1 to 10.", hint)
+            message = f"{shown(band)} is no band of marks 1 to 10."
         elif taken & marks:
-            yield Problem((*at, band), f"the band {shown(band)} overlaps another.", hint)
+            message = f"the band {shown(band)} overlaps another."
         elif not meaning.strip():
-            yield Problem((*at, band), f"the band {shown(band)} has no meaning.", hint)
+            message = f"the band {shown(band)} has no meaning."
+        else:
+            message = ""
+        if message:
+            yield Problem(message, hint, (*at, "anchors", band))
         taken |= marks
 
 
-def _band(anchor: tuple[str, str]) -> tuple[int, int]:
-    """The marks an anchor's band spans; (0, 0) for what is no band."""
-    match = BAND.fullmatch(anchor[0])
+def _band(text: str) -> tuple[int, int]:
+    """The marks that an anchor's band spans, as 9 and 10; (0, 0) for what is no band."""
+    match = BAND.fullmatch(text)
     if match is None:
         return 0, 0
     low, high = match.groups()

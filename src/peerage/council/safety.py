@@ -19,12 +19,11 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from typing import Any, NamedTuple, TypeAlias
 
 from peerage.council.safety_patterns import CONTEXTS, HOW, PATTERNS, PII, RELAPSE
 from peerage.errors import InputError
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import Gate, Response
 
 REACH = 200  # characters of flat text that a context may lie from its match, either side
@@ -38,11 +37,8 @@ awaitable, which the orchestrator awaits. Hand the result to `one_gate_each`."""
 class Moderators(Registry[Moderator]):
     """Moderators by name; third parties use the entry point group `peerage.moderators`."""
 
-    def _load(self) -> None:
-        if not self._loaded:
-            self._loaded = True
-            for point in entry_points(group=self.package):
-                self._things.setdefault(point.name, point.load())
+    def _load_built_ins(self) -> None:
+        """The one that is built in is registered below."""
 
 
 moderators = Moderators("moderator", "peerage.moderators")

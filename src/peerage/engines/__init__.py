@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
 
 if TYPE_CHECKING:
     import narwhals as nw

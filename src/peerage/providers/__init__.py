@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import Ballot, Query, Response, Seat, Usage
 
 Stage = Literal["answer", "review", "conclude"]

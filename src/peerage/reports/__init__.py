@@ -10,11 +10,10 @@ from peerage.engines import Engine, Reading, Source, engines
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.times import span_s
-from peerage.types import Audit, Finding
+from peerage.types import Audit, AuditLimits, Finding
 
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Plan, Totals
-    from peerage.biases.thresholds import Limits
     from peerage.boards import Board
     from peerage.engines.reviews import Reviews
     from peerage.reviews.rows import Rows
@@ -73,7 +72,7 @@ def audit(
     since: str = "all",
     reviewer: str | None = None,
     dimension: str | None = None,
-    limits: Limits | None = None,
+    limits: AuditLimits | None = None,
 ) -> Audit:
     """What can be said of the reviewers of many sessions, from any `reviews` table.
 
@@ -81,7 +80,6 @@ def audit(
     dimension the marks of that dimension are audited in place of scores.
     """
     from peerage.biases.many_sessions import conclude
-    from peerage.biases.thresholds import Limits
     from peerage.engines.reviews import read_reviews
     from peerage.engines.reviews import since as windowed
 
@@ -93,7 +91,7 @@ def audit(
     frame = windowed(table, earliest, None)
     plan, reading = _prepared(runner, table, frame, dimension)
     totals = _totals(runner, table, frame, plan, reading)
-    found = conclude(totals, reading.names, plan, limits or Limits())
+    found = conclude(totals, reading.names, plan, limits or AuditLimits())
     found = replace(found, views={**found.views, "since": since, "not_finite": table.not_finite})
     if reviewer is not None:
         found = _about(found, reviewer, reading.names)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import Placing, Rule, Value
 
 rules: Registry[Rule] = Registry("rule", "peerage.rules")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from peerage.errors import PeerageError, UsageError
-from peerage.registry import Registry
+from peerage.plugins import Registry
 from peerage.types import Event
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from peerage.convening import Council, law_of, settings_of
 from peerage.council import folding
 from peerage.doors.cli.live import LiveView, PlainView
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import write_json
 from peerage.errors import BudgetError
@@ -38,7 +39,7 @@ def run(
 ) -> int:
     """Hold the session and show it; the exit code says how it ended."""
     text = sys.stdin.read() if question == "-" else question
-    settings = settings_of(config_file, flags)
+    settings = noted(settings_of(config_file, flags))
     council = Council(settings)
     try:
         events = asyncio.run(_hold(council, text, category, manner))

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import write_json
 from peerage.errors import UsageError
-from peerage.types import Audit, Finding
+from peerage.types import Audit, AuditLimits, Finding
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -72,13 +73,11 @@ def run(
         sys.exit(1)
 
 
-def limits_of(config_file: Path | None) -> Any:
+def limits_of(config_file: Path | None) -> AuditLimits:
     """The thresholds of `[audit]` as the audit takes them."""
     from peerage import config
-    from peerage.biases.thresholds import Limits
 
-    settings = config.load(config_file).audit
-    return Limits(settings.n_min.model_dump(), settings.healthy.model_dump())
+    return noted(config.load(config_file)).audit.limits
 
 
 def verdict(found: Audit) -> str:

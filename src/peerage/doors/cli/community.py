@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.output import Output, flag_line, show_agreement, write
 from peerage.doors.cli.screen import bar, interval_bar, write_json
 from peerage.errors import UsageError
@@ -115,7 +116,7 @@ def coefficients(config_file: Path | None) -> Coefficients:
     from peerage import config
     from peerage.boards.opinions import Coefficients
 
-    return Coefficients(**config.load(config_file).community.model_dump())
+    return Coefficients(**noted(config.load(config_file)).community.model_dump())
 
 
 # -- what is seen -----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from peerage import config
 from peerage.convening import NO_SEATS, settings_of
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
 from peerage.providers import Call
@@ -48,7 +49,7 @@ def run(config_file: Path | None, json: bool) -> int:
 
 async def _checks(config_file: Path | None) -> list[Check]:
     try:
-        settings = settings_of(config_file, {})
+        settings = noted(settings_of(config_file, {}))
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
     found = config.find(config_file)

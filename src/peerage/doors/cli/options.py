@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,8 +66,20 @@ def configured(config_file: Path | None, flags: Mapping[str, object]) -> tuple[S
     from peerage import config
     from peerage.stores import open_store
 
-    settings = config.load(config_file, flags=flags)
+    settings = noted(config.load(config_file, flags=flags))
     return settings, open_store(settings.store)
+
+
+def noted(settings: Settings) -> Settings:
+    """The settings, after telling on stderr what a person should know of where they come from."""
+    for note in settings.notes:
+        _tell_once(note)
+    return settings
+
+
+@cache
+def _tell_once(note: str) -> None:
+    sys.stderr.write(f"peerage: {note}\n")
 
 
 def runner(engine: str, master: str | None) -> Engine:

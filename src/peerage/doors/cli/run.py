@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import write_json
 from peerage.errors import BudgetError
 from peerage.season import Progress, hold
@@ -36,7 +37,7 @@ def run(
 ) -> int:
     """Hold the season; the exit code says how it ended."""
     prompts = open_prompts(file)
-    council = Council(settings_of(config_file, flags))
+    council = Council(noted(settings_of(config_file, flags)))
     progress = Progress(prompts.n)
     name = file.name if resume else f"{file.name} {time.time_ns()}"
     asyncio.run(_hold(council, name, prompts, concurrency, progress, manner))

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage.council.documents import read_json, sessions_of
+from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import bar, interval_bar, write_json
 from peerage.errors import InputError
-from peerage.scoring import Law, Scored, limits_of, score_session
+from peerage.scoring import Law, Scored, score_session
 from peerage.types import OwnVotes
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _law(
     """The law of the flags; a rubric or a limit of one's own comes from the configuration."""
     from peerage import config
 
-    settings = config.load(config_file)
+    settings = noted(config.load(config_file))
     votes: OwnVotes = own_votes  # type: ignore[assignment]  # Law refuses what it does not know
     return Law(
         rule=rule,
@@ -58,7 +59,7 @@ def _law(
         rubric=config.rubric(rubric, settings) if rubric else None,
         safety_gate=safety_gate or settings.council.safety_gate,
         safety_score_cap=settings.council.safety_score_cap,
-        limits=limits_of(settings),
+        limits=settings.audit.limits,
     )
 
 

@@ -7,16 +7,16 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.config.lines import lines
+from peerage.config.toml_file import key_lines
 
 
 def test_keys_and_tables_have_the_line_they_are_written_on() -> None:
-    found = lines("a = 1\n\n[t]  # a comment\nb = 2\n[t.u]\nc = 3\n")
+    found = key_lines("a = 1\n\n[t]  # a comment\nb = 2\n[t.u]\nc = 3\n")
     assert found == {("a",): 1, ("t",): 3, ("t", "b"): 4, ("t", "u"): 5, ("t", "u", "c"): 6}
 
 
 def test_the_third_table_of_an_array_is_not_the_first() -> None:
-    found = lines(
+    found = key_lines(
         '[[seat]]\nname="a"\n[[seat]]\nname="b"\n[seat.options]\nx=1\n[[seat]]\nname="c"\n'
     )
     assert found["seat", 0, "name"] == 2
@@ -26,13 +26,13 @@ def test_the_third_table_of_an_array_is_not_the_first() -> None:
 
 
 def test_arrays_of_tables_inside_arrays_of_tables_count_from_their_own_parent() -> None:
-    found = lines("[[a]]\n[[a.b]]\n[[a.b]]\nx=1\n[[a]]\n[[a.b]]\nx=1\n")
+    found = key_lines("[[a]]\n[[a.b]]\n[[a.b]]\nx=1\n[[a]]\n[[a.b]]\nx=1\n")
     assert found["a", 0, "b", 1, "x"] == 4
     assert found["a", 1, "b", 0, "x"] == 7
 
 
 def test_dotted_and_quoted_keys_are_read_as_toml_reads_them() -> None:
-    found = lines('a . b."c.d" = 1\n["x y".\'z\']\n"\\u0041" = 2\n"" = 3\n')
+    found = key_lines('a . b."c.d" = 1\n["x y".\'z\']\n"\\u0041" = 2\n"" = 3\n')
     assert found["a", "b", "c.d"] == 1
     assert found["x y", "z", "A"] == 3
     assert found["x y", "z", ""] == 4
@@ -41,14 +41,14 @@ def test_dotted_and_quoted_keys_are_read_as_toml_reads_them() -> None:
 def test_what_looks_like_a_key_inside_a_string_or_a_comment_is_none() -> None:
     text = 'a = """\n[fake]\nb = 1\\"""\n"""""\n# c = 2\n'
     text += "d = '''\ne = 3'''\n" + 'f = "[g] = #"\nh = 4\n'
-    assert lines(text) == {("a",): 1, ("d",): 6, ("f",): 8, ("h",): 9}
+    assert key_lines(text) == {("a",): 1, ("d",): 6, ("f",): 8, ("h",): 9}
     assert set(tomllib.loads(text)) == {"a", "d", "f", "h"}
 
 
 def test_inline_tables_and_lists_over_several_lines_are_followed() -> None:
     text = "seat = [\n  {name = 'a', roles = ['x', 'y']},  # one ]\n"
     text += "  {name = 'b', o.p = {q = 1}},\n]\nz = 1979-05-27 07:32:00\ny = 0.5\n"
-    found = lines(text)
+    found = key_lines(text)
     assert found["seat", 0, "roles"] == 2
     assert found["seat", 1, "o", "p", "q"] == 3
     assert found["z",] == 5
@@ -56,7 +56,7 @@ def test_inline_tables_and_lists_over_several_lines_are_followed() -> None:
 
 
 def test_a_table_that_a_key_opened_earlier_keeps_its_first_line() -> None:
-    assert lines("[a.b]\nx = 1\n[a]\ny = 1\n")["a",] == 1
+    assert key_lines("[a.b]\nx = 1\n[a]\ny = 1\n")["a",] == 1
 
 
 NAMES = st.sampled_from(["rule", "seed", "a b", "x.y", "é", '"', "9-10"])
@@ -97,5 +97,5 @@ def test_every_key_of_any_document_is_found_on_its_line(
             quoted = name.replace('"', '\\"')
             text += f'"{quoted}" = {value}\n'
     tomllib.loads(text)
-    found = lines(text)
+    found = key_lines(text)
     assert {path: found.get(path) for path in expected} == expected

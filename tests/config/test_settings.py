@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from pydantic import ValidationError
 
 from peerage import types
 from peerage.config import Settings
-from peerage.config.layers import ALIASES, leaves, variables
+from peerage.config.sources import ALIASES, leaves, variables
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -205,15 +203,7 @@ def test_a_repr_holds_no_password(load: Load) -> None:
     assert "hunter2" not in f"{settings!r} {settings}"
 
 
-# -- lightness and documents -------------------------------------------------------------------
-
-
-def test_a_shipped_rubric_does_not_wake_pydantic() -> None:
-    code = (
-        "import sys; from peerage import config; config.rubric('general'); "
-        "sys.exit('pydantic' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+# -- documents ---------------------------------------------------------------------------------
 
 
 def blocks() -> list[str]:

@@ -1,25 +1,23 @@
-"""Where settings are said: a file, the environment, flags; each a tree that knows its places."""
+"""Where settings come from: a file, the environment and flags, merged into one tree with places."""
 
 from __future__ import annotations
 
-import copy
 import difflib
+import functools
 import json
-import re
-import tomllib
 import types
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from peerage.config.lines import KeyPath, lines
-from peerage.config.problems import Placed, error, meant, shown
-from peerage.config.tree import CouncilSettings, Settings
+from peerage.config import rubrics
+from peerage.config.settings import CouncilSettings, Settings
+from peerage.config.toml_file import read_toml
+from peerage.errors import KeyPath, Problem, meant, shown, visible
 
-MAX_BYTES = 1 << 20
 PREFIX = "PEERAGE_"
 CONFIG = "PEERAGE_CONFIG"  # names the file; no setting itself
 RESERVED = ("PEERAGE_TEST_", "PEERAGE_DEV_", "PEERAGE_BENCH_")  # for the tools around the house
@@ -41,30 +39,60 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "LLM_COUNCIL_LENGTH_CORRELATION_THRESHOLD": ("audit", "length_correlation"),
     "LLM_COUNCIL_POSITION_VARIANCE_THRESHOLD": ("audit", "position_variance"),
 }
-WORDS = {
+TRUTH = {
     **dict.fromkeys(("true", "yes", "on", "1"), True),
     **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """A tree of settings and where each of its keys was said."""
+@dataclass(slots=True)
+class Merged:
+    """One tree of settings; which line of the file, variable or flag each key was set by."""
 
-    tree: dict[str, Any]
-    place_by_path: Mapping[KeyPath, str]
-    problems: tuple[Placed, ...] = ()  # what could not even be put into the tree
-    is_file: bool = False
+    tree: dict[str, Any] = field(default_factory=dict)
+    line_by_path: dict[KeyPath, int] = field(default_factory=dict)
+    file: str = ""
+    override_by_path: dict[KeyPath, str] = field(default_factory=dict)  # variables and flags
+    problems: list[Problem] = field(default_factory=list)  # what is in no tree
 
-    def holds(self, path: KeyPath) -> bool:
-        return reached(self.tree, path) is not None
+    def place(self, problem: Problem) -> str:
+        """Where a problem's key was set: the overrides among its causes, else the nearest key."""
+        overrides = [self.override_by_path.get(path, "") for path in problem.among]
+        if any(overrides):
+            return ", ".join(filter(None, overrides))
+        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
+            if path in self.override_by_path:
+                return self.override_by_path[path]
+            if path in self.line_by_path:
+                line, key = self.line_by_path[path], key_name(path, self.tree)
+                return f"{self.file}, line {line}, {key}"
+        return "configuration"
 
-    def place(self, path: KeyPath) -> str:
-        """The place of a key, or of the nearest table around it."""
-        for end in range(len(path), 0, -1):
-            if path[:end] in self.place_by_path:
-                return self.place_by_path[path[:end]]
-        return ""
+    def put(self, path: tuple[str, ...], value: object, place: str) -> None:
+        """Set a key; a part of a shipped rubric brings the rest of that rubric with it."""
+        table = self.tree
+        if path[0] == "rubric" and len(path) > 2 and path[1] in rubrics.shipped_names():
+            own = self.tree.setdefault("rubric", {})
+            if isinstance(own, dict) and path[1] not in own:
+                own[path[1]] = {**rubrics.shipped_table(path[1])}
+                del own[path[1]]["name"]
+        for part in path[:-1]:
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                return  # the file says something else there, and is refused for it
+        table[path[-1]] = value
+        within = [other for other in self.line_by_path if other[: len(path)] == path]
+        for other in within:
+            del self.line_by_path[other]
+        self.override_by_path[path] = place
+
+
+def merge(file: Path | None, environ: Mapping[str, str], flags: Mapping[str, object]) -> Merged:
+    """The settings of a file, then the environment, then flags; the later wins."""
+    merged = Merged() if file is None else Merged(*read_toml(file), visible(str(file)))
+    _add_environ(merged, environ)
+    _add_flags(merged, flags)
+    return merged
 
 
 def reached(tree: Any, path: KeyPath) -> Any:
@@ -78,108 +106,51 @@ def reached(tree: Any, path: KeyPath) -> Any:
     return tree
 
 
-def plant(tree: dict[str, Any], path: tuple[str, ...], value: object) -> None:
-    """Set a value in a tree, growing the tables on the way to it."""
-    for part in path[:-1]:
-        inner = tree.get(part)
-        if not isinstance(inner, dict):
-            inner = tree[part] = {}
-        tree = inner
-    tree[path[-1]] = copy.deepcopy(value)  # the tree is pruned later; the caller's value is not
-
-
-# -- a file ------------------------------------------------------------------------------------
-
-
-def from_file(path: Path) -> Layer:
-    """A TOML file's tree; every key and table has its line."""
-    text = _text(path)
-    try:
-        tree = tomllib.loads(text)
-        line_by_path = lines(text)
-    except tomllib.TOMLDecodeError as wrong:
-        raise error([_not_toml(path, text, str(wrong))]) from None
-    except RecursionError:
-        raise error([Placed(str(path), "it is nested too deeply to be read.")]) from None
-    except ValueError:  # an integer of thousands of digits
-        raise error([Placed(str(path), "it holds a number too long to be read.")]) from None
-    places = {
-        at: f"{path}, line {line}, {key_name(at, isinstance(reached(tree, at), dict))}"
-        for at, line in line_by_path.items()
-    }
-    return Layer(tree, places, is_file=True)
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except OSError as wrong:
-        hint = "Leave --config and PEERAGE_CONFIG out to use the defaults."
-        message = f"it cannot be read ({(wrong.strerror or 'error').lower()})."
-        raise error([Placed(str(path), message, hint)]) from None
-    if len(raw) > MAX_BYTES:
-        raise error([Placed(str(path), f"it is larger than {MAX_BYTES} bytes: not settings.")])
-    try:
-        return raw.decode("utf-8-sig").replace("\r\n", "\n")
-    except UnicodeDecodeError as wrong:
-        line = raw[: wrong.start].count(b"\n") + 1
-        place = f"{path}, line {line}"
-        raise error([Placed(place, "it is not UTF-8 text.", "Save it as UTF-8.")]) from None
-
-
-def _not_toml(path: Path, text: str, said: str) -> Placed:
-    """The parser's complaint with its line in our place, its column kept."""
-    match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", said)
-    if match is None:
-        return Placed(str(path), f"it is not TOML: {said}.")
-    reason = said[: match.start()]
-    line = match[1] or str(text.count("\n") + 1)
-    column = f", column {match[2]}" if match[2] else ""
-    return Placed(f"{path}, line {line}{column}", f"it is not TOML: {reason}.")
-
-
-def key_name(path: KeyPath, is_table: bool) -> str:
+def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
     """A key as the file spells it: `[council] rule`, `[[seat]] 2, model`, `store`."""
-    names = [shown(part)[1:-1] if isinstance(part, str) else part for part in path]
-    if names[0] == "seat" and len(names) > 1 and isinstance(names[1], int):
-        inside = ".".join(map(str, names[2:]))
-        return f"[[seat]] {names[1] + 1}" + (f", {inside}" if inside else "")
-    if is_table:
-        return f"[{'.'.join(map(str, names))}]"
-    table = ".".join(map(str, names[:-1]))
-    return f"[{table}] {names[-1]}" if table else str(names[-1])
+    names = [shown(part)[1:-1] if isinstance(part, str) else str(part) for part in path]
+    if path[0] == "seat" and len(path) > 1 and isinstance(path[1], int):
+        return ", ".join(filter(None, [f"[[seat]] {path[1] + 1}", ".".join(names[2:])]))
+    if isinstance(reached(tree, path), dict):
+        return f"[{'.'.join(names)}]"
+    *table, last = names
+    return f"[{'.'.join(table)}] {last}" if table else last
 
 
 # -- the environment ---------------------------------------------------------------------------
 
 
-def from_environ(environ: Mapping[str, str], keys_of_seats: frozenset[str]) -> Layer:
-    """The tree that the variables say; PEERAGE_ names stand over the seeds' aliases.
+def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
+    """Put in what the variables say; PEERAGE_ names stand over the aliases.
 
     A variable of ours that is empty, says the same key twice in two ways, or is a slip
     for a known one is refused. One that a seat names as its key is not ours.
     """
-    tree: dict[str, Any] = {}
-    places: dict[KeyPath, str] = {}
-    problems: list[Placed] = []
+    keys_of_seats = _key_variables(merged.tree)
     for name in sorted(environ, key=lambda name: (name.startswith(PREFIX), name)):
-        path = path_of(name)
+        path, value = path_of(name), environ[name]
         if path is None:
             if name not in keys_of_seats:
-                problems += _slips(name)
+                merged.problems += _slips(name)
             continue
-        value = environ[name]
+        other = merged.override_by_path.get(path, "")
         if not value.strip():
-            problems.append(Placed(name, "it is set but empty.", "Give it a value, or unset it."))
+            hint = "Give it a value, or unset it."
+            merged.problems.append(Problem("it is set but empty.", hint, place=name))
             continue
-        other = places.get(path, "")
         if other.startswith(PREFIX) and environ[other] != value:
             hint = "They are the same setting: keep one."
-            problems.append(Placed(f"{other}, {name}", "they say different things.", hint))
-        plant(tree, path, parse_text(value, annotation_at(path)))
-        places[path] = name
-    return Layer(tree, places, tuple(problems))
+            place = f"{other}, {name}"
+            merged.problems.append(Problem("they say different things.", hint, place=place))
+        merged.put(path, parse_text(value, annotation_at(path)), visible(name))
+
+
+def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
+    """The variables that hold seats' keys: theirs to name, even if the name begins like ours."""
+    seats = tree.get("seat")
+    tables = [seat for seat in seats if isinstance(seat, dict)] if isinstance(seats, list) else []
+    names = [table.get("api_key_env") for table in tables]
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 def path_of(variable: str) -> tuple[str, ...] | None:
@@ -191,12 +162,10 @@ def path_of(variable: str) -> tuple[str, ...] | None:
     parts = tuple(variable.removeprefix(PREFIX).lower().split("__"))
     if len(parts) == 1 and parts[0] in CouncilSettings.model_fields:
         return ("council", *parts)
-    if all(parts) and is_leaf(annotation_at(parts)):
-        return parts
-    return None
+    return parts if all(parts) and is_leaf(annotation_at(parts)) else None
 
 
-def _slips(variable: str) -> Iterator[Placed]:
+def _slips(variable: str) -> Iterator[Problem]:
     """A complaint about a variable that was surely meant for us, and is not known."""
     prefix = next(filter(variable.startswith, NEAR_BY_PREFIX), "")
     if not prefix or variable == CONFIG or variable.startswith(RESERVED):
@@ -210,11 +179,12 @@ def _slips(variable: str) -> Iterator[Placed]:
         hint = "Seats and whole tables are set in peerage.toml."
     else:
         return
-    yield Placed(variable, "there is no such variable.", hint)
+    yield Problem("there is no such variable.", hint, place=visible(variable))
 
 
+@functools.cache
 def variables() -> tuple[str, ...]:
-    """Every variable with a fixed name: the plain ones, the nested ones, the seeds' aliases."""
+    """Every variable with a fixed name: the plain ones, the nested ones, the aliases."""
     nested = [PREFIX + "__".join(path).upper() for path in leaves(Settings)]
     plain = [PREFIX + name.upper() for name in CouncilSettings.model_fields]
     return tuple(sorted({CONFIG, *nested, *plain, *ALIASES}))
@@ -223,30 +193,24 @@ def variables() -> tuple[str, ...]:
 # -- flags -------------------------------------------------------------------------------------
 
 
-def from_flags(flags: Mapping[str, object]) -> Layer:
-    """The tree that flags say, by dotted names; a flag that is None was not given."""
-    tree: dict[str, Any] = {}
-    places: dict[KeyPath, str] = {}
-    problems: list[Placed] = []
+def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
+    """Put in what flags say, by dotted names; a flag that is None was not given."""
     for name, value in flags.items():
         path = tuple(name.split("."))
         annotation = annotation_at(path)
+        place = f"option {visible(name)}"
         if annotation is None:
-            known = [".".join(leaf) for leaf in leaves(Settings)]
-            problems.append(
-                Placed(f"option {name}", "there is no such setting.", meant(name, known))
-            )
+            hint = meant(name, [".".join(leaf) for leaf in leaves(Settings)])
+            merged.problems.append(Problem("there is no such setting.", hint, place=place))
         elif value is not None:
-            said = parse_text(value, annotation) if isinstance(value, str) else value
-            plant(tree, path, said)
-            places[path] = f"option {name}"
-    return Layer(tree, places, tuple(problems))
+            parsed = parse_text(value, annotation) if isinstance(value, str) else value
+            merged.put(path, parsed, place)
 
 
 # -- what a key's text means -------------------------------------------------------------------
 
 
-def annotation_at(path: tuple[str, ...]) -> Any:
+def annotation_at(path: Sequence[str]) -> Any:
     """The type of the key at a path, or None if there is no such key."""
     here: Any = Settings
     for part in path:
@@ -272,11 +236,14 @@ def is_leaf(annotation: Any) -> bool:
 
 def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """The path of every key with a fixed name, seats and free tables left out."""
-    for name, field in model.model_fields.items():
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
-            yield from leaves(field.annotation, (*above, name))
-        elif is_leaf(field.annotation):
-            yield (*above, name)
+    for name, info in model.model_fields.items():
+        path = (*above, name)
+        if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
+            yield from leaves(info.annotation, path)
+        elif isinstance(info.default, Mapping):
+            yield from ((*path, key) for key in info.default)
+        elif is_leaf(info.annotation):
+            yield path
 
 
 def kinds(annotation: Any) -> frozenset[Any]:
@@ -300,8 +267,8 @@ def parse_text(text: str, annotation: Any) -> object:
             return json.loads(text if word.startswith("[") else f"[{text}]")
         except (ValueError, RecursionError):
             return text
-    if bool in made_of and word in WORDS:
-        return WORDS[word]
+    if bool in made_of and word in TRUTH:
+        return TRUTH[word]
     if any(kind is False for kind in made_of) and word == "false":
         return False
     for number in (int, float):

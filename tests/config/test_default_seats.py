@@ -1,7 +1,7 @@
 """The panel of somebody who configured nothing."""
 
 from peerage import config
-from peerage.config.panel import default_seats
+from peerage.config import default_seats
 
 
 def names(**environ):

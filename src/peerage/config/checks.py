@@ -1,0 +1,305 @@
+"""From merged settings to `Settings`, or to one error that says all that is wrong and where."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, get_args, get_origin
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from peerage.config import rubrics
+from peerage.config.settings import AUDIT, SeatTable, Settings
+from peerage.config.sources import Merged, annotation_at, reached
+from peerage.errors import (
+    MAX_LISTED,
+    KeyPath,
+    Problem,
+    config_error,
+    looks_like_key,
+    may_be_key,
+    meant,
+    shown,
+)
+from peerage.types import MAX_LABELS
+
+NEVER_SHOWN = frozenset({"store", "api_key_env", "base_url", "options"})
+
+# What may be sent to a model's server as its key. A settings file from somewhere else could
+# name any variable, so the name must be a key's, and not that of another kind of secret.
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+KEY_VARIABLE = re.compile(
+    r"(?:.*_)?(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PAT|BEARER|CREDENTIAL)S?\d*(?:_.*)?",
+    re.IGNORECASE,
+)
+OTHER_SECRET = re.compile(r"(?:AWS_(?!BEARER)|SSH_|GPG_|LD_|PYTHON|PG|GIT_).*", re.IGNORECASE)
+SECRET_OPTION = re.compile(
+    r"(?:^|.*[_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)",
+    re.IGNORECASE,
+)
+PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
+
+# Healthy ranges that are correlations or parts of a whole, and so at most 1.
+SHARES = frozenset(
+    {"length", "position", "position_correlation", "style", "reasoning_length", "agreement",
+     "effective_votes"}
+)  # fmt: skip
+
+
+def validated(merged: Merged) -> Settings:
+    """The settings that a merged tree comes to; every problem of it in one refusal."""
+    problems = list(merged.problems)
+    settings = Settings()
+    try:
+        settings = Settings.model_validate(merged.tree)
+        problems += check(settings)
+    except ValidationError as error:
+        details = error.errors(include_url=False)
+        problems += [_in_words(detail, n < MAX_LISTED) for n, detail in enumerate(details)]
+        problems += _check_the_rest(merged.tree, details)
+    if problems:
+        raise config_error([p if p.place else replace(p, place=merged.place(p)) for p in problems])
+    return settings
+
+
+def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterator[Problem]:
+    """What the checks say once unknown keys and broken tables are left out of a tree."""
+    tree = copy.deepcopy(tree)
+    broken: set[str] = set()
+    for detail in details:
+        path = detail["loc"]
+        table = reached(tree, path[:-1])
+        if detail["type"] == "extra_forbidden" and isinstance(table, dict):
+            table.pop(path[-1], None)
+        else:
+            broken.add(str(path[0]))
+    rest = {name: table for name, table in tree.items() if name not in broken}
+    return check(Settings.model_validate(rest), frozenset(broken))
+
+
+# -- one value in words ------------------------------------------------------------------------
+
+SENTENCES: dict[str, str] = {
+    "bool_type": "must be true or false, not {value}.",
+    "string_type": "must be text in quotes, not {value}.",
+    "string_unicode": "is not valid Unicode text.",
+    "string_too_short": "must not be empty.",
+    "string_too_long": "must be at most {max_length} characters long.",
+    "too_short": "must not be empty.",
+    "int_type": "must be a whole number, not {value}.",
+    "int_from_float": "must be a whole number, not {value}.",
+    "float_type": "must be a number, not {value}.",
+    "finite_number": "must be a finite number, not {value}.",
+    "tuple_type": "must be a list, not {value}.",
+    "mapping_type": "must be a table, not {value}.",
+    "dict_type": "must be a table, not {value}.",
+    "model_type": "must be a table, not {value}.",
+    "model_attributes_type": "must be a table, not {value}.",
+    "literal_error": "must be {expected}, not {value}.",
+    "greater_than_equal": "must be at least {ge}, not {value}.",
+    "greater_than": "must be more than {gt}, not {value}.",
+    "less_than_equal": "must be at most {le}, not {value}.",
+    "value_error": "{error}",
+    "extra_forbidden": "there is no such key.",
+}
+
+
+def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
+    """One complaint of the typed tree as a sentence, with a hint where a slip is likely."""
+    path, kind = detail["loc"], detail["type"]
+    context = {name: _digits(value) for name, value in detail.get("ctx", {}).items()}
+    if kind == "missing":
+        return Problem(f"{shown(path[-1])} is missing.", at=path[:-1])
+    is_secret = any(part in NEVER_SHOWN for part in path)
+    value = "what is there" if is_secret else shown(detail["input"])
+    message = SENTENCES.get(kind, detail["msg"].lower() + ".").format(value=value, **context)
+    hint = ""
+    if kind == "extra_forbidden" and with_hint:
+        hint = meant(str(path[-1]), _keys_beside(path))
+    elif kind == "literal_error" and isinstance(detail["input"], str) and not is_secret:
+        choices = re.findall(r"'(\w+)'", str(context["expected"]))
+        hint = meant(detail["input"], choices)
+        hint = hint if hint.startswith("Did") else ""
+    return Problem(message, hint, path)
+
+
+def _digits(value: object) -> object:
+    """A number as a person writes it, 1,000 and not 1000.0; anything else as it is."""
+    return f"{value:,.10g}" if isinstance(value, float) else value
+
+
+def _keys_beside(path: KeyPath) -> list[str]:
+    """The keys that the table around a path knows."""
+    if path[0] == "seat":
+        (model, _) = get_args(annotation_at(("seat",)))
+    else:
+        model = annotation_at([str(part) for part in path[:-1]])
+    if get_origin(model) is None and isinstance(model, type) and issubclass(model, BaseModel):
+        return list(model.model_fields)
+    return []
+
+
+# -- several values together -------------------------------------------------------------------
+
+
+def check(settings: Settings, broken: frozenset[str] = frozenset()) -> Iterator[Problem]:
+    """What is wrong among settings whose single values are fine, in the order of the tables.
+
+    A check is left out where a table that it reads is broken: it would complain of the wreck.
+    """
+    for reads, one_check in CHECKS:
+        if not reads & broken:
+            yield from one_check(settings)
+
+
+def _check_store(settings: Settings) -> Iterator[Problem]:
+    # Never repeated: it may hold a password.
+    if not re.match(r"[a-z][a-z0-9+.-]*://", settings.store):
+        hint = "As in sqlite:///peerage.db or postgresql://host/name."
+        yield Problem("must be a URL.", hint, ("store",))
+
+
+def _check_seats(settings: Settings) -> Iterator[Problem]:
+    first_by_name: dict[str, int] = {}
+    for index, seat in enumerate(settings.seat):
+        for problem in _check_seat(seat):
+            yield replace(problem, at=("seat", index, *problem.at))
+        alike = unicodedata.normalize("NFKC", seat.name).casefold()
+        first = first_by_name.setdefault(alike, index)
+        if first != index:
+            message = f"the name {shown(seat.name)} is taken by [[seat]] {first + 1}."
+            hint = "Boards tell seats apart by name, and case does not count."
+            yield Problem(message, hint, ("seat", index, "name"))
+    if settings.seat and all(set(seat.roles) == {"chair"} for seat in settings.seat):
+        yield Problem("no seat answers or reviews.", "Give one the role answer.", ("seat",))
+    if len(settings.seat) > MAX_LABELS:
+        yield Problem(f"more than {MAX_LABELS} seats: the labels end at ZZ.", at=("seat",))
+
+
+def _check_seat(seat: SeatTable) -> Iterator[Problem]:
+    if seat.provider == "openai" and not seat.model:
+        yield Problem("a seat of the provider openai needs a model.", 'Add model = "…".')
+    if not seat.roles:
+        yield Problem("no role is given.", "Known: answer, review, chair.", ("roles",))
+    if len(set(seat.roles)) < len(seat.roles):
+        yield Problem("a role is given twice.", at=("roles",))
+    if seat.api_key_env:
+        yield from _check_key_variable(seat.api_key_env)
+    yield from _check_base_url(seat.base_url)
+    yield from _check_options(seat.options, ("options",))
+
+
+def _check_key_variable(name: str) -> Iterator[Problem]:
+    at = ("api_key_env",)
+    if not VARIABLE.fullmatch(name) or may_be_key(name):
+        message = "it is not the name of a variable; it may be a key, so it is not shown."
+        yield Problem(message, PUT_KEYS, at)
+    elif OTHER_SECRET.fullmatch(name) or not KEY_VARIABLE.fullmatch(name):
+        message = f"{shown(name)} does not name a model's key, and it would be sent as one."
+        yield Problem(message, "Use a variable named like SOME_API_KEY or SOME_TOKEN.", at)
+
+
+def _check_base_url(url: str) -> Iterator[Problem]:
+    at = ("base_url",)
+    try:
+        parts = urlsplit(url)
+        has_host = parts.scheme in ("http", "https") and bool(parts.hostname)
+        _ = parts.port
+    except ValueError:
+        has_host, parts = False, urlsplit("")
+    names = [name for name, _ in parse_qsl(parts.query)]
+    if url and not has_host:
+        yield Problem("must be an http or https URL.", "As in http://127.0.0.1:8000/v1.", at)
+    elif parts.username is not None or any(
+        SECRET_OPTION.fullmatch(name) or name.lower() in {"key", "token"} for name in names
+    ):
+        yield Problem("it carries a secret, which is not shown.", PUT_KEYS, at)
+
+
+def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
+    """Options are the provider's to understand; here, only that JSON can hold them, and no keys."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(inner, str) and (SECRET_OPTION.fullmatch(key) or looks_like_key(inner)):
+                yield Problem("it may be a secret, so it is not shown.", PUT_KEYS, (*at, key))
+            else:
+                yield from _check_options(inner, (*at, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _check_options(inner, (*at, index))
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(f"must be a finite number, not {value}.", at=at)
+    elif not isinstance(value, str | int | float):
+        yield Problem("dates and times are not understood here.", "Write them as text.", at)
+
+
+def _check_chair_and_quorum(settings: Settings) -> Iterator[Problem]:
+    names = [seat.name for seat in settings.seat]
+    chair, quorum = settings.council.chair, settings.council.quorum
+    if chair is not None and chair not in names:
+        hint = meant(chair, names) if names else "There are no [[seat]] tables."
+        yield Problem(f"the chair {shown(chair)} is not a seat.", hint, ("council", "chair"))
+    n_answering = len(settings.seats_that("answer"))
+    if quorum is not None and n_answering and quorum > n_answering:
+        message = f"a quorum of {quorum} can never be met: seats that answer, {n_answering}."
+        yield Problem(message, at=("council", "quorum"))
+
+
+def _check_rubrics(settings: Settings) -> Iterator[Problem]:
+    for name, table in settings.rubric.items():
+        at = ("rubric", name)
+        if not re.fullmatch(r"[\w-]{1,40}", name):
+            message = f"{shown(name)} cannot name a rubric."
+            yield Problem(message, "Use letters, digits, - and _.", at)
+        for problem in rubrics.check(table.weights, table.ceilings, table.own_dimensions):
+            among = tuple((*at, *path) for path in problem.among)
+            yield replace(problem, at=(*at, *problem.at), among=among)
+
+
+def _check_rubric_names(settings: Settings) -> Iterator[Problem]:
+    name_by_path: dict[KeyPath, str] = {}
+    if settings.council.rubric:
+        name_by_path["council", "rubric"] = settings.council.rubric
+    for category, name in settings.rubric_by_category.items():
+        name_by_path["rubric_by_category", category] = name
+    known = rubrics.rubric_names(settings)
+    for at, name in name_by_path.items():
+        if name not in known:
+            yield Problem(f"there is no rubric {shown(name)}.", meant(name, known), at)
+
+
+def _check_audit(settings: Settings) -> Iterator[Problem]:
+    for table, known in (("n_min", AUDIT.n_min), ("healthy", AUDIT.healthy)):
+        for metric in getattr(settings.audit, table):
+            if metric not in known:
+                at = ("audit", table, metric)
+                yield Problem("there is no such key.", meant(metric, known), at)
+    for metric, edge in settings.audit.healthy.items():
+        if metric in SHARES and edge > 1:
+            yield Problem(f"must be at most 1, not {edge:g}.", at=("audit", "healthy", metric))
+
+
+def _check_scale(settings: Settings) -> Iterator[Problem]:
+    scale = settings.community.scale
+    if len(scale) < 2 or any(low >= high for low, high in itertools.pairwise(scale)):
+        message = "must be two or more values, each above the last."
+        yield Problem(message, "As in [-1, 1] or [-1, 0, 1, 2].", ("community", "scale"))
+
+
+# Each check with the tables that it reads.
+CHECKS: tuple[tuple[frozenset[str], Callable[[Settings], Iterator[Problem]]], ...] = (
+    (frozenset({"store"}), _check_store),
+    (frozenset({"seat"}), _check_seats),
+    (frozenset({"council", "seat"}), _check_chair_and_quorum),
+    (frozenset({"rubric"}), _check_rubrics),
+    (frozenset({"council", "rubric", "rubric_by_category"}), _check_rubric_names),
+    (frozenset({"audit"}), _check_audit),
+    (frozenset({"community"}), _check_scale),
+)

@@ -1,0 +1,247 @@
+"""The typed tree of settings: the shape and range of each value, with its default.
+
+What one value alone can be wrong about is said here by its type; what takes several values
+is in `checks`. Defaults that other packages share are those of `peerage.types`.
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    AllowInfNan,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    Strict,
+    StringConstraints,
+)
+
+from peerage import types
+from peerage.config import rubrics
+
+MAX_NAME = 100
+MAX_LINE = 2_000
+MAX_TEXT = 100_000
+
+SEAT = types.Seat("")
+COMMUNITY = types.CommunityCoefficients()
+AUDIT = types.AuditLimits()
+
+
+def _printable_line(value: str) -> str:
+    if not value.isprintable():
+        raise ValueError("must be one line of text without control characters.")
+    return value
+
+
+def _composed(value: object) -> object:
+    """Names that look the same are the same, however their accents were typed."""
+    return unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+
+
+def _without_controls(value: str) -> str:
+    if any(unicodedata.category(char) == "Cc" and char not in "\n\r\t" for char in value):
+        raise ValueError("must be text without control characters.")
+    return value
+
+
+def _name_or_false(value: object) -> object:
+    is_name = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_NAME
+    if value is False or is_name:
+        return value
+    raise ValueError("must be the name of a rubric, or false for holistic marks.")
+
+
+def _over(defaults: Mapping[str, float]) -> BeforeValidator:
+    """A table whose missing keys have these defaults."""
+    return BeforeValidator(
+        lambda given: {**defaults, **given} if isinstance(given, Mapping) else given
+    )
+
+
+# Strict: "7" is no number and true is no 1. Texts of the environment are converted before this.
+Name = Annotated[
+    str,
+    StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=MAX_NAME),
+    AfterValidator(_printable_line),
+    BeforeValidator(_composed),
+]
+Line = Annotated[
+    str,
+    StringConstraints(strict=True, strip_whitespace=True, max_length=MAX_LINE),
+    AfterValidator(_printable_line),
+]
+Text = Annotated[
+    str,
+    StringConstraints(strict=True, max_length=MAX_TEXT),
+    AfterValidator(_without_controls),
+]
+Flag = Annotated[bool, Strict()]
+Whole = Annotated[int, Strict(), Field(ge=-(2**63), le=2**63 - 1)]
+Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)]
+Number = Annotated[float, Strict(), AllowInfNan(False), Field(ge=-1e9, le=1e9)]
+AtLeastZero = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=1e9)]
+Seconds = Annotated[float, Strict(), AllowInfNan(False), Field(gt=0, le=604_800)]
+Share = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=1)]
+Mark = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=10)]
+Temperature = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=2)]
+
+Role = Literal["answer", "review", "chair"]
+VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
+
+
+class Table(BaseModel):
+    """A TOML table: frozen, and closed to keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class CouncilSettings(Table):
+    """How a session is run and scored."""
+
+    rule: Name = "borda"
+    rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
+    own_votes: types.OwnVotes = "out"
+    order: types.Order = "balanced"
+    seed: Whole | None = None  # None: drawn and stored
+    safety_gate: Flag = False
+    moderator: Name = "patterns"
+    safety_score_cap: Mark = 0.0
+    audit: Flag = True
+    verdict: VerdictKind = "synthesis"
+    budget_usd: AtLeastZero | None = None
+    quorum: Count | None = None  # None: more than half of the seats that answer
+    chair: Name | None = None
+    rounds: Annotated[int, Strict(), Field(ge=1, le=2)] = 1
+    early_stop: Flag = False
+    deadline_s: Seconds | None = None
+
+
+class SeatTable(Table):
+    """One [[seat]] as written; `seat` is the same as a `types.Seat`."""
+
+    name: Name
+    provider: Name = SEAT.provider
+    model: Line = SEAT.model
+    family: Line = SEAT.family
+    base_url: Line = SEAT.base_url
+    api_key_env: Line = SEAT.api_key_env
+    temperature: Temperature = SEAT.temperature
+    system: Text = SEAT.system
+    roles: tuple[Role, ...] = SEAT.roles  # type: ignore[assignment]  # a Seat's are plain text
+    timeout_s: Seconds = SEAT.timeout_s
+    max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = SEAT.max_concurrency
+    price_in: AtLeastZero | None = SEAT.price_in
+    price_out: AtLeastZero | None = SEAT.price_out
+    options: Mapping[str, Any] = Field(default_factory=dict, repr=False)
+
+    @property
+    def seat(self) -> types.Seat:
+        return types.Seat(**{name: getattr(self, name) for name in type(self).model_fields})
+
+
+class DimensionTable(Table):
+    """A dimension of a user's own rubric."""
+
+    question: Text
+    anchors: Mapping[str, Text]
+
+
+class RubricTable(Table):
+    """One [rubric.NAME] as written."""
+
+    weights: Mapping[str, Number]
+    ceilings: tuple[tuple[Number, ...], ...] = rubrics.CEILINGS
+    description: Text = ""
+    dimension: Mapping[str, DimensionTable] = Field(default_factory=dict)
+
+    @property
+    def own_dimensions(self) -> dict[str, types.Dimension]:
+        return {
+            name: rubrics.dimension(name, entry.question, entry.anchors)
+            for name, entry in self.dimension.items()
+        }
+
+    def rubric(self, name: str) -> types.Rubric:
+        return rubrics.build(
+            name, self.weights, self.ceilings, self.description, self.own_dimensions
+        )
+
+
+class AuditSettings(Table):
+    """The thresholds of audits; `limits` is the same as a `types.AuditLimits`."""
+
+    length_correlation: Share = AUDIT.length_correlation
+    position_variance: AtLeastZero = AUDIT.position_variance
+    n_min: Annotated[Mapping[str, Count], _over(AUDIT.n_min)] = AUDIT.n_min
+    healthy: Annotated[Mapping[str, AtLeastZero], _over(AUDIT.healthy)] = AUDIT.healthy
+
+    @property
+    def limits(self) -> types.AuditLimits:
+        return types.AuditLimits(**self.model_dump())
+
+
+class CommunitySettings(Table):
+    """The coefficients of the community boards."""
+
+    affiliation_bonus_points: AtLeastZero = COMMUNITY.affiliation_bonus_points
+    min_reviews_for_quality: Count = COMMUNITY.min_reviews_for_quality
+    min_reviews_required: Count = COMMUNITY.min_reviews_required
+    quality_weight: AtLeastZero = COMMUNITY.quality_weight
+    reputation_weight: AtLeastZero = COMMUNITY.reputation_weight
+    reputation_cap: AtLeastZero = COMMUNITY.reputation_cap
+    scale: tuple[Number, ...] = COMMUNITY.scale
+
+
+class Settings(Table):
+    """Everything that can be set; `Settings()` is the defaults."""
+
+    store: Annotated[Line, Field(min_length=1)] = Field(default="sqlite:///peerage.db", repr=False)
+    council: CouncilSettings = CouncilSettings()
+    seat: tuple[SeatTable, ...] = ()
+    rubric: Mapping[str, RubricTable] = Field(default_factory=dict)
+    rubric_by_category: Mapping[Name, Name] = Field(default_factory=dict)
+    audit: AuditSettings = AuditSettings()
+    community: CommunitySettings = CommunitySettings()
+    _notes: tuple[str, ...] = PrivateAttr(default=())
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should be told about where these settings came from."""
+        return self._notes
+
+    @functools.cached_property
+    def seats(self) -> tuple[types.Seat, ...]:
+        return tuple(table.seat for table in self.seat)
+
+    @functools.cached_property
+    def rubrics(self) -> Mapping[str, types.Rubric]:
+        """The user's own rubrics; the shipped ones come from `rubric(name)`."""
+        return {name: table.rubric(name) for name, table in self.rubric.items()}
+
+    def rubric_for(self, category: str) -> types.Rubric | None:
+        """The rubric in force for a category, or None where marks are holistic."""
+        name = self.rubric_by_category.get(category, self.council.rubric)
+        return rubrics.rubric(name, self) if name else None
+
+    def seats_that(self, role: str) -> tuple[types.Seat, ...]:
+        """The seats with a role, in the order of the file."""
+        return tuple(seat for seat in self.seats if role in seat.roles)
+
+    @property
+    def chair(self) -> types.Seat | None:
+        """The seat that [council] names, else the first whose roles say chair."""
+        named = [seat for seat in self.seats if seat.name == self.council.chair]
+        return next(iter([*named, *self.seats_that("chair")]), None)
+
+    @property
+    def quorum(self) -> int:
+        """How many answers a session needs to go on."""
+        return self.council.quorum or len(self.seats_that("answer")) // 2 + 1
