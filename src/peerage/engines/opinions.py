@@ -32,6 +32,7 @@ from peerage.engines.members import (
     sorted_names,
     standing_of,
 )
+from peerage.engines.sql import NAME, SPARK_NAME, Sql, listed, quoted, sql
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def read_roll(
     categories: bool = False,
 ) -> Roll:
     """What groupings of the tables tell: names, contributors, categories, who is registered."""
+    engine.admit(opinions, items, users)
     frame, columns = _opened(engine, opinions)
     table = read_items(engine, items)
     affiliated = read_users(engine, users)
@@ -199,10 +201,15 @@ def _with_hashes(frame: Frame, names: Sequence[str]) -> Frame:
 
     native = frame.to_native()
     if _is_spark(native):
-        wider = native.selectExpr("*", *(f"xxhash64({name}) as {name}_hash" for name in names))
+        hashes = _hashes("xxhash64({}) as {}", names, SPARK_NAME)
+        wider = native.selectExpr(sql("*"), *hashes)
     else:
-        wider = native.project(", ".join(["*", *(f"hash({n}) as {n}_hash" for n in names)]))
+        wider = native.project(listed([sql("*"), *_hashes("hash({}) as {}", names, NAME)]))
     return nw.from_native(wider)  # type: ignore[no-any-return]  # of a native of either kind
+
+
+def _hashes(template: str, names: Sequence[str], mark: str) -> list[Sql]:
+    return [sql(template, quoted(name, mark), quoted(f"{name}_hash", mark)) for name in names]
 
 
 def _is_spark(native: Any) -> bool:

@@ -21,6 +21,7 @@ from peerage.boards.reviewers import N_SIDES, VoiceSums
 from peerage.boards.tally import Tally, Terms, tally
 from peerage.engines import Engine
 from peerage.engines.opinions import Encoding, Roll, with_hashes, with_opinions
+from peerage.engines.sql import sql
 
 if TYPE_CHECKING:
     from peerage.engines import Columns, Frame
@@ -68,7 +69,7 @@ def rows_afar(engine: Cluster, roll: Roll, members: Community, now: float | None
     rows = with_hashes(roll.frame, roll.encode).to_native()
     n_blocks = max(-(-roll.n_rows // engine.block_rows), 1)
     numbered = rows.selectExpr(
-        "*", "monotonically_increasing_id() as row", f"pmod(item_id, {n_blocks}) as block"
+        "*", "monotonically_increasing_id() as row", sql("pmod(item_id, {}) as block", n_blocks)
     )
     roster = engine.open(_roster(roll, members)).to_native()
     joined: Frame = nw.from_native(numbered.join(roster, "item_id").drop("item_id"))

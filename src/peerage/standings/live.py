@@ -27,7 +27,7 @@ from peerage.standings.running import (
 from peerage.standings.table import FEW_ROWS, Table, kernel
 from peerage.standings.terms import Terms
 from peerage.stores import Store
-from peerage.tables import imported, synced
+from peerage.tables import imported, left_out_flags, synced
 
 Laws = Callable[[Mapping[str, Any]], Law]
 
@@ -40,7 +40,13 @@ def board_of_store(
     Up to `few_rows` reviews are simply read: there sessions are kept apart.
     """
     mirror = synced(store, law_for)
-    imports = imported(store, mirror, "reviews")
+    board = _board(mirror, imported(store, mirror, "reviews"), terms, engine, few_rows)
+    return replace(board, flags=(*board.flags, *left_out_flags(mirror)))
+
+
+def _board(
+    mirror: Mirror, imports: list[Path], terms: Terms, engine: Engine, few_rows: int
+) -> Board:
     files = [*mirror.segments, *imports]
     if not files:
         return made(Table(engine, NO_REVIEWS, terms))

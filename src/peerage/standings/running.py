@@ -10,8 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,13 +23,14 @@ from numpy.typing import NDArray
 
 from peerage.boards.model_sums import Cells, Plan, Spread, Sums, add, one_slice
 from peerage.boards.recoding import Recoding
+from peerage.engines.mirror import replace_file
 from peerage.standings.table import Table
 from peerage.standings.terms import Terms
 
 if TYPE_CHECKING:
     from peerage.boards.ballots import Ints
 
-FORMAT = 1
+FORMAT = 2
 DAY_S = 86_400.0
 MAX_PERIODS = 64  # then periods of twice the length do
 NOTHING = np.zeros(0, dtype=np.uint64)
@@ -246,7 +250,7 @@ def loaded(path: Path) -> Running:
     """The running sums of a file, or empty ones."""
     try:
         about, arrays = _read(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, LookupError, TypeError):
         return Running()
     return Running(
         _unpacked(arrays, ""),
@@ -261,19 +265,20 @@ def _write(path: Path, about: Mapping[str, Any], arrays: Mapping[str, NDArray[An
     """A line of JSON that says what follows, then every array's bytes: one read opens them all."""
     held = {name: np.asarray(values, order="C") for name, values in arrays.items()}
     shapes = {name: (values.dtype.str, values.shape) for name, values in held.items()}
-    head = json.dumps({"about": about, "arrays": shapes}).encode()
+    parts = [values.tobytes() for values in held.values()]
+    check = reduce(lambda sum_, part: zlib.crc32(part, sum_), parts, 0)
+    head = json.dumps({"about": about, "arrays": shapes, "crc32": check}).encode()
     head += b" " * (-(len(head) + 1) % 8) + b"\n"  # numbers begin where a processor likes them
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as out:
-        out.write(head)
-        out.writelines(values.tobytes() for values in held.values())
-    partial.replace(path)
+    with suppress(OSError):  # a folder that cannot be written: the sums are made again next time
+        replace_file(path, [head, *parts])
 
 
 def _read(path: Path) -> tuple[Any, dict[str, NDArray[Any]]]:
     data = path.read_bytes()
     at = data.find(b"\n") + 1
     head = json.loads(data[:at])
+    if zlib.crc32(memoryview(data)[at:]) != head["crc32"]:
+        raise ValueError("these are not the sums that were written")
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, shape) in head["arrays"].items():
         size = math.prod(shape)
