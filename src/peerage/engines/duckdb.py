@@ -6,8 +6,10 @@ import os
 import re
 import tempfile
 import uuid
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+N_DATABASES = 16  # of this process, each with the files that it may reach
+TABLE_NUMBERS = count()  # of tables in them
 BLOCK_ROWS = 2_000_000  # rows worked on at a time: about 60 bytes each as they arrive
 READERS = {
     ".parquet": "read_parquet",
@@ -70,6 +74,12 @@ def database(
     connection.execute("set enable_external_access = false")
     connection.execute("set lock_configuration = true")
     return connection
+
+
+@lru_cache(maxsize=N_DATABASES)
+def _shared(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """One database for all that read the same files: to start one takes as long as a scan."""
+    return database(files, folders)
 
 
 def pattern(path: str) -> str:
@@ -132,7 +142,7 @@ TEXTS = frozenset(
 
 @engines.register("duckdb")
 class DuckDB:
-    """A private database that reaches the files it was given; it never writes to what it reads.
+    """A database that reaches the files it was given; it never writes to what it reads.
 
     A file that comes later takes another database, because what one may reach is settled when
     it starts: files that are to be joined are admitted together. Relations are wrapped by
@@ -151,17 +161,25 @@ class DuckDB:
         self._limits = limits
         self._files: frozenset[str] = frozenset()
         self._databases: list[duckdb.DuckDBPyConnection] = []
-        self._n_tables = count()
         self._all_ours = True  # no relation of somebody else's database was opened
+        self._drops: list[Callable[[], object]] = []
+        weakref.finalize(self, _run_all, self._drops)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
         """The database that reaches every file admitted so far."""
         if not self._databases:
-            self._databases.append(database(self._files, self._folders, self._limits))
+            self._connect()
         return self._databases[-1]
 
+    def _connect(self) -> None:
+        if self._limits:
+            self._databases.append(database(self._files, self._folders, self._limits))
+        else:
+            self._databases.append(_shared(self._files, self._folders).cursor())
+
     def close(self) -> None:
+        _run_all(self._drops)
         for connection in self._databases:
             connection.close()
         self._databases.clear()
@@ -171,7 +189,7 @@ class DuckDB:
         new = {file for file in files - self._files if not self._within_folders(file)}
         if new:
             self._files |= new
-            self._databases.append(database(self._files, self._folders, self._limits))
+            self._connect()
 
     def _within_folders(self, file: str) -> bool:
         return any(file.startswith(os.path.join(one, "")) for one in self._folders)  # noqa: PTH118
@@ -219,7 +237,9 @@ class DuckDB:
         import narwhals.stable.v2 as nw
 
         with reported(self._place):
-            return nw.from_native(self._kept(_native(frame))[0])
+            kept, drop = self._kept(_native(frame))
+        self._drops.append(drop)
+        return nw.from_native(kept)
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         with reported(self._place):
@@ -265,10 +285,10 @@ class DuckDB:
         """
         if not self._all_ours:
             return rows, lambda: None
-        name = f"peerage_{next(self._n_tables)}"
+        name = f"peerage_{next(TABLE_NUMBERS)}"
         rows.create(name)
         connection = next(one for one in reversed(self._databases) if _has(one, name))
-        drop = sql("drop table {}", quoted(name))
+        drop = sql("drop table if exists {}", quoted(name))
         return connection.table(name), lambda: connection.execute(drop)
 
     @property
@@ -305,7 +325,7 @@ class DuckDB:
             )
         for path in paths:
             if not Path(path).is_file():
-                raise InputError("there is no such file.", place=path)
+                raise InputError("cannot be read: there is no such file.", place=path)
         self.admit(paths)
         try:
             # Segments written at different times may differ in their optional columns. What a
@@ -345,9 +365,14 @@ class DuckDB:
             raise InputError(f"this is no table: {first_line(error)}") from None
 
     def _registered(self, table: Any) -> Relation:
-        name = f"peerage_{next(self._n_tables)}"
+        name = f"peerage_{next(TABLE_NUMBERS)}"
         self.connection.register(name, table)
         return self.connection.table(name)
+
+
+def _run_all(drops: list[Callable[[], object]]) -> None:
+    while drops:
+        drops.pop()()
 
 
 def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:

@@ -123,7 +123,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     A file that is Parquet with such names is its own.
     """
     if not path.is_file():
-        raise InputError("there is no such file.", place=str(path))
+        raise InputError("cannot be read: there is no such file.", place=str(path))
     engine.admit(path)
     file, reader = pattern(located(path)), READERS.get(path.suffix.lower())
     if reader == "read_csv":

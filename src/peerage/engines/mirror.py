@@ -177,9 +177,7 @@ class Mirror:
                 replace_file(target, [json.dumps(sorted(left_out)).encode()])
             columns = {**COLUMNS, **dict.fromkeys(sorted(marks), "DOUBLE")}
             with reported(str(self.folder)), database(folders=[located(scratch)]) as db:
-                table = db.read_json(
-                    located(lines), columns=columns, format="newline_delimited"
-                )
+                table = db.read_json(located(lines), columns=columns, format="newline_delimited")
                 self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
 
     def tidy(self) -> None:
