@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ from peerage.council import folding
 from peerage.council.counting import count
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, Mirror
-from peerage.engines.sql import is_safe
-from peerage.errors import PeerageError
+from peerage.engines.sql import is_safe, is_unicode
+from peerage.errors import InputError, PeerageError
 from peerage.scoring import Law
 from peerage.stores import Import, Store
 from peerage.types import Ballot, Counted, Event, Session
@@ -23,6 +24,7 @@ SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stay
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MOST = 2**53  # of a count: what every engine and JSON hold exactly
 N_SHOWN = 10
+IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 # What reading a log of the wrong shape comes to, in the code that takes its shape for granted.
 UNREADABLE = (
     LookupError,
@@ -132,7 +134,15 @@ def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
 
 
 def _file_of(store: Store, mirror: Mirror, entry: Import) -> Path:
-    return mirror.keep(f"{entry.kind}-{entry.hash[:16]}.parquet", store.import_parts(entry.id))
+    return mirror.keep(import_file_name(entry), store.import_parts(entry.id))
+
+
+def import_file_name(entry: Import) -> str:
+    """The name of an imported table's file, which names no other folder."""
+    name = f"{entry.kind}-{entry.hash[:16]}.parquet"
+    if not IMPORT_FILE.fullmatch(name):
+        raise InputError(f"{name[:80]!r} is not the name of an imported table.")
+    return name
 
 
 def synced(store: Store, law_for: LawFor) -> Mirror:
@@ -194,4 +204,6 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
 
 def valid_text(text: str) -> str:
     """A text with a replacement mark for each half of a surrogate pair, which cannot be stored."""
+    if is_unicode(text):
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

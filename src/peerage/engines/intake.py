@@ -140,13 +140,18 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
 def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
     """Text where texts are due, else what the reader guesses, corrected until every row fits."""
-    options = {"store_rejects": True, "hive_partitioning": False}
-    guessed = _kinds(db.read_csv(file, **options))
+    guessed = _kinds(db.read_csv(file, store_rejects=True, hive_partitioning=False))
     names = _safe_names(guessed)
     kinds = _safe_kinds(guessed)
     while True:
         db.execute("drop table if exists reject_errors; drop table if exists reject_scans")
-        rows = db.read_csv(file, dtype=kinds, rejects_limit=N_REJECTS, **options)
+        rows = db.read_csv(
+            file,
+            dtype=kinds,
+            store_rejects=True,
+            rejects_limit=N_REJECTS,
+            hive_partitioning=False,
+        )
         _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
         misread = _rejected_columns(db)
         if not misread:

@@ -78,7 +78,7 @@ def _wait_for(lock: int) -> None:
 @cache
 def _scratch_for(folder: Path) -> Path:
     """A folder of this process in the place of one that cannot be written."""
-    scratch = tempfile.TemporaryDirectory(prefix="peerage-mirror-")
+    scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
     atexit.register(scratch.cleanup)
     return Path(scratch.name)
 
