@@ -14,10 +14,11 @@ from peerage.council import folding
 from peerage.council.counting import count
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, Mirror
-from peerage.engines.sql import is_safe, is_unicode
+from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError
 from peerage.scoring import Law
 from peerage.stores import Import, Store
+from peerage.texts import valid_text
 from peerage.types import Ballot, Counted, Event, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
@@ -200,10 +201,3 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
         else:
             fitting[name] = value
     return fitting
-
-
-def valid_text(text: str) -> str:
-    """A text with a replacement mark for each half of a surrogate pair, which cannot be stored."""
-    if is_unicode(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

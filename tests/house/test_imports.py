@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types", "errors"),
-    ("config", "stats", "registry"),
+    ("config", "stats", "registry", "texts", "embedded"),
     ("council", "rules", "audit", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
-import uuid
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import count
@@ -19,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.audit.rows import Rows
+from peerage.embedded import database, located, pattern
 from peerage.engines import Columns, EngineError, EngineMemoryError, Reading, Source, engines
 from peerage.engines.codes import Encoder, filled, projection
-from peerage.engines.sql import TEXT, Sql, is_safe, listed, quoted, sql
+from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.engines.streams import streamed
 from peerage.errors import InputError
 
@@ -48,48 +47,10 @@ READERS = {
 }
 
 
-CLOSED = {  # nothing is fetched, and no variable of Python is a table
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "python_enable_replacements": "false",
-}
-
-
-def database(
-    files: Iterable[str] = (),
-    folders: Iterable[str] = (),
-    limits: Mapping[str, str | int] = MappingProxyType({}),
-) -> duckdb.DuckDBPyConnection:
-    """A new empty database that can reach these files and folders, and never anything else."""
-    import duckdb
-
-    spill = os.path.join(tempfile.gettempdir(), f"peerage-spill-{uuid.uuid4().hex}")  # noqa: PTH118
-    connection = duckdb.connect(config={"temp_directory": spill, **CLOSED, **limits})
-    reach = [quoted(one, TEXT) for path in files for one in dict.fromkeys((path, pattern(path)))]
-    roots = [quoted(one, TEXT) for one in folders]
-    connection.execute(sql("set allowed_paths = [{}]", listed(reach)))
-    connection.execute(sql("set allowed_directories = [{}]", listed(roots)))
-    connection.execute("set global TimeZone = 'UTC'")  # on every machine
-    connection.execute("set enable_external_access = false")
-    connection.execute("set lock_configuration = true")
-    return connection
-
-
 @lru_cache(maxsize=N_DATABASES)
 def _shared(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """One database for all that read the same files: to start one takes as long as a scan."""
     return database(files, folders)
-
-
-def pattern(path: str) -> str:
-    """The pattern that only this path fits: to DuckDB every path is one."""
-    return re.sub(r"[*?\[]", r"[\g<0>]", path)
-
-
-def located(path: str | os.PathLike[str]) -> str:
-    """Where a path really leads, which is what DuckDB asks before it opens a file."""
-    return os.path.realpath(path)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from peerage.embedded import located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Source
 from peerage.engines.duckdb import (
     READERS,
@@ -21,8 +22,6 @@ from peerage.engines.duckdb import (
     TRY_CAST,
     DuckDB,
     first_line,
-    located,
-    pattern,
     timestamp,
 )
 from peerage.engines.reviews import NUMBERS
@@ -30,12 +29,12 @@ from peerage.engines.sql import (
     MAX_NAME_CHARACTERS,
     SPARK_NAME,
     is_safe,
-    is_unicode,
     listed,
     quoted,
     sql,
 )
 from peerage.errors import InputError
+from peerage.texts import is_unicode
 
 if TYPE_CHECKING:
     import duckdb

@@ -24,7 +24,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from peerage.engines.duckdb import database, located, pattern, reported
+from peerage.embedded import database, located, pattern
+from peerage.engines.duckdb import reported
 
 SMALL_BYTES = 1_000_000
 MANY = 16  # small segments in a row are joined

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import NewType
 
 from peerage.errors import InputError
+from peerage.texts import is_unicode
 
-NAME, TEXT, SPARK_NAME = '"', "'", "`"
+NAME, SPARK_NAME = '"', "`"
 MAX_NAME_CHARACTERS = 64
 SAFE_NAME = re.compile(rf"\w[\w \-()%/#+&:]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 
@@ -31,8 +32,8 @@ def is_safe(name: str) -> bool:
 
 
 def quoted(text: str, mark: str = NAME) -> Sql:
-    """Some text as one name or value of SQL, whatever it holds."""
-    if mark not in (NAME, TEXT, SPARK_NAME):
+    """Some text as one name of SQL, whatever it holds; values are bound, not written."""
+    if mark not in (NAME, SPARK_NAME):
         raise ValueError(f"{mark!r} quotes nothing")
     if "\0" in text or not is_unicode(text):
         raise InputError(f"{text[:80]!r} cannot be the name of anything: it is not valid text.")
@@ -50,12 +51,3 @@ def listed(parts: Iterable[Sql]) -> Sql:
     """Pieces of SQL with commas between them."""
     held = list(parts)
     return sql(", ".join(["{}"] * len(held)), *held)
-
-
-def is_unicode(text: str) -> bool:
-    """Whether a text holds no half of a surrogate pair, which no file can store."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

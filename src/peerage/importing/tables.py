@@ -7,7 +7,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from peerage.engines.duckdb import DuckDB, located, pattern
+from peerage.embedded import located, pattern
+from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.members import read_items, read_users
 from peerage.engines.mirror import Mirror
