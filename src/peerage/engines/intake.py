@@ -24,7 +24,7 @@ from peerage.engines.duckdb import (
     first_line,
     timestamp,
 )
-from peerage.engines.reviews import NUMBERS
+from peerage.engines.reviews import NUMBERS, refuse_many_marks
 from peerage.engines.sql import (
     MAX_NAME_CHARACTERS,
     SPARK_NAME,
@@ -53,7 +53,6 @@ ZONE = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)"
 
 # What a table may be at most: more is no table of judgements, and takes minutes to refuse later.
 MAX_COLUMNS = 500
-MAX_MARKS = 100  # columns `mark_<dimension>`
 MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
 HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
 SEPARATORS = b",;\t|"
@@ -198,11 +197,7 @@ def _safe_names(names: Iterable[str]) -> dict[str, str]:
         )
     if len({name.lower() for name in safe.values()}) < len(safe):
         raise InputError(f"two columns have the same name: {_shown(sorted(safe.values()))}.")
-    n_marks = sum(name.startswith("mark_") for name in safe.values())
-    if n_marks > MAX_MARKS:
-        raise InputError(
-            f"a table has marks for up to {MAX_MARKS} dimensions, and this one for {n_marks:,}."
-        )
+    refuse_many_marks(safe.values())
     return safe
 
 
@@ -345,7 +340,7 @@ def zones_of(engine: Engine, source: Source) -> list[str]:
         texts = _kinds(native).get("at") == "VARCHAR"
         zone = sql(ZONE, quoted("at"))
         written = native.project(zone).distinct().fetchall() if texts else ()
-    minutes = sorted({_minutes_east(zone or "") for (zone,) in written})
+    minutes = sorted({_minutes_east(one or "") for (one,) in written})
     return [_spelt(one) for one in minutes] if len(minutes) > 1 else []
 
 

@@ -32,7 +32,7 @@ from peerage.engines.members import (
     sorted_names,
     standing_of,
 )
-from peerage.engines.sql import NAME, SPARK_NAME, Sql, listed, quoted, sql
+from peerage.engines.sql import NAME, SPARK_NAME, listed, quoted, sql
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
@@ -200,16 +200,15 @@ def _with_hashes(frame: Frame, names: Sequence[str]) -> Frame:
     import narwhals.stable.v2 as nw
 
     native = frame.to_native()
+    mark = SPARK_NAME if _is_spark(native) else NAME
+    pairs = [(quoted(name, mark), quoted(f"{name}_hash", mark)) for name in names]
     if _is_spark(native):
-        hashes = _hashes("xxhash64({}) as {}", names, SPARK_NAME)
-        wider = native.selectExpr(sql("*"), *hashes)
+        hashes = [sql("xxhash64({}) as {}", name, hash_) for name, hash_ in pairs]
+        wider = native.selectExpr("*", *hashes)
     else:
-        wider = native.project(listed([sql("*"), *_hashes("hash({}) as {}", names, NAME)]))
+        hashes = [sql("hash({}) as {}", name, hash_) for name, hash_ in pairs]
+        wider = native.project(listed([sql("*"), *hashes]))
     return nw.from_native(wider)  # type: ignore[no-any-return]  # of a native of either kind
-
-
-def _hashes(template: str, names: Sequence[str], mark: str) -> list[Sql]:
-    return [sql(template, quoted(name, mark), quoted(f"{name}_hash", mark)) for name in names]
 
 
 def _is_spark(native: Any) -> bool:
