@@ -293,8 +293,7 @@ class DuckDB:
             # column of text holds is only known from all of it: a guess from the first rows
             # would round the first fraction that comes later.
             how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
-            if reader != "read_json":
-                how["hive_partitioning"] = False  # the name of a folder is no column
+            how["hive_partitioning"] = False  # the name of a folder is no column
             opening = getattr(self.connection, reader)
             found = [pattern(located(path)) for path in paths]
             relation = opening(found if len(found) > 1 else found[0], **how)

@@ -245,11 +245,13 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
         )
         named = {str(name) for (name,) in few.fetchall()}
         names = _safe_names(named)
-        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH))
+        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False))
         if named <= kinds.keys():
             with suppress(duckdb.InvalidInputException, duckdb.ConversionException):
                 return _copy_typed(db, file, target, kinds, names)
-        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH, sample_size=-1))
+        kinds = _kinds(
+            db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False, sample_size=-1)
+        )
         _copy_typed(db, file, target, kinds, names)
     except (duckdb.InvalidInputException, duckdb.ConversionException):
         if path.suffix.lower() != ".json":
@@ -264,7 +266,7 @@ def _copy_typed(
     kinds: Mapping[str, str],
     names: Mapping[str, str],
 ) -> None:
-    rows = db.read_json(file, columns=_safe_kinds(kinds))
+    rows = db.read_json(file, columns=_safe_kinds(kinds), hive_partitioning=False)
     held = {name: names.get(name, name) for name in rows.columns}
     _renamed(rows, held).write_parquet(str(target), row_group_size=GROUP_ROWS)
 
