@@ -26,7 +26,7 @@ def run() -> list[Row]:
             path = Path(folder) / f"reviews-{n}.parquet"
             write_reviews(path, n)
             rows.append(_board(path, n))
-        peak = memory("peerage.standings:board_models", path, n=n, at_most_mb=MEMORY_MB)
+        peak = memory("peerage.reports:board_models", path, n=n, at_most_mb=MEMORY_MB)
     return [*rows, growth(rows[0], rows[1], GROWTH), peak]
 
 

@@ -4,26 +4,53 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from peerage.council import folding
 from peerage.council.counting import count
-from peerage.engines.mirror import Mirror
+from peerage.engines import EngineError
+from peerage.engines.mirror import COLUMNS, Mirror
+from peerage.engines.sql import is_safe
+from peerage.errors import InputError, PeerageError
 from peerage.scoring import Law
-from peerage.stores import Store
+from peerage.stores import Import, Store
+from peerage.texts import valid_text
 from peerage.types import Ballot, Counted, Event, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
+MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
+MOST = 2**53  # of a count: what every engine and JSON hold exactly
+N_SHOWN = 10
+IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
+# What reading a log of the wrong shape comes to, in the code that takes its shape for granted.
+UNREADABLE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    PeerageError,
+)
+
+LawFor = Callable[[Mapping[str, Any]], Law]  # from what a session's log says of its law
 
 
 def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
-    """One row per reviewer and candidate, own answers included; abstentions have no rank."""
+    """One row per reviewer and candidate, own answers included; abstentions have no rank.
+
+    Of a reviewer's marks those of the rubric's dimensions are there. What else it named is
+    in its reply only: a name of its choosing must not become a column.
+    """
     session = folding.reviewed_ballots(folding.fold(events))
     opening = events[0].body
     families = {seat["name"]: seat["family"] for seat in opening["seats"]}
     order = opening["law"]["order"]
+    dimensions = [name for name in law.rubric.weights if is_safe(name)] if law.rubric else []
     index = {name: i for i, name in enumerate(_reviewers(opening))}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     answers = {response.model: response for response in session.responses}
@@ -50,7 +77,7 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
                 "family": families.get(slot.author) or None,
                 "deal": _deal(session, ballot) if order == "balanced" else None,
                 "place": session.ordinal + index.get(ballot.reviewer, 0),
-                **{f"mark_{name}": mark for name, mark in marks.items()},
+                **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
             }
 
 
@@ -74,38 +101,103 @@ def _deal(session: Session, ballot: Ballot) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def reviews_in(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> list[Path]:
-    """Everything a store knows of who reviewed whom, as Parquet files: held here or imported."""
+def reviews_in(
+    store: Store, law_for: LawFor, tell: Callable[[str], None] = lambda _: None
+) -> list[Path]:
+    """Everything a store knows of who reviewed whom, as Parquet files: held here or imported.
+
+    `tell` hears of sessions that could not be read and were left out.
+    """
     mirror = synced(store, law_for)
+    for flag in left_out_flags(mirror):
+        tell(flag)
     return [*mirror.segments, *imported(store, mirror, "reviews")]
+
+
+def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
+    """What a board says of sessions that could not be read; nothing where there are none."""
+    names = mirror.left_out
+    if not names:
+        return ()
+    shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
+    more = ", …" if len(names) > N_SHOWN else ""
+    return (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The imported tables of a kind, each as the file it was checked into."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
-    return [
-        mirror.keep(f"{kind}-{entry.hash[:16]}.parquet", store.import_parts(entry.id))
-        for entry in entries
-    ]
+    try:
+        return [_file_of(store, mirror, entry) for entry in entries]
+    except OSError:  # a folder that cannot be written
+        mirror = mirror.elsewhere()
+        return [_file_of(store, mirror, entry) for entry in entries]
 
 
-def synced(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> Mirror:
+def _file_of(store: Store, mirror: Mirror, entry: Import) -> Path:
+    return mirror.keep(import_file_name(entry), store.import_parts(entry.id))
+
+
+def import_file_name(entry: Import) -> str:
+    """The name of an imported table's file, which names no other folder."""
+    name = f"{entry.kind}-{entry.hash[:16]}.parquet"
+    if not IMPORT_FILE.fullmatch(name):
+        raise InputError(f"{name[:80]!r} is not the name of an imported table.")
+    return name
+
+
+def synced(store: Store, law_for: LawFor) -> Mirror:
     """The store's mirror, with every session that has finished since it was last looked at."""
     mirror = Mirror(store.mirror_folder)
-    if store.finished_after(mirror.synced_to, 1):
+    if not store.finished_after(mirror.synced_to, 1):
+        return mirror
+    try:
+        _sync(store, mirror, law_for)
+    except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
+        mirror = mirror.elsewhere()
+        _sync(store, mirror, law_for)
+    return mirror
+
+
+def _sync(store: Store, mirror: Mirror, law_for: LawFor) -> None:
+    with mirror.locked():
         mirror.tidy()
-    while True:
-        done = mirror.synced_to
-        finished = store.finished_after(done, SEGMENT_SESSIONS)
-        if not finished:
-            return mirror
-        rows = (
-            row for _, session_id in finished for row in _rows_of(store.events(session_id), law_for)
-        )
-        mirror.write(rows, done + 1, finished[-1][0])
+        while finished := store.finished_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+            unread: list[str] = []
+            rows = _readable_rows(store, law_for, [name for _, name in finished], unread)
+            mirror.write(rows, done + 1, finished[-1][0], unread)
 
 
-def _rows_of(
-    events: list[Event], law_for: Callable[[Mapping[str, Any]], Law]
+def _readable_rows(
+    store: Store, law_for: LawFor, sessions: Iterable[str], unread: list[str]
 ) -> Iterator[dict[str, Any]]:
-    return review_rows(events, law_for(events[0].body["law"]))
+    """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
+    for session_id in sessions:
+        try:
+            events = store.events(session_id)
+            law = law_for(events[0].body["law"])
+            rows = [checked(row) for row in review_rows(events, law)]
+        except UNREADABLE:
+            unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
+        else:
+            yield from rows
+
+
+def checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with valid texts and numbers that fit its columns; ValueError where they are none."""
+    fitting: dict[str, Any] = {}
+    for name, value in row.items():
+        kind = COLUMNS.get(name, "DOUBLE")
+        if value is None:
+            fitting[name] = None
+        elif kind == "VARCHAR":
+            if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS:
+                raise ValueError(f"{name} is no name")
+            fitting[name] = valid_text(value)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise ValueError(f"{name} is no number")
+        elif not math.isfinite(value) or (kind == "BIGINT" and not -MOST <= value <= MOST):
+            raise ValueError(f"{name} is out of range")
+        else:
+            fitting[name] = value
+    return fitting

@@ -18,6 +18,7 @@ def test_text_files_become_parquet_and_parquet_stays(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("item_id,at\n007,2026-01-01\n", encoding="utf-8")
     (tmp_path / "b.jsonl").write_text('{"item_id": 7, "at": "2026-01-01T00:00:00Z"}\n')
     files = [str(tmp_path / name) for name in ("a.csv", "b.jsonl", "c.parquet")]
+    duckdb.sql("select 1 as item_id").write_parquet(files[2])
     first, second, third = readable(tmp_path / "made", files)
     assert duckdb.read_parquet(first).fetchall() == [("007", "2026-01-01")]
     assert duckdb.read_parquet(second).fetchall() == [("7", "2026-01-01T00:00:00Z")]

@@ -22,6 +22,7 @@ from peerage.community import (
     read_outside,
 )
 from peerage.engines import engines
+from peerage.engines.duckdb import DuckDB
 from peerage.engines.opinions import Lookup
 from peerage.errors import InputError
 from peerage.simulate.community import Population, simulate
@@ -114,7 +115,7 @@ def test_files_of_every_kind_give_the_same_board(tmp_path: Path) -> None:
     lines = [",".join(head), *(",".join(str(one[name]) for name in head) for one in rows)]
     (tmp_path / "o.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "o.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
-    engine = engines.get("duckdb")()
+    engine = DuckDB(folders=[tmp_path])
     engine.open(rows).to_native().write_parquet(str(tmp_path / "o.parquet"))
     wanted = json.dumps(board_items(rows).rows)
     for name in ("o.csv", "o.jsonl", "o.parquet"):
@@ -144,9 +145,8 @@ def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
 
 def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:
     path = str(tmp_path / "none.parquet")
-    engines.get("duckdb")().open(THREE).filter(nw.col("opinion") > 1).to_native().write_parquet(
-        path
-    )
+    none = DuckDB(folders=[tmp_path]).open(THREE).filter(nw.col("opinion") > 1)
+    none.to_native().write_parquet(path)
     community = read(path, [{"user_id": "a", "affiliated": "yes"}])
     assert (community.n, community.n_items, community.people.tolist()) == (0, 0, ["a"])
     assert board_items(path).rows == []
@@ -196,7 +196,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         for i, one in enumerate(sorted(rows, key=lambda one: str(one["item_id"])))
     ]
     told = [one | {"opinion": "positive" if one["opinion"] > 0 else "Negative"} for one in rows]
-    folder, engine = tmp_path_factory.mktemp("opinions"), engines.get("duckdb")()
+    folder = tmp_path_factory.mktemp("opinions")
+    engine = DuckDB(folders=[folder])
     paths = {name: str(folder / f"{name}.parquet") for name in ("numbers", "words")}
     for path, table in zip(paths.values(), (rows, told), strict=True):
         engine.open(table).to_native().write_parquet(path)

@@ -47,7 +47,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         table["category"] = np.where(np.arange(rows) // (rows // 3) == 0, "x", "it's")
         table["mark_clarity"] = np.where(table["position"] == 0, np.nan, table["score"])
         found[name] = folder / f"{name}.parquet"
-        DuckDB().open(table).to_native().write_parquet(str(found[name]))
+        DuckDB(folders=[folder]).open(table).to_native().write_parquet(str(found[name]))
     return found
 
 

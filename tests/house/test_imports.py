@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "peerage"
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types", "errors"),
-    ("config", "stats", "plugins"),
+    ("config", "stats", "plugins", "texts", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),

@@ -34,7 +34,7 @@ async def hold(tmp_path):
     (tmp_path / "peerage.toml").write_text(SEATS)
     flags = {"store": f"sqlite:///{tmp_path / 'peerage.db'}"}
     async with Council.from_config(tmp_path / "peerage.toml", flags) as council:
-        await council.ask("Why? \ud800\u0000")
+        await council.ask("Why? \u0000")
         season = council.season("spring")
         from peerage.agenda import Docket
         from peerage.session import run

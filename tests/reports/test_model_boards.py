@@ -445,7 +445,7 @@ def test_blocks_and_streams_and_files_give_the_same_bytes(
 ) -> None:
     whole = json.dumps(board_models(season, since="all").document())
     path = tmp_path / "reviews.parquet"
-    DuckDB().open(season).to_native().write_parquet(str(path))
+    DuckDB(folders=[path.parent]).open(season).to_native().write_parquet(str(path))
     blocks = board_models(path, since="all", engine=DuckDB(block_rows=500))
     assert json.dumps(blocks.document()) == whole
     assert json.dumps(board_models(str(path), since="all").document()) == whole

@@ -24,6 +24,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from peerage.engines.sql import Sql, sql
+from peerage.errors import PeerageError
 from peerage.plugins import Registry
 
 if TYPE_CHECKING:
@@ -34,8 +36,17 @@ if TYPE_CHECKING:
     Frame = nw.LazyFrame[Any]
 
 T = TypeVar("T")
+QUERY = sql("query_id")
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
-Source = Any  # a path, a glob, a list of paths, or any table that speaks Arrow
+Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
+
+
+class EngineError(PeerageError):
+    """An engine could not do what it was asked."""
+
+
+class EngineMemoryError(EngineError):
+    """An engine had too little memory, and no room to do without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +66,22 @@ class Reading:
     clusters: bool = True  # False: the kernel does not ask which cluster a session is in
     whole_queries: bool = False  # True: sessions that ask the same query come in one block
 
-    def unit(self, query_id: str = "query_id") -> str:
+    def unit(self, query_id: Sql = QUERY) -> Sql:
         """In SQL, what a row's session is one observation of (`unit_of`)."""
-        session = "'session ' || session_id"
-        by_query = "query_id" in self.keys
-        return f"coalesce('query ' || {query_id}, {session})" if by_query else session
+        if "query_id" in self.keys:
+            return sql("coalesce('query ' || {}, 'session ' || session_id)", query_id)
+        return sql("'session ' || session_id")
 
 
 class Engine(Protocol):
     """What reports ask of an engine."""
 
+    def admit(self, *sources: Source | None) -> None:
+        """Say which files will be opened: those that are to be joined, or several at once."""
+        ...
+
     def open(self, source: Source) -> Frame:
-        """The source as a lazy relation; nothing is read yet."""
+        """The source as a lazy relation of its columns with safe names; nothing is read yet."""
         ...
 
     def arrays(self, frame: Frame) -> Columns:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.engines import Reading
+from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.reviews.rows import Ints, Rows, clusters_of
 
 if TYPE_CHECKING:
@@ -19,22 +20,21 @@ if TYPE_CHECKING:
 MODULI = (251, 1_021, 4_093, 16_381, 65_521)  # remainders that fit in two bytes
 
 
-def projection(reading: Reading, modulus: int | None) -> str:
+def projection(reading: Reading, modulus: int | None) -> Sql:
     """Narrow columns: hashes for what is only compared, floats for the rest."""
-    name = "hash({0}) as {0}"
-    if modulus is not None:
-        name = f"cast(hash({{0}}) % {modulus} as usmallint) as {{0}}"
-    parts = [
-        "hash(session_id) as session_id",
-        name.format("reviewer"),
-        name.format("candidate"),
-    ]
-    parts += [f'cast("{name}" as double) as "{name}"' for name in reading.numbers]
+    parts = [sql("hash(session_id) as session_id")]
+    for person in map(quoted, ("reviewer", "candidate")):
+        if modulus is None:
+            parts.append(sql("hash({0}) as {0}", person))
+        else:
+            parts.append(sql("cast(hash({0}) % {1} as usmallint) as {0}", person, modulus))
+    parts += [sql("cast({0} as double) as {0}", quoted(name)) for name in reading.numbers]
     parts += [
-        f'hash("{name}") as "{name}", "{name}" is null as "no_{name}"' for name in reading.keys
+        sql("hash({0}) as {0}, {0} is null as {1}", quoted(name), quoted(f"no_{name}"))
+        for name in reading.keys
     ]
-    parts += ["text"] if reading.text else []
-    return ", ".join(parts)
+    parts += [sql("text")] if reading.text else []
+    return listed(parts)
 
 
 class Encoder:
@@ -51,7 +51,7 @@ class Encoder:
             self.cluster, self.n_clusters = clusters_of(units)
         code = {name: i for i, name in enumerate(reading.names)}
         self.names = _Codes(reading.names, _hashes(connection, reading.names))
-        self._deals = _distinct(relation, "deal") if "deal" in reading.keys else None
+        self._deals = _deals(relation) if "deal" in reading.keys else None
         families = sorted({name for name in reading.family_by_name.values() if name})
         self.family = np.array(
             [
@@ -99,18 +99,18 @@ class Encoder:
 
 def _sessions(relation: Relation, reading: Reading) -> tuple[_Codes, list[str]]:
     """The codes of the sessions, and the unit that each is an observation of."""
-    unit = reading.unit("min(query_id)")
-    columns = f"session_id as text, hash(session_id) as hash, {unit} as unit"
+    unit = reading.unit(sql("min(query_id)"))
+    columns = sql("session_id as text, hash(session_id) as hash, {} as unit", unit)
     found = relation.aggregate(columns, "session_id").fetchnumpy()
     codes = _Codes(found["text"].tolist(), np.asarray(found["hash"], dtype=np.uint64))
     return codes, found["unit"].tolist()
 
 
-def _distinct(relation: Relation, column: str) -> _Codes:
-    """The codes of a text column: the place of each text among those that it holds."""
+def _deals(relation: Relation) -> _Codes:
+    """The codes of the deals: the place of each among those that there are."""
     found = (
-        relation.filter(f"{column} is not null")
-        .project(f"{column} as text, hash({column}) as hash")
+        relation.filter("deal is not null")
+        .project("deal as text, hash(deal) as hash")
         .distinct()
         .fetchnumpy()
     )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import Columns, Reading, Source, engines
+from peerage.embedded import database, located, pattern
+from peerage.engines import Columns, EngineError, EngineMemoryError, Reading, Source, engines
 from peerage.engines.codes import Encoder, filled, projection
+from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.engines.streams import streamed
 from peerage.errors import InputError
 from peerage.reviews.rows import Rows
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+N_DATABASES = 16  # of this process, each with the files that it may reach
+TABLE_NUMBERS = count()  # of tables in them
 BLOCK_ROWS = 2_000_000  # rows worked on at a time: about 60 bytes each as they arrive
 READERS = {
     ".parquet": "read_parquet",
@@ -39,21 +47,54 @@ READERS = {
 }
 
 
-@cache
-def database() -> duckdb.DuckDBPyConnection:
-    """One empty database for the process: starting one costs as much as scanning a file."""
+@lru_cache(maxsize=N_DATABASES)
+def _shared(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """One database for all that read the same files: to start one takes as long as a scan."""
+    return database(files, folders)
+
+
+@contextmanager
+def reported(place: str = "") -> Iterator[None]:
+    """Turns DuckDB's errors into ours, with what to do about them."""
     import duckdb
 
-    connection = duckdb.connect()
-    connection.execute("set global TimeZone = 'UTC'")  # on every machine
-    return connection
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise EngineMemoryError(
+            "there is not enough memory for these tables, or room for what does not fit in it.",
+            place=place,
+            hint="Choose a shorter window with --since, or a larger folder with TMPDIR.",
+        ) from None
+    except duckdb.IOException as error:
+        raise EngineError(
+            f"a file cannot be read or written: {first_line(error)}",
+            place=place,
+            hint="See whether it is whole, and whether the disk is full or read-only.",
+        ) from None
+    except duckdb.Error as error:
+        raise EngineError(
+            f"DuckDB says: {first_line(error)}",
+            place=place,
+            hint="See whether the columns hold what their names say.",
+        ) from None
 
 
-# What a time that names no zone is taken to mean: UTC, on every machine.
-NO_ZONE = (
-    "case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$') then ''"
-    " when contains({0}, ':') then 'Z' else 'T00:00:00Z' end"
-)
+def first_line(error: Exception) -> str:
+    return str(error).split("\n", 1)[0]
+
+
+def timestamp(column: Sql, cast: Sql) -> Sql:
+    """A text column as times. One that names no zone is in UTC, on every machine."""
+    return sql(
+        "{1}({0} || case when regexp_matches({0}, ':.*([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$')"
+        " then '' when contains({0}, ':') then 'Z' else 'T00:00:00Z' end as timestamptz)",
+        column,
+        cast,
+    )
+
+
+CAST, TRY_CAST = sql("cast"), sql("try_cast")
 TEXTS = frozenset(
     {"session_id", "reviewer", "candidate", "category", "query_id", "text", "family", "deal"}
     | {"item_id", "contributor", "user_id"}
@@ -62,24 +103,70 @@ TEXTS = frozenset(
 
 @engines.register("duckdb")
 class DuckDB:
-    """One private connection; it never writes to what it reads.
+    """A database that reaches the files it was given; it never writes to what it reads.
 
-    Relations are wrapped by narwhals' stable interface: the other one keeps DuckDB's types
-    alive past the interpreter's end, and DuckDB complains on stderr.
+    A file that comes later takes another database, because what one may reach is settled when
+    it starts: files that are to be joined are admitted together. Relations are wrapped by
+    narwhals' stable interface: the other one keeps DuckDB's types alive past the interpreter's
+    end, and DuckDB complains on stderr.
     """
 
-    def __init__(self, block_rows: int = BLOCK_ROWS) -> None:
+    def __init__(
+        self,
+        block_rows: int = BLOCK_ROWS,
+        folders: Sequence[Path] = (),
+        limits: Mapping[str, str | int] = MappingProxyType({}),
+    ) -> None:
         self.block_rows = block_rows
-        self.connection = database().cursor()
-        self._n_kept = count()
+        self._folders = tuple(map(located, folders))
+        self._limits = limits
+        self._files: frozenset[str] = frozenset()
+        self._databases: list[duckdb.DuckDBPyConnection] = []
+        self._all_ours = True  # no relation of somebody else's database was opened
+        self._drops: list[Callable[[], object]] = []
+        weakref.finalize(self, _run_all, self._drops)
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The database that reaches every file admitted so far."""
+        if not self._databases:
+            self._connect()
+        return self._databases[-1]
+
+    def _connect(self) -> None:
+        if self._limits:
+            self._databases.append(database(self._files, self._folders, self._limits))
+        else:
+            self._databases.append(_shared(self._files, self._folders).cursor())
+
+    def close(self) -> None:
+        _run_all(self._drops)
+        for connection in self._databases:
+            connection.close()
+        self._databases.clear()
+
+    def admit(self, *sources: Source | None) -> None:
+        files = {located(path) for source in sources for path in _paths(source)}
+        new = {file for file in files - self._files if not self._within_folders(file)}
+        if new:
+            self._files |= new
+            self._connect()
+
+    def _within_folders(self, file: str) -> bool:
+        return any(file.startswith(os.path.join(one, "")) for one in self._folders)  # noqa: PTH118
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
 
-        return nw.from_native(self._relation(source))
+        relation = self._relation(source)
+        if not all(map(is_safe, relation.columns)):
+            safe = listed(quoted(name) for name in relation.columns if is_safe(name))
+            relation = relation.project(safe or sql("null as nothing"))
+        return nw.from_native(relation)
 
     def arrays(self, frame: Frame) -> Columns:
-        return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
+        with reported(self._place):
+            return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
         import duckdb
@@ -87,22 +174,22 @@ class DuckDB:
 
         relation = _native(frame)
         kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
-        name = f'"{column}"'
+        name = quoted(column)
         if kind.startswith(("TIMESTAMP", "DATE")):
-            seconds = f"epoch({name})"
+            seconds = sql("epoch({})", name)
         elif kind == "VARCHAR":
-            seconds = f"epoch(cast({name} || {NO_ZONE.format(name)} as timestamptz))"
+            seconds = sql("epoch({})", timestamp(name, CAST))
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = f"cast({name} as double)"
-            seconds = f"case when abs({number}) >= 1e11 then {number} / 1e3 else {number} end"
-        others = [f'"{other}"' for other in relation.columns if other != column]
+            number = sql("cast({} as double)", name)
+            seconds = sql("case when abs({0}) >= 1e11 then {0} / 1e3 else {0} end", number)
+        others = [quoted(other) for other in relation.columns if other != column]
         try:
-            changed = relation.project(", ".join([*others, f"{seconds} as {name}"]))
+            changed = relation.project(listed([*others, sql("{} as {}", seconds, name)]))
             if kind == "VARCHAR":  # only a text can fail, and it should fail here
-                changed.aggregate(f"max({name})").fetchall()
-        except duckdb.Error as error:
+                changed.aggregate(sql("max({})", name)).fetchall()
+        except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
             raise InputError(
-                f"`{column}` holds something that is no time: {str(error).splitlines()[0]}",
+                f"`{column}` holds something that is no time: {first_line(error)}",
                 hint="Write ISO 8601 or seconds since 1970.",
             ) from None
         return nw.from_native(changed)
@@ -110,47 +197,66 @@ class DuckDB:
     def keep(self, frame: Frame) -> Frame:
         import narwhals.stable.v2 as nw
 
-        return nw.from_native(self._kept(_native(frame), f"peerage_kept_{next(self._n_kept)}"))
+        with reported(self._place):
+            kept, drop = self._kept(_native(frame))
+        self._drops.append(drop)
+        return nw.from_native(kept)
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
-        relation = _native(frame)
+        with reported(self._place):
+            return self._fold(_native(frame), reading, kernel)
+
+    def _fold(self, relation: Relation, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
         encode = Encoder(self.connection, relation, reading)
         projected = relation.project(projection(reading, encode.names.modulus))
         parts = None
         if not reading.clusters:
-            parts = streamed(self.connection, projected, lambda rows: kernel(encode.rows(rows)))
+            parts = streamed(projected, self._lent, lambda rows: kernel(encode.rows(rows)))
         if parts is not None:
             return parts
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         n_blocks = -(-n_rows // self.block_rows)
         if reading.clusters and n_blocks > 1 and not reading.whole_queries:
-            parts = streamed(self.connection, projected, lambda rows: kernel(encode.rows(rows)))
+            parts = streamed(projected, self._lent, lambda rows: kernel(encode.rows(rows)))
         if parts is not None:
             return parts
         if n_blocks <= 1:
             return [kernel(encode.rows(projected.fetchnumpy()))]
-        block = f"cast(hash({reading.unit()}) % 65521 as usmallint) as block"
-        coded = relation.project(f"{projection(reading, encode.names.modulus)}, {block}")
+        block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
+        coded = relation.project(listed([projection(reading, encode.names.modulus), block]))
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
-        kept = self._kept(coded, "peerage_fold")
+        with self._lent(coded) as kept:
+            chosen = [sql("block % {} = {}", n_blocks, i) for i in range(n_blocks)]
+            return [kernel(encode.rows(kept.filter(one).fetchnumpy())) for one in chosen]
+
+    @contextmanager
+    def _lent(self, rows: Relation) -> Iterator[Relation]:
+        """The relation materialised for a while."""
+        kept, drop = self._kept(rows)
         try:
-            return [
-                kernel(encode.rows(kept.filter(f"block % {n_blocks} = {i}").fetchnumpy()))
-                for i in range(n_blocks)
-            ]
+            yield kept
         finally:
-            self.connection.execute("drop table if exists peerage_fold")
+            drop()
 
-    def _kept(self, rows: Relation, name: str) -> Relation:
-        """The relation materialised, if it is ours; somebody else's is read again each time."""
-        import duckdb
+    def _kept(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
+        """The relation materialised, if it is ours, and how to be rid of it.
 
-        try:
-            self.connection.execute(f"create or replace temp table {name} as from rows")
-        except duckdb.Error:
-            return rows
-        return self.connection.table(name)
+        One of somebody else's database is read again each time.
+        """
+        if not self._all_ours:
+            return rows, lambda: None
+        name = f"peerage_{next(TABLE_NUMBERS)}"
+        rows.create(name)
+        connection = next(one for one in reversed(self._databases) if _has(one, name))
+        drop = sql("drop table if exists {}", quoted(name))
+        return connection.table(name), lambda: connection.execute(drop)
+
+    @property
+    def _place(self) -> str:
+        """The files at hand, for whoever has to look at them."""
+        files = sorted(self._files)
+        return files[0] + (f" and {len(files) - 1} more" if files[1:] else "") if files else ""
 
     # -- sources -------------------------------------------------------------------------------
 
@@ -158,11 +264,10 @@ class DuckDB:
         import duckdb
 
         if isinstance(source, duckdb.DuckDBPyRelation):
+            self._all_ours = False
             return source
-        if isinstance(source, (str, os.PathLike)):
-            return self._file([os.fspath(source)])
-        if isinstance(source, Sequence) and source and all(_is_path(one) for one in source):
-            return self._file([os.fspath(one) for one in source])
+        if paths := _paths(source):
+            return self._file(paths)
         if isinstance(source, Sequence) and all(isinstance(one, Mapping) for one in source):
             names = dict.fromkeys(name for row in source for name in row)
             source = {name: _column([row.get(name) for row in source]) for name in names}
@@ -179,21 +284,24 @@ class DuckDB:
                 place=paths[0],
                 hint=f"Known: {', '.join(READERS)}.",
             )
+        for path in paths:
+            if not Path(path).is_file():
+                raise InputError("cannot be read: there is no such file.", place=path)
+        self.admit(paths)
         try:
             # Segments written at different times may differ in their optional columns. What a
             # column of text holds is only known from all of it: a guess from the first rows
             # would round the first fraction that comes later.
             how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
+            how["hive_partitioning"] = False  # the name of a folder is no column
             opening = getattr(self.connection, reader)
-            source = paths if len(paths) > 1 else paths[0]
-            relation = opening(source, **how)
+            found = [pattern(located(path)) for path in paths]
+            relation = opening(found if len(found) > 1 else found[0], **how)
             names = [name for name in relation.columns if name in TEXTS]  # a bad file says so here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
-                relation = opening(source, dtype=dict.fromkeys(names, "VARCHAR"), **how)
+                relation = opening(found, dtype=dict.fromkeys(names, "VARCHAR"), **how)
         except (duckdb.Error, OSError) as error:
-            raise InputError(
-                f"cannot be read: {str(error).splitlines()[0]}", place=paths[0]
-            ) from None
+            raise InputError(f"cannot be read: {first_line(error)}", place=paths[0]) from None
         opened: Relation = relation
         return opened
 
@@ -203,14 +311,64 @@ class DuckDB:
 
         given = nw_native(source) if _is_narwhals(source) else source
         if isinstance(given, duckdb.DuckDBPyRelation):
+            self._all_ours = False
             return given
         if not isinstance(given, Mapping):
             try:
-                return self.connection.sql("select * from given")  # DuckDB finds it by its name
+                return self._registered(given)
             except duckdb.Error:
                 given = _columns_of(given)
-        columns = {name: _column(values) for name, values in given.items()}  # noqa: F841
-        return self.connection.sql("select * from columns")
+        columns = {name: _column(values) for name, values in given.items()}
+        try:
+            return self._registered(columns)
+        except (duckdb.Error, UnicodeError) as error:
+            raise InputError(f"this is no table: {first_line(error)}") from None
+
+    def _registered(self, table: Any) -> Relation:
+        name = f"peerage_{next(TABLE_NUMBERS)}"
+        self.connection.register(name, table)
+        return self.connection.table(name)
+
+
+def _run_all(drops: list[Callable[[], object]]) -> None:
+    while drops:
+        drops.pop()()
+
+
+def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
+    known = "select count(*) from duckdb_tables() where table_name = ?"
+    return bool(connection.execute(known, [table]).fetchall()[0][0])
+
+
+def _paths(source: Source | None) -> list[str]:
+    """The paths that a source is; none where it is a table."""
+    if isinstance(source, (str, os.PathLike)):
+        return [os.fspath(source)]
+    if isinstance(source, Sequence) and source and all(_is_path(one) for one in source):
+        return [os.fspath(one) for one in source]
+    return []
+
+
+def write_parquet(
+    columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
+) -> None:
+    """Columns of texts ("varchar") or numbers as a Parquet file, NaN as null."""
+    casts = {"varchar": TO_TEXT, "bigint": TO_WHOLE, "double": TO_NUMBER}
+    typed = [
+        sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
+        for name, kind in kinds.items()
+    ]
+    with tempfile.TemporaryDirectory(dir=path.absolute().parent) as scratch, reported(str(path)):
+        engine = DuckDB(folders=[Path(scratch)])
+        target = Path(located(scratch)) / "board.parquet"
+        engine.open(columns).to_native().project(listed(typed)).write_parquet(str(target))
+        engine.close()
+        target.replace(path)
+
+
+TO_TEXT = "cast({} as varchar)"
+TO_NUMBER = "nullif(cast({} as double), 'nan')"
+TO_WHOLE = "cast(nullif(cast({} as double), 'nan') as bigint)"
 
 
 def _native(frame: Frame) -> Relation:

@@ -14,10 +14,27 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from peerage.engines import Engine, Source
-from peerage.engines.duckdb import NO_ZONE, READERS, TEXTS, DuckDB
-from peerage.engines.reviews import NUMBERS
+from peerage.embedded import located, pattern
+from peerage.engines import Engine, EngineError, EngineMemoryError, Source
+from peerage.engines.duckdb import (
+    READERS,
+    TEXTS,
+    TRY_CAST,
+    DuckDB,
+    first_line,
+    timestamp,
+)
+from peerage.engines.reviews import NUMBERS, refuse_many_marks
+from peerage.engines.sql import (
+    MAX_NAME_CHARACTERS,
+    SPARK_NAME,
+    is_safe,
+    listed,
+    quoted,
+    sql,
+)
 from peerage.errors import InputError
+from peerage.texts import is_unicode
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,8 +49,13 @@ N_THREADS = 2  # each has buffers of its own
 GROUP_ROWS = 8_192  # of what is only read again: a group is in memory as a whole
 N_SHOWN = 10
 N_REJECTS = 1_000  # looked at, to learn which columns they are about
-AT = '"at"'
-ZONE = "regexp_extract({0}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)"
+ZONE = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)"
+
+# What a table may be at most: more is no table of judgements, and takes minutes to refuse later.
+MAX_COLUMNS = 500
+MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
+HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
+SEPARATORS = b",;\t|"
 
 
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
@@ -49,10 +71,18 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
         try:
             with _bounded(folder, limit) as engine:
                 return work(engine, may_sort)
-        except duckdb.OutOfMemoryException:
+        except (duckdb.OutOfMemoryException, EngineMemoryError):
             continue
+        except duckdb.IOException as error:
+            raise EngineError(
+                f"cannot be read, or its copy not written: {first_line(error)}",
+                place=str(place),
+                hint="See whether the disk is full; TMPDIR names another folder for copies.",
+            ) from None
         except duckdb.Error as error:
-            raise InputError(f"cannot be read: {_first_line(error)}", place=str(place)) from None
+            raise InputError(f"cannot be read: {first_line(error)}", place=str(place)) from None
+        except EngineError as error:
+            raise EngineError(error.message, place=str(place), hint=error.hint) from None
         except InputError as error:
             where = error.place or str(place)
             raise InputError(error.message, place=where, hint=error.hint) from None
@@ -61,21 +91,14 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
 
 @contextmanager
 def _bounded(folder: Path, memory_limit: str) -> Iterator[DuckDB]:
-    import duckdb
-
-    engine = DuckDB()
-    engine.connection = duckdb.connect(
-        config={
-            "memory_limit": memory_limit,
-            "threads": N_THREADS,
-            "temp_directory": str(folder),
-        }
+    engine = DuckDB(
+        folders=(folder,),
+        limits={"memory_limit": memory_limit, "threads": N_THREADS, "temp_directory": str(folder)},
     )
     try:
-        engine.connection.execute("set TimeZone = 'UTC'")
         yield engine
     finally:
-        engine.connection.close()
+        engine.close()
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
@@ -83,42 +106,110 @@ def readable(folder: Path, files: Sequence[str]) -> list[str]:
     folder.mkdir()
     found = []
     for number, file in enumerate(files):
-        path, target = Path(file), folder / f"{number}.parquet"
-        if READERS.get(path.suffix.lower()) in ("read_csv", "read_json"):
-            in_little_memory(folder, path, partial(_copy, path=path, target=target))
-            file = str(target)
-        found.append(file)
+        copy = partial(_copy, path=Path(file), target=folder / f"{number}.parquet")
+        found.append(str(in_little_memory(folder, Path(file), copy)))
     return found
 
 
-def _copy(engine: DuckDB, _: bool, path: Path, target: Path) -> None:
-    as_parquet(engine, path, target)
+def _copy(engine: DuckDB, _: bool, path: Path, target: Path) -> Path:
+    return as_parquet(engine, path, target)
 
 
 def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
-    """The rows of a file, in their order, as Parquet; a file that is Parquet is its own."""
-    reader = READERS.get(path.suffix.lower())
+    """The rows of a file, in their order, as Parquet with names that every engine takes.
+
+    A file that is Parquet with such names is its own.
+    """
+    if not path.is_file():
+        raise InputError("cannot be read: there is no such file.", place=str(path))
+    engine.admit(path)
+    file, reader = pattern(located(path)), READERS.get(path.suffix.lower())
     if reader == "read_csv":
-        _copy_csv(engine.connection, path, target)
+        _refuse_wide_lines(path)
+        _copy_csv(engine.connection, file, target)
     elif reader == "read_json":
-        _copy_json(engine.connection, path, target)
+        _copy_json(engine.connection, path, file, target)
+    elif reader == "read_parquet":
+        return _copy_parquet(engine.connection, path, file, target)
     else:
-        engine.open(path)  # says so if it is nothing that can be read
-        return path
+        engine.open(path)  # says that it is nothing that can be read
     return target
 
 
-def _copy_csv(db: duckdb.DuckDBPyConnection, path: Path, target: Path) -> None:
+def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
     """Text where texts are due, else what the reader guesses, corrected until every row fits."""
-    kinds = _safe(_kinds(db.read_csv(str(path), store_rejects=True)))
+    guessed = _kinds(db.read_csv(file, store_rejects=True, hive_partitioning=False))
+    names = _safe_names(guessed)
+    kinds = _safe_kinds(guessed)
     while True:
         db.execute("drop table if exists reject_errors; drop table if exists reject_scans")
-        rows = db.read_csv(str(path), dtype=kinds, store_rejects=True, rejects_limit=N_REJECTS)
-        rows.write_parquet(str(target), row_group_size=GROUP_ROWS)
+        rows = db.read_csv(
+            file,
+            dtype=kinds,
+            store_rejects=True,
+            rejects_limit=N_REJECTS,
+            hive_partitioning=False,
+        )
+        _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
         misread = _rejected_columns(db)
         if not misread:
             return
         kinds |= dict.fromkeys(misread, "VARCHAR")
+
+
+def _copy_parquet(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> Path:
+    (leaves,) = db.execute("select count(*) from parquet_schema(?)", [file]).fetchall()[0]
+    _refuse_many(leaves)
+    rows = db.read_parquet(file, hive_partitioning=False)
+    names = _safe_names(rows.columns)
+    if all(name == safe for name, safe in names.items()):
+        return path
+    _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
+    return target
+
+
+def _refuse_wide_lines(path: Path) -> None:
+    """Looks at the first lines of a file, because to guess its types takes a minute if wide."""
+    with path.open("rb") as data:
+        lines = data.read(HEADER_BYTES).splitlines()
+    for line in lines:
+        widest = max(line.count(separator) for separator in SEPARATORS)
+        if widest >= MAX_COLUMNS:
+            _refuse_many(widest + 1)
+
+
+def _refuse_many(n_columns: int) -> None:
+    if n_columns > MAX_COLUMNS:
+        raise InputError(
+            f"a table has up to {MAX_COLUMNS} columns, and this one about {n_columns:,}.",
+            hint="Keep the columns that a board or an audit reads.",
+        )
+
+
+def _safe_names(names: Iterable[str]) -> dict[str, str]:
+    """The name that each column gets, without the spaces around it; a strange one is refused."""
+    safe = {name: name.strip().removeprefix("\ufeff") for name in names}
+    _refuse_many(len(safe))
+    if strange := [name for name in safe.values() if not is_safe(name)]:
+        raise InputError(
+            f"some columns have names that are not taken: {_shown(strange)}.",
+            hint=f"Use up to {MAX_NAME_CHARACTERS} letters, digits, spaces and _-()%/#+&: in each.",
+        )
+    if len({name.lower() for name in safe.values()}) < len(safe):
+        raise InputError(f"two columns have the same name: {_shown(sorted(safe.values()))}.")
+    refuse_many_marks(safe.values())
+    return safe
+
+
+def _shown(names: Sequence[str]) -> str:
+    more = ", …" if len(names) > N_SHOWN else ""
+    return ", ".join(repr(name[:80]) for name in names[:N_SHOWN]) + more
+
+
+def _renamed(rows: Relation, names: Mapping[str, str]) -> Relation:
+    return rows.project(
+        listed(sql("{} as {}", quoted(name), quoted(safe)) for name, safe in names.items())
+    )
 
 
 def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
@@ -139,7 +230,7 @@ def _refuse_lines(lines: Iterable[str]) -> None:
         raise InputError("some lines are no rows.", hint="; ".join(listed[:N_SHOWN]) + more)
 
 
-def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, target: Path) -> None:
+def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
     """Times and mixtures of types as texts.
 
     Types are guessed from the first rows, and from all of them (which takes longer than all
@@ -148,14 +239,20 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, target: Path) -> None:
     import duckdb
 
     try:
-        kinds = _kinds(db.read_json(str(path)))
-        named = db.execute(
-            "select distinct unnest(json_keys(json)) from read_json_objects(?)", [str(path)]
+        few = db.execute(
+            "select distinct unnest(json_keys(json)) from read_json_objects(?) limit ?",
+            [file, MAX_COLUMNS + 1],
         )
-        if {name for (name,) in named.fetchall()} <= kinds.keys():
+        named = {str(name) for (name,) in few.fetchall()}
+        names = _safe_names(named)
+        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False))
+        if named <= kinds.keys():
             with suppress(duckdb.InvalidInputException, duckdb.ConversionException):
-                return _copy_typed(db, path, target, kinds)
-        _copy_typed(db, path, target, _kinds(db.read_json(str(path), sample_size=-1)))
+                return _copy_typed(db, file, target, kinds, names)
+        kinds = _kinds(
+            db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False, sample_size=-1)
+        )
+        _copy_typed(db, file, target, kinds, names)
     except (duckdb.InvalidInputException, duckdb.ConversionException):
         if path.suffix.lower() != ".json":
             _refuse_lines(_torn_lines(path))
@@ -163,10 +260,15 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, target: Path) -> None:
 
 
 def _copy_typed(
-    db: duckdb.DuckDBPyConnection, path: Path, target: Path, kinds: Mapping[str, str]
+    db: duckdb.DuckDBPyConnection,
+    file: str,
+    target: Path,
+    kinds: Mapping[str, str],
+    names: Mapping[str, str],
 ) -> None:
-    rows = db.read_json(str(path), columns=_safe(kinds))
-    rows.write_parquet(str(target), row_group_size=GROUP_ROWS)
+    rows = db.read_json(file, columns=_safe_kinds(kinds), hive_partitioning=False)
+    held = {name: names.get(name, name) for name in rows.columns}
+    _renamed(rows, held).write_parquet(str(target), row_group_size=GROUP_ROWS)
 
 
 def _torn_lines(path: Path) -> Iterator[str]:
@@ -175,9 +277,10 @@ def _torn_lines(path: Path) -> Iterator[str]:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line) if line.strip() else {}
-            except ValueError:
-                row = None
-            if not isinstance(row, Mapping):
+                whole = isinstance(row, Mapping) and is_unicode(json.dumps(row, ensure_ascii=False))
+            except (ValueError, RecursionError):
+                whole = False
+            if not whole:
                 yield f"line {number}: {line[:80].decode('utf-8', 'replace').rstrip()!r}"
 
 
@@ -188,26 +291,23 @@ def _kinds(relation: Relation) -> dict[str, str]:
     }
 
 
-def _safe(kinds: Mapping[str, str]) -> dict[str, str]:
+def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     """Guesses that lose nothing: ids such as 007 are texts, and so are times, for their zones.
 
     A column of whole numbers is not read as such, because a fraction further down would be
     rounded without a word: it is one of numbers if we know it, else a text.
     """
     safe = {}
-    for name, kind in kinds.items():
+    for column, kind in kinds.items():
+        name = column.strip()
         timed = name == "at" and kind.startswith(("TIMESTAMP", "DATE"))
         if name in TEXTS or timed or kind == "JSON":
             kind = "VARCHAR"
         elif "INT" in kind:
             known = name in (*NUMBERS, "at", "opinion") or name.startswith("mark_")
             kind = "DOUBLE" if known else "VARCHAR"
-        safe[name] = kind
+        safe[column] = kind
     return safe
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).splitlines()[0]
 
 
 # -- times -----------------------------------------------------------------------------------
@@ -215,12 +315,14 @@ def _first_line(error: Exception) -> str:
 
 def refuse_untimely(engine: DuckDB, path: Path) -> None:
     """Raises with the first ten rows of a Parquet file whose `at` is a text, and no time."""
-    relation = engine.connection.read_parquet(str(path))
+    relation = engine.open(path).to_native()
     if _kinds(relation).get("at") != "VARCHAR":
         return
-    time = f"try_cast({AT} || {NO_ZONE.format(AT)} as timestamptz)"
-    numbered = relation.project(f"row_number() over () as row, {AT}, {time} as time")
-    wrong = numbered.filter(f"{AT} is not null and time is null").order("row").limit(N_SHOWN)
+    at = quoted("at")
+    columns = "row_number() over () as row, {}, {} as time"
+    numbered = relation.project(sql(columns, at, timestamp(at, TRY_CAST)))
+    untimely = sql("{} is not null and time is null", at)
+    wrong = numbered.filter(untimely).order("row").limit(N_SHOWN)
     shown = "; ".join(f"row {row}: {text!r}" for row, text, _ in wrong.fetchall())
     if shown:
         raise InputError(
@@ -234,11 +336,13 @@ def zones_of(engine: Engine, source: Source) -> list[str]:
     native = engine.open(source).to_native()
     if type(native).__module__.split(".")[0] == "pyspark":
         texts = dict(native.dtypes).get("at") == "string"
-        written = native.selectExpr(ZONE.format("`at`")).distinct().collect() if texts else ()
+        zone = sql(ZONE, quoted("at", SPARK_NAME))
+        written = native.selectExpr(zone).distinct().collect() if texts else ()
     else:
         texts = _kinds(native).get("at") == "VARCHAR"
-        written = native.project(ZONE.format(AT)).distinct().fetchall() if texts else ()
-    minutes = sorted({_minutes_east(zone or "") for (zone,) in written})
+        zone = sql(ZONE, quoted("at"))
+        written = native.project(zone).distinct().fetchall() if texts else ()
+    minutes = sorted({_minutes_east(one or "") for (one,) in written})
     return [_spelt(one) for one in minutes] if len(minutes) > 1 else []
 
 

@@ -4,25 +4,35 @@ The store is the truth and the mirror only saves reading it through. A segment's
 which rows of the log it covers, so nothing else needs to be remembered: what is missing
 is written again, and deleting the folder costs only time. Small segments are joined now and
 then; those that were joined stay for an hour, for whoever is reading them.
+
+Processes write one after the other, and every file appears whole under its name. Where
+nothing can be written, the segments that are there are read and the rest goes to a folder of
+this process.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
+import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from peerage.engines.duckdb import database
+from peerage.embedded import database, located, pattern
+from peerage.engines.duckdb import reported
 
 SMALL_BYTES = 1_000_000
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 1  # another format writes other names, and so begins again
+FORMAT = 2  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
+LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
 COLUMNS = {
     "session_id": "VARCHAR",
     "reviewer": "VARCHAR",
@@ -42,11 +52,56 @@ COLUMNS = {
 }
 
 
-class Mirror:
-    """The segments in a folder."""
+def replace_file(target: Path, parts: Iterable[bytes]) -> None:
+    """Write a file whole or not at all, whoever else is writing it too."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as data:
+        try:
+            data.writelines(parts)
+            data.close()
+            Path(data.name).replace(target)
+        except BaseException:
+            Path(data.name).unlink(missing_ok=True)
+            raise
 
-    def __init__(self, folder: Path) -> None:
+
+def _wait_for(lock: int) -> None:
+    """Wait until nobody else holds an open file's lock; it is let go when the file is closed."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(lock, msvcrt.LK_LOCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+@cache
+def _scratch_for(folder: Path) -> Path:
+    """A folder of this process in the place of one that cannot be written."""
+    scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
+    atexit.register(scratch.cleanup)
+    return Path(scratch.name)
+
+
+class Mirror:
+    """The segments in a folder, with those of another one that can only be read."""
+
+    def __init__(self, folder: Path, read_only: Path | None = None) -> None:
         self.folder = folder
+        self._folders = [folder] if read_only is None else [read_only, folder]
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """While no other process writes segments; OSError where this one cannot either."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("ab") as lock:
+            _wait_for(lock.fileno())
+            yield
+
+    def elsewhere(self) -> Mirror:
+        """The same segments, and a folder of this process for what is written from now on."""
+        return Mirror(_scratch_for(self.folder), read_only=self.folder)
 
     @property
     def segments(self) -> list[Path]:
@@ -61,10 +116,13 @@ class Mirror:
         """Every segment of this format by its rows; of those that begin together the longest."""
         found = [
             (int(match[2]), int(match[3]), path)
-            for path in self.folder.glob("*.parquet")
+            for path in self._files()
             if (match := SEGMENT.fullmatch(path.name)) and int(match[1]) == FORMAT
         ]
         return sorted(found, key=lambda one: (one[0], -one[1]))
+
+    def _files(self) -> list[Path]:
+        return [path for folder in self._folders if folder.is_dir() for path in folder.iterdir()]
 
     @property
     def synced_to(self) -> int:
@@ -77,20 +135,37 @@ class Mirror:
         _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
         return int(first), int(last)
 
+    @property
+    def left_out(self) -> list[str]:
+        """The sessions that could not be read, and so are in no segment."""
+        done = self.synced_to
+        return sorted(
+            {
+                str(session)
+                for path in self._files()
+                if (match := LEFT_OUT.fullmatch(path.name))
+                and int(match[1]) == FORMAT
+                and int(match[3]) <= done
+                for session in json.loads(path.read_text(encoding="utf-8"))
+            }
+        )
+
     def keep(self, name: str, parts: Iterable[bytes]) -> Path:
         """A file of that name with these bytes; one that is there already is right."""
-        target = self.folder / name
-        if not target.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            partial = target.with_suffix(".partial")
-            with partial.open("wb") as data:
-                data.writelines(parts)
-            partial.replace(target)
-        return target
-
-    def write(self, rows: Iterable[Mapping[str, Any]], first: int, last: int) -> None:
-        """A segment for rows `first` to `last` of the log; whole or not at all."""
+        for folder in self._folders:
+            if (folder / name).exists():
+                return folder / name
         self.folder.mkdir(parents=True, exist_ok=True)
+        replace_file(self.folder / name, parts)
+        return self.folder / name
+
+    def write(
+        self, rows: Iterable[Mapping[str, Any]], first: int, last: int, left_out: Sequence[str]
+    ) -> None:
+        """A segment for rows `first` to `last` of the log, whole or not at all.
+
+        `left_out` is read when the rows have been: what they come from may add to it.
+        """
         marks: set[str] = set()
         with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
             lines = Path(scratch) / "rows.jsonl"
@@ -98,9 +173,12 @@ class Mirror:
                 for row in rows:
                     marks |= {name for name in row if name.startswith("mark_")}
                     out.write(json.dumps(row) + "\n")
+            if left_out:
+                target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"
+                replace_file(target, [json.dumps(sorted(left_out)).encode()])
             columns = {**COLUMNS, **dict.fromkeys(sorted(marks), "DOUBLE")}
-            with database().cursor() as db:
-                table = db.read_json(str(lines), columns=columns, format="newline_delimited")
+            with reported(str(self.folder)), database(folders=[located(scratch)]) as db:
+                table = db.read_json(located(lines), columns=columns, format="newline_delimited")
                 self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
 
     def tidy(self) -> None:
@@ -111,11 +189,14 @@ class Mirror:
             small.insert(0, segments.pop())
         if len(small) >= MANY:
             first, last = self.rows_of(small[0])[0], self.rows_of(small[-1])[1]
+            files = [located(path) for path in small]
             with (
                 tempfile.TemporaryDirectory(dir=self.folder) as scratch,
-                database().cursor() as db,
+                reported(str(self.folder)),
+                database(files, [located(scratch)]) as db,
             ):
-                joined = db.read_parquet([str(path) for path in small], union_by_name=True)
+                named = [pattern(file) for file in files]
+                joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 self._keep(joined, first, last, scratch)
         used = set(self.segments)
         for _, _, path in self._all():
@@ -123,6 +204,6 @@ class Mirror:
                 path.unlink(missing_ok=True)
 
     def _keep(self, table: Any, first: int, last: int, scratch: str) -> None:
-        written = Path(scratch) / "segment.parquet"
+        written = Path(located(scratch)) / "segment.parquet"
         table.write_parquet(str(written))
         written.replace(self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet")

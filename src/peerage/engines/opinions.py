@@ -32,6 +32,7 @@ from peerage.engines.members import (
     sorted_names,
     standing_of,
 )
+from peerage.engines.sql import NAME, SPARK_NAME, listed, quoted, sql
 from peerage.errors import InputError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def read_roll(
     categories: bool = False,
 ) -> Roll:
     """What groupings of the tables tell: names, contributors, categories, who is registered."""
+    engine.admit(opinions, items, users)
     frame, columns = _opened(engine, opinions)
     table = read_items(engine, items)
     affiliated = read_users(engine, users)
@@ -198,10 +200,14 @@ def _with_hashes(frame: Frame, names: Sequence[str]) -> Frame:
     import narwhals.stable.v2 as nw
 
     native = frame.to_native()
+    mark = SPARK_NAME if _is_spark(native) else NAME
+    pairs = [(quoted(name, mark), quoted(f"{name}_hash", mark)) for name in names]
     if _is_spark(native):
-        wider = native.selectExpr("*", *(f"xxhash64({name}) as {name}_hash" for name in names))
+        hashes = [sql("xxhash64({}) as {}", name, hash_) for name, hash_ in pairs]
+        wider = native.selectExpr("*", *hashes)
     else:
-        wider = native.project(", ".join(["*", *(f"hash({n}) as {n}_hash" for n in names)]))
+        hashes = [sql("hash({}) as {}", name, hash_) for name, hash_ in pairs]
+        wider = native.project(listed([sql("*"), *hashes]))
     return nw.from_native(wider)  # type: ignore[no-any-return]  # of a native of either kind
 
 

@@ -5,7 +5,7 @@ Everything here is narwhals expressions, the same on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ NUMBERS = ("rank", "score", "position", "words", "round", "reasoning_words", "co
 TEXTS = ("category", "query_id", "text", "family", "deal")
 N_SHOWN = 10
 N_PANEL = 16
+MAX_MARKS = 100  # columns `mark_<dimension>`
 N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
 AT_LEAST = {"rank": 1.0, "position": 0.0, "words": 0.0, "reasoning_words": 0.0, "place": 0.0}
@@ -79,6 +80,16 @@ def _check_columns(names: tuple[str, ...]) -> None:
         raise InputError(
             "a reviews table needs a `rank` or a `score`.",
             hint=f"It has: {', '.join(names[:20])}.",
+        )
+    refuse_many_marks(names)
+
+
+def refuse_many_marks(names: Iterable[str]) -> None:
+    """Raises where a table has marks for more dimensions than any rubric."""
+    n_marks = sum(name.startswith("mark_") for name in names)
+    if n_marks > MAX_MARKS:
+        raise InputError(
+            f"a table has marks for up to {MAX_MARKS} dimensions, and this one for {n_marks:,}."
         )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import sys
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import Columns, Reading, Source, engines
+from peerage.engines import Columns, EngineError, Reading, Source, engines
+from peerage.engines.sql import SPARK_NAME, Sql, is_safe, listed, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, Rows
 
@@ -55,14 +57,21 @@ class Spark:
         self.block_rows = block_rows
         self.session = _session(master)
 
+    def admit(self, *sources: Source | None) -> None:
+        """Nothing to do: what a cluster may read is for whoever runs it to say."""
+
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
 
-        frame: Frame = nw.from_native(self._table(source))
+        table = self._table(source)
+        if not all(map(is_safe, table.columns)):
+            safe = [quoted(name, SPARK_NAME) for name in table.columns if is_safe(name)]
+            table = table.selectExpr(*safe)
+        frame: Frame = nw.from_native(table)
         return frame
 
     def arrays(self, frame: Frame) -> Columns:
-        table = _native(frame).toArrow()
+        table = _collected(_native(frame))
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
@@ -70,17 +79,18 @@ class Spark:
 
         table = _native(frame)
         kind = dict(table.dtypes)[column]
-        name = f"`{column}`"
+        name = quoted(column, SPARK_NAME)
         if kind in ("timestamp", "timestamp_ntz", "date"):
-            seconds = f"unix_micros(cast({name} as timestamp)) / 1e6D"
+            seconds = sql("unix_micros(cast({} as timestamp)) / 1e6D", name)
         elif kind == "string":
-            seconds = f"unix_micros(try_cast({name} as timestamp)) / 1e6D"
+            seconds = sql("unix_micros(try_cast({} as timestamp)) / 1e6D", name)
             self._refuse_untimely(table, column)
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = f"cast({name} as double)"
-            seconds = f"case when abs({number}) >= 1e11D then {number} / 1e3D else {number} end"
-        others = [f"`{other}`" for other in table.columns if other != column]
-        changed: Frame = nw.from_native(table.selectExpr(*others, f"{seconds} as {name}"))
+            number = sql("cast({} as double)", name)
+            seconds = sql("case when abs({0}) >= 1e11D then {0} / 1e3D else {0} end", number)
+        chosen = [quoted(other, SPARK_NAME) for other in table.columns if other != column]
+        chosen.append(sql("{} as {}", seconds, name))
+        changed: Frame = nw.from_native(table.selectExpr(*chosen))
         return changed
 
     def keep(self, frame: Frame) -> Frame:
@@ -122,8 +132,9 @@ class Spark:
             rows = {name: _numpy(table.column(name)) for name in table.column_names}
             return import_module("pyarrow").table(kernel(rows))
 
-        schema = [*(f"{name} long" for name in keys), *(f"{name} double" for name in values)]
-        made = _native(frame).groupBy("block").applyInArrow(work, ", ".join(schema))
+        whole = [sql("{} long", quoted(name, SPARK_NAME)) for name in keys]
+        sums = [sql("{} double", quoted(name, SPARK_NAME)) for name in values]
+        made = _native(frame).groupBy("block").applyInArrow(work, listed([*whole, *sums]))
         totals = _collected(made.groupBy(*keys).agg(dict.fromkeys(values, "sum")))
         return {
             **{name: _numpy(totals.column(name)) for name in keys},
@@ -134,7 +145,7 @@ class Spark:
 
     def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
         """The units where each is its own cluster; None where there are too many for that."""
-        units = table.selectExpr(f"{reading.unit()} as unit").distinct()
+        units = table.selectExpr(sql("{} as unit", reading.unit())).distinct()
         found = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
         return tuple(sorted(found)) if len(found) <= N_CLUSTERS else None
 
@@ -145,8 +156,10 @@ class Spark:
         return tuple(sorted(found.column("deal").to_pylist()))
 
     def _refuse_untimely(self, table: Any, column: str) -> None:
-        wrong = table.where(f"`{column}` is not null and try_cast(`{column}` as timestamp) is null")
-        examples = [str(row[0]) for row in wrong.select(column).limit(1).collect()]
+        name = quoted(column, SPARK_NAME)
+        untimely = sql("{0} is not null and try_cast({0} as timestamp) is null", name)
+        wrong = table.where(untimely).selectExpr(name)
+        examples = [str(row[0]) for row in wrong.limit(1).collect()]
         if examples:
             raise InputError(
                 f"`{column}` holds something that is no time: {examples[0]!r}",
@@ -169,7 +182,8 @@ class Spark:
         suffix = os.path.splitext(paths[0].rstrip("/"))[1].lower()  # noqa: PTH122 — may be a URL
         kind, options = FORMATS.get(suffix, PARQUET)  # a folder of Parquet has no suffix
         try:
-            return self.session.read.options(**options).format(kind).load(paths)
+            found = [re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path) for path in paths]  # no patterns
+            return self.session.read.options(**options).format(kind).load(found)
         except import_module("pyspark.errors").AnalysisException as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"cannot be read: {reason}", place=paths[0]) from None
@@ -214,9 +228,12 @@ def _collected(made: Any) -> Any:
     """What the workers made, as Arrow; if they cannot, for want of this package, it is said."""
     try:
         return made.toArrow()
-    except import_module("pyspark.errors").PythonException as error:
+    except import_module("pyspark.errors").PySparkException as error:
         if "No module named" not in str(error):
-            raise
+            reason = str(error).split("\n", 1)[0]
+            raise EngineError(
+                f"Spark says: {reason}", hint="See whether its files and workers can be reached."
+            ) from error
         raise MissingExtraError(
             "Spark's workers run a Python that lacks peerage, or a part that it needs.",
             hint="Point PYSPARK_PYTHON at one that has peerage[spark], before Spark starts.",
@@ -297,17 +314,19 @@ class _Encoder:
         return _coded(table.column(name))[1]
 
 
-def _projection(reading: Reading, n_blocks: int) -> list[str]:
+def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
     """Whole queries stay together, so that whoever repeats one meets its other sessions."""
+    block = "cast(crc32(encode({}, 'UTF-8')) % {} as long) as block"
+    numbers = [quoted(name, SPARK_NAME) for name in reading.numbers]
     return [
-        "session_id",
-        "reviewer",
-        "candidate",
-        f"{reading.unit()} as unit",
-        f"cast(crc32(encode({reading.unit()}, 'UTF-8')) % {n_blocks} as long) as block",
-        *(f"cast(`{name}` as double) as `{name}`" for name in reading.numbers),
-        *(f"`{name}`" for name in reading.keys),
-        *(["text"] if reading.text else []),
+        sql("session_id"),
+        sql("reviewer"),
+        sql("candidate"),
+        sql("{} as unit", reading.unit()),
+        sql(block, reading.unit(), n_blocks),
+        *(sql("cast({0} as double) as {0}", name) for name in numbers),
+        *(quoted(name, SPARK_NAME) for name in reading.keys),
+        *([sql("text")] if reading.text else []),
     ]
 
 

@@ -8,17 +8,21 @@ comes up again ends the attempt, and the slower way takes over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from peerage.engines.sql import sql
+
 if TYPE_CHECKING:
     import duckdb
 
     Relation = duckdb.DuckDBPyRelation
     Batch = Mapping[str, NDArray[Any]]
+    Keep = Callable[[Relation], AbstractContextManager[Relation]]
 
 T = TypeVar("T")
 
@@ -29,17 +33,15 @@ class ScatteredError(Exception):
     """A session's rows do not all stand together."""
 
 
-def streamed(
-    connection: duckdb.DuckDBPyConnection, projected: Relation, each: Callable[[Batch], T]
-) -> list[T] | None:
+def streamed(projected: Relation, keep: Keep, each: Callable[[Batch], T]) -> list[T] | None:
     """A function's value on batches of whole sessions; None where rows are not in runs.
 
-    `session_id` is a hash here.
+    `session_id` is a hash here. `keep` lends the rows as a table, where they have to be one.
     """
     parts: list[T] = []
     runs: list[NDArray[np.uint64]] = []
     try:
-        for batch, starts in _whole_sessions(_batches(connection, projected)):
+        for batch, starts in _whole_sessions(_batches(projected, keep)):
             hashes = batch["session_id"][starts]
             if _repeats(hashes):
                 return None
@@ -56,7 +58,7 @@ def _repeats(hashes: NDArray[np.uint64]) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _batches(connection: duckdb.DuckDBPyConnection, projected: Relation) -> Iterator[Batch]:
+def _batches(projected: Relation, keep: Keep) -> Iterator[Batch]:
     """The rows in the order of the file, a million at a time."""
     if find_spec("pyarrow") is not None:
         for batch in projected.to_arrow_reader(BATCH_ROWS):
@@ -64,15 +66,12 @@ def _batches(connection: duckdb.DuckDBPyConnection, projected: Relation) -> Iter
             columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
             yield dict(zip(names, columns, strict=True))
         return
-    n_rows = int(projected.aggregate("count(*)").fetchall()[0][0])
-    connection.execute("create or replace temp table peerage_stream as from projected")
-    try:
-        kept = connection.table("peerage_stream")
+    with keep(projected) as rows:
+        n_rows = int(rows.aggregate("count(*)").fetchall()[0][0])
         for start in range(0, n_rows, BATCH_ROWS):
-            part = kept.filter(f"rowid >= {start} and rowid < {start + BATCH_ROWS}").fetchnumpy()
+            some = sql("rowid >= {} and rowid < {}", start, start + BATCH_ROWS)
+            part = rows.filter(some).fetchnumpy()
             yield {name: _plain(values) for name, values in part.items()}
-    finally:
-        connection.execute("drop table if exists peerage_stream")
 
 
 def _plain(values: Any) -> NDArray[Any]:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 from peerage.council import folding
 from peerage.council.documents import read_json
-from peerage.engines.intake import in_little_memory
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError
-from peerage.importing import Step, Taken, unit_of
-from peerage.importing.sessions import documents, event_of
-from peerage.importing.tables import chunks, refuse_conflicts
+from peerage.importing import KINDS, Step, Taken, unit_of
+from peerage.importing.events import misfit, refuse_unreadable, session_events, well_formed
+from peerage.importing.sessions import documents
+from peerage.importing.tables import check, chunks
 from peerage.stores import Import, Store
+from peerage.tables import import_file_name
 from peerage.types import Event
 
 EXPORT_FORMAT = 1
+DIGEST = re.compile("[0-9a-f]{64}")
+ENTRY = {"kind": str, "hash": str, "name": str, "n_rows": int, "at": int | float}
+MANIFEST = {"format": int, "imports": [ENTRY]}
 
 
 def export(store: Store, folder: Path) -> dict[str, int]:
@@ -36,25 +42,26 @@ def export(store: Store, folder: Path) -> dict[str, int]:
     entries = store.imports()
     for entry in entries:
         if entry.kind != "sessions":
-            with (folder / _file_of(entry)).open("wb") as data:
+            with (folder / import_file_name(entry)).open("wb") as data:
                 data.writelines(store.import_parts(entry.id))
     manifest = {"format": EXPORT_FORMAT, "imports": [asdict(entry) for entry in entries]}
     (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
 
 
-def _file_of(entry: Import) -> str:
-    return f"{entry.kind}-{entry.hash[:16]}.parquet"
-
-
-def take_export(store: Store, folder: Path, step: Step = lambda _: None) -> list[Taken]:
+def take_export(
+    store: Store,
+    folder: Path,
+    step: Step = lambda _: None,
+    scale: Sequence[float] = (-1.0, 1.0),
+) -> list[Taken]:
     """Everything of an export, as it was in the store it came from; what is here already stays."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
     step("checking")
     for entry in new:
-        _check_exported(store, entry, folder / _file_of(entry))
+        _check_exported(store, entry, folder / import_file_name(entry), scale)
     step("storing")
     seeds: dict[str, str] = {}
     events = list(_events_not_in(store, folder / "sessions.jsonl"))
@@ -65,7 +72,7 @@ def take_export(store: Store, folder: Path, step: Step = lambda _: None) -> list
     for season, seed in seeds.items():
         store.season_seed(season, seed)
     for entry in new:
-        held = () if entry.kind == "sessions" else chunks(folder / _file_of(entry))
+        held = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
         store.add_import(entry, held)
     n = len({event.session_id for event in events})
     return [
@@ -83,25 +90,34 @@ def _manifest(folder: Path) -> list[Import]:
             place=str(folder),
             hint="Name files, and say --as what.",
         )
-    manifest = read_json(place.read_bytes(), str(place))
-    if manifest.get("format") != EXPORT_FORMAT:
-        raise InputError(f"format {manifest.get('format')!r} is not known.", place=str(place))
-    try:
-        return [Import(**listed) for listed in manifest["imports"]]
-    except (TypeError, KeyError):
-        raise InputError("this is no list of tables.", place=str(place)) from None
+    manifest = well_formed(read_json(place.read_bytes(), str(place)), str(place))
+    if wrong := misfit(manifest, MANIFEST):
+        raise InputError(f"this is no list of tables: {wrong}.", place=str(place))
+    if manifest["format"] != EXPORT_FORMAT:
+        raise InputError(f"format {manifest['format']!r} is not known.", place=str(place))
+    entries = [Import(**{name: one[name] for name in ENTRY}) for one in manifest["imports"]]
+    for entry in entries:
+        if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
+            raise InputError(
+                f"{entry.kind[:80]!r} of {entry.name[:80]!r} is no table of an export.",
+                place=str(place),
+            )
+    return entries
 
 
-def _check_exported(store: Store, entry: Import, file: Path) -> None:
-    """Refuse a table that is not there, or not right together with what is."""
+def _check_exported(store: Store, entry: Import, file: Path, scale: Sequence[float]) -> None:
+    """Refuse a table that is not there, not right, or not right together with what is."""
     if entry.kind == "sessions":
         return
     if not file.is_file():
         raise InputError("a table of the export is missing.", place=str(file))
     with tempfile.TemporaryDirectory() as folder:
-        in_little_memory(
-            Path(folder), file, lambda e, _: refuse_conflicts(e, store, entry.kind, file)
-        )
+
+        def work(engine: DuckDB, _: bool) -> None:
+            raw = as_parquet(engine, file, Path(folder) / "raw.parquet")
+            check(engine, store, entry.kind, raw, scale)
+
+        in_little_memory(Path(folder), file, work)
 
 
 def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
@@ -110,5 +126,9 @@ def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
         raise InputError("the sessions of the export are missing.", place=str(path))
     for place, read in documents(path):
         document = read()
+        if wrong := misfit(document, {"session_id": str, "events": [{}]}):
+            raise InputError(f"this is no session of an export: {wrong}.", place=place)
         if not store.events(document["session_id"]):
-            yield from map(partial(event_of, place=place), document["events"])
+            events = session_events(document, place)
+            refuse_unreadable(events, place)
+            yield from events

@@ -13,6 +13,7 @@ from peerage.council import folding
 from peerage.council.documents import read_json, session_of
 from peerage.council.folding import plain
 from peerage.errors import InputError
+from peerage.importing.events import refuse_unreadable, session_events, well_formed
 from peerage.stores import Import, Store
 from peerage.types import Event, Session
 
@@ -26,7 +27,9 @@ def take_sessions(store: Store, path: Path, digest: str, at: float) -> int:
     n = 0
     for n, (place, read) in enumerate(documents(path), 1):
         try:
-            events += _events_in(read(), place, f"{digest}|{n - 1}", at)
+            held = _events_in(read(), place, f"{digest}|{n - 1}", at)
+            refuse_unreadable(held, place)
+            events += held
         except InputError as error:
             wrong.append(error)
             if len(wrong) == N_SHOWN:
@@ -54,27 +57,24 @@ def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     place = f"{path}, line {number}"
-                    yield place, partial(read_json, line, place)
+                    yield place, partial(_document, line, place)
         return
     document = read_json(path.read_bytes(), str(path))
     listed = document if isinstance(document, list) else [document]
     for i, entry in enumerate(listed):
         place = f"{path}, session {i + 1}" if isinstance(document, list) else str(path)
-        yield place, partial(lambda one: one, entry)
+        yield place, partial(well_formed, entry, place)
 
 
-def _events_in(document: Any, place: str, key: str, at: float) -> Iterator[Event]:
+def _document(line: bytes, place: str) -> Any:
+    return well_formed(read_json(line, place), place)
+
+
+def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
     """The events of a stored session, or those of a ballots file as if it had been held here."""
     if isinstance(document, Mapping) and "events" in document:
-        return map(partial(event_of, place=place), document["events"])
-    return _events_of(document, place, key, at)
-
-
-def event_of(entry: Any, place: str) -> Event:
-    try:
-        return Event(**{name: entry[name] for name in Event.__dataclass_fields__})
-    except (TypeError, KeyError):
-        raise InputError("this is not an event of a session.", place=place) from None
+        return session_events(document, place)
+    return list(_events_of(document, place, key, at))
 
 
 def _events_of(document: Any, place: str, key: str, at: float) -> Iterator[Event]:

@@ -7,12 +7,14 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.members import read_items, read_users
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinions import read_community
 from peerage.engines.reviews import NUMBERS, read_reviews, refuse_duplicates
+from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError
 from peerage.stores import Store
 from peerage.tables import imported
@@ -68,12 +70,13 @@ def _check_opinions(
     One row for each item, contributor and opinion shows whether there is anything wrong, in
     little memory; only if there is are all rows read, to tell which.
     """
+    engine.admit(raw, items)
     relation = engine.open(raw).to_native()
     said = [name for name in ("item_id", "contributor", "opinion") if name in relation.columns]
     if "reviewer" in relation.columns and len(said) > 1:
-        by = ", ".join(said)
+        by = listed(map(quoted, said))
         few = relation.aggregate(
-            f"{by}, any_value(reviewer) as reviewer", f"{by}, reviewer is null"
+            sql("{}, any_value(reviewer) as reviewer", by), sql("{}, reviewer is null", by)
         )
         few.create("few")
         try:
@@ -88,7 +91,9 @@ def _check_opinions(
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     """Refuse a contributor other than the one an item has in the store."""
     known = [*_imported(store, "items"), *_imported(store, "opinions")]
-    tables = [engine.connection.read_parquet(file) for file in (*known, str(raw))]
+    files = [*known, str(raw)]
+    engine.admit(files)
+    tables = [engine.open(file).to_native() for file in files]
     said = [
         table.project("cast(item_id as varchar) as item, cast(contributor as varchar) as who")
         .filter("who is not null")
@@ -117,6 +122,7 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     known = _imported(store, "reviews")
     if not known:
         return
+    engine.admit(path, known)
     key = (*KEYS["reviews"], "round")
     both = _keyed(engine.open(path)).join(_keyed(engine.open(known)), on=list(key), how="inner")
     found = engine.arrays(both.select(*map(nw.col, key)).sort(*key).head(N_SHOWN))
@@ -150,7 +156,8 @@ def write(
     import narwhals.stable.v2 as nw
 
     rows = engine.open(raw).to_native()
-    frame = engine.open(rows.project(f"*, row_number() over () as {ROW}") if may_sort else rows)
+    numbered = sql("*, row_number() over () as {}", quoted(ROW))
+    frame = engine.open(rows.project(numbered) if may_sort else rows)
     kinds = frame.collect_schema()
     if "at" in kinds:
         frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
@@ -166,10 +173,11 @@ def write(
         *(nw.col(name).cast(nw.Float64) for name in numbers if "session_id" in keys),
     ).to_native()
     if may_sort:
-        relation = relation.order(", ".join((*keys, ROW))).project(f"* exclude ({ROW})")
+        order, rest = listed(map(quoted, (*keys, ROW))), sql("* exclude ({})", quoted(ROW))
+        relation = relation.order(order).project(rest)
     size = _group_rows(engine, raw)
     relation.write_parquet(str(target), compression="zstd", row_group_size=size)
-    return int(engine.connection.read_parquet(str(target)).aggregate("count(*)").fetchall()[0][0])
+    return int(engine.open(target).to_native().aggregate("count(*)").fetchall()[0][0])
 
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
@@ -177,7 +185,7 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
     found = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",
-        [str(raw)],
+        [pattern(located(raw))],
     ).fetchall()
     n_bytes, n_rows = found[0]
     mean = (n_bytes or 0) / max(1, n_rows or 0)
@@ -190,16 +198,16 @@ def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> 
     flags = [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
     if kind not in TOLD:
         return tuple(flags)
-    table = engine.connection.read_parquet(str(checked))
-    odd = {f"{kind}_in_the_future": table.filter(f'"at" > {at!r}')}
+    table = engine.open(checked).to_native()
+    odd = {f"{kind}_in_the_future": table.filter(sql('"at" > {}', at))}
     if kind == "opinions":
-        same = 'item_id, reviewer, opinion, "at"'
-        odd["opinions_given_twice"] = table.aggregate(f"{same}, count(*) as n", same).filter(
-            "n > 1"
-        )
+        same = listed(map(quoted, ("item_id", "reviewer", "opinion", "at")))
+        counted = table.aggregate(sql("{}, count(*) as n", same), same)
+        odd["opinions_given_twice"] = counted.filter("n > 1")
     for name, rows in odd.items():
         if n := int(rows.aggregate("count(*)").fetchall()[0][0]):
-            first = rows.order(", ".join(KEYS[kind])).limit(N_SHOWN).project(TOLD[kind])
+            by, said = listed(map(quoted, KEYS[kind])), sql(TOLD[kind])
+            first = rows.order(by).limit(N_SHOWN).project(said)
             flags.append(f"{name}:{n}: {', '.join(told for (told,) in first.fetchall())}")
     return tuple(flags)
 

@@ -56,13 +56,13 @@ def board_models_of_store(
         StoredReviews,
         build_model_board,
     )
-    from peerage.tables import imported, synced
+    from peerage.tables import imported, left_out_flags, synced
 
     mirror = synced(store, options_then)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]
-    if not files:
-        return build_model_board(ReviewsTable(engine, NO_REVIEWS, options))
-    return build_model_board(StoredReviews(engine, mirror, files, options))
+    stored = StoredReviews(engine, mirror, files, options) if files else None
+    board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
+    return replace(board, flags=(*board.flags, *left_out_flags(mirror)))
 
 
 def audit(

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peerage.embedded import database, located, pattern
 from peerage.errors import InputError
+from peerage.texts import valid_text
 
 MAX_QUERY_CHARACTERS = 1_000_000
+MAX_NAME_CHARACTERS = 1_000  # of an id or a category
 MOST_PROBLEMS_SHOWN = 10
 FIELD_LIMIT = 64 * 1024 * 1024
 
@@ -80,10 +83,13 @@ def _row(index: int, record: Any) -> Row:
     category = record.get("category")
     if category is not None and not isinstance(category, str):
         raise InputError('"category" is not text.')
+    name = f"row-{index + 1}" if id_ is None or id_ == "" else valid_text(str(id_))
+    if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
+        raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
     return Row(
-        id=f"row-{index + 1}" if id_ is None or id_ == "" else str(id_),
-        query=query,
-        category=category or "",
+        id=name,
+        query=valid_text(query),
+        category=valid_text(category or ""),
         answers=answers,
     )
 
@@ -95,7 +101,7 @@ def _answers(given: Any) -> Mapping[str, str] | None:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError('"answers" is text that is not JSON.') from None
     if isinstance(given, list):
         pairs = [(a.get("model"), a.get("response")) for a in given if isinstance(a, Mapping)]
@@ -107,7 +113,7 @@ def _answers(given: Any) -> Mapping[str, str] | None:
     for name, text in given.items():
         if not isinstance(name, str) or not name or not isinstance(text, str) or not text.strip():
             raise InputError(f'"answers" has no text for {name!r}.')
-    return dict(given)
+    return {valid_text(name): valid_text(text) for name, text in given.items()}
 
 
 # -- formats ------------------------------------------------------------------------------------
@@ -156,8 +162,9 @@ def _csv(path: Path) -> Iterator[Any]:
 def _parquet(path: Path) -> Iterator[Any]:
     import duckdb
 
+    file = located(path)
     try:
-        rows = duckdb.execute("SELECT * FROM read_parquet(?)", [str(path)])
+        rows = database([file]).execute("SELECT * FROM read_parquet(?)", [pattern(file)])
         names = [column[0] for column in rows.description or []]
         if "query" not in names:
             raise InputError('there is no "query" column.', place=str(path))

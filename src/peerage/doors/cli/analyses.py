@@ -267,9 +267,13 @@ def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _reviews_in(store: Any, law_for: Any) -> list[str]:
+    from peerage.doors.cli.output import flag_line
     from peerage.tables import reviews_in
 
-    return [str(path) for path in reviews_in(store, law_for)]
+    def tell(flag: str) -> None:
+        sys.stderr.write(f"peerage: {flag_line(flag)}\n")
+
+    return [str(path) for path in reviews_in(store, law_for, tell)]
 
 
 def _tables(given: Mapping[str, Any]) -> Any:

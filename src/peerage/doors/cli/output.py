@@ -24,6 +24,7 @@ TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "b
 MEANINGS = {
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
     "scores_not_finite": "scores that are NaN or infinite, read as no score",
@@ -81,20 +82,14 @@ def write_csv(board: Board) -> None:
 
 def write_parquet(board: Board, path: Path) -> None:
     """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
-    from peerage.engines.duckdb import DuckDB
+    from peerage.engines import duckdb
 
     columns = {name: plain_values(values) for name, values in board.columns.items()}
     kinds = {name: _kind(name, values) for name, values in columns.items()}
-    known = {"varchar": '"{0}"'}  # a number that is undefined comes as NaN, and goes as null
-    number = "nullif(cast(\"{0}\" as double), 'nan')"
-    typed = ", ".join(
-        f'cast({known.get(kind, number).format(name)} as {kind}) as "{name}"'
-        for name, kind in kinds.items()
-    )
     for name, kind in kinds.items():
         if kind != "varchar":
             columns[name] = [math.nan if value is None else value for value in columns[name]]
-    DuckDB().open(columns).to_native().project(typed).write_parquet(str(path))
+    duckdb.write_parquet(columns, kinds, path)
 
 
 def _kind(name: str, values: list[Any]) -> str:

@@ -45,7 +45,7 @@ def import_(
             raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
         with _steps(f"{file.name}: ", shown=not (json or quiet)) as step:
             done = (
-                take_export(opened, file, step)
+                take_export(opened, file, step, settings.community.scale)
                 if file.is_dir()
                 else [take(opened, file, str(kind), time.time, settings.community.scale, step)]
             )

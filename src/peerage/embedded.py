@@ -1,0 +1,53 @@
+"""DuckDB as we start it: a database in memory that reaches the files it was given, and no more.
+
+It fetches no extension, takes no variable of Python for a table, and its settings are locked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import uuid
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+CLOSED = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "python_enable_replacements": "false",
+}
+
+
+def database(
+    files: Iterable[str] = (),
+    folders: Iterable[str] = (),
+    limits: Mapping[str, str | int] = MappingProxyType({}),
+) -> duckdb.DuckDBPyConnection:
+    """A new empty database that can reach these files and folders, as `located` has them."""
+    import duckdb
+
+    spill = os.path.join(tempfile.gettempdir(), f"peerage-spill-{uuid.uuid4().hex}")  # noqa: PTH118
+    connection = duckdb.connect(config={"temp_directory": spill, **CLOSED, **limits})
+    reach = sorted({name for path in files for name in (path, pattern(path))})
+    connection.execute("set allowed_paths = ?", [reach])
+    connection.execute("set allowed_directories = ?", [list(folders)])
+    connection.execute("set global TimeZone = 'UTC'")  # on every machine
+    connection.execute("set enable_external_access = false")
+    connection.execute("set lock_configuration = true")
+    return connection
+
+
+def pattern(path: str) -> str:
+    """The pattern that only this path fits: to DuckDB every path is one."""
+    return re.sub(r"[*?\[]", r"[\g<0>]", path)
+
+
+def located(path: str | os.PathLike[str]) -> str:
+    """Where a path really leads, which is what DuckDB asks before it opens a file."""
+    return os.path.realpath(path)

@@ -1,0 +1,53 @@
+"""SQL from names and values: the only place that quotes, and so the only one that can be wrong.
+
+Whatever an engine is asked to run is a literal of the source or comes from `sql`, which puts
+into a literal template nothing but numbers, quoted text and other SQL made here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import NewType
+
+from peerage.errors import InputError
+from peerage.texts import is_unicode
+
+NAME, SPARK_NAME = '"', "`"
+MAX_NAME_CHARACTERS = 64
+SAFE_NAME = re.compile(rf"\w[\w \-()%/#+&:]{{0,{MAX_NAME_CHARACTERS - 1}}}")
+
+
+Sql = NewType("Sql", str)  # made here; the type checker keeps any other text out of `sql`
+
+
+def is_safe(name: str) -> bool:
+    """Whether a column may have this name: letters of any script, digits, spaces and `_-()%/#+&:`.
+
+    Quoting makes every name harmless to us. This one is for the libraries between us and the
+    engines, which quote in their own way.
+    """
+    return SAFE_NAME.fullmatch(name) is not None
+
+
+def quoted(text: str, mark: str = NAME) -> Sql:
+    """Some text as one name of SQL, whatever it holds; values are bound, not written."""
+    if mark not in (NAME, SPARK_NAME):
+        raise ValueError(f"{mark!r} quotes nothing")
+    if "\0" in text or not is_unicode(text):
+        raise InputError(f"{text[:80]!r} cannot be the name of anything: it is not valid text.")
+    return Sql(mark + text.replace(mark, mark * 2) + mark)
+
+
+def sql(template: str, *parts: Sql | float) -> Sql:
+    """A literal template with SQL or numbers in the places of its braces."""
+    if not all(math.isfinite(part) for part in parts if isinstance(part, float)):
+        raise ValueError("SQL has no way to write a number that is not finite")
+    return Sql(template.format(*parts))
+
+
+def listed(parts: Iterable[Sql]) -> Sql:
+    """Pieces of SQL with commas between them."""
+    held = list(parts)
+    return sql(", ".join(["{}"] * len(held)), *held)
