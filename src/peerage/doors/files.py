@@ -17,8 +17,8 @@ def write_file(path: Path, write_to: Callable[[Path], object]) -> None:
 
     A device or a pipe is written to directly. What the system refuses is a UsageError.
     """
-    target = Path(os.path.realpath(path))  # a link stays a link
     try:
+        target = Path(os.path.realpath(path))  # a link stays a link
         if target.is_dir():
             raise UsageError("this is a folder.", place=str(path), hint="Name a file.")
         if not target.parent.is_dir():

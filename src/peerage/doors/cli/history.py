@@ -33,10 +33,18 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
     for head in ("session", "opened", "status", "category", "question"):
         table.add_column(head, no_wrap=head != "question")
     for entry in listed:
-        when = datetime.fromtimestamp(entry.opened_at, UTC).strftime("%Y-%m-%d %H:%M")
+        when = _minute(entry.opened_at)
         question = " ".join(entry.query.split())[:80]
         table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
     Terminal().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
+
+
+def _minute(at: float) -> str:
+    """A time to the minute; an imported one may be out of any calendar."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return "–"
 
 
 def show_one(

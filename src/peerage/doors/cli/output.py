@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -71,6 +72,8 @@ def _write_file(path: Path, write_to: Callable[[Path], Any], quiet: bool) -> Non
 
 def write_parquet(board: Board, path: Path) -> None:
     """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
+    import duckdb
+
     from peerage.engines.duckdb import DuckDB
 
     columns = {name: plain_values(values) for name, values in board.columns.items()}
@@ -84,7 +87,11 @@ def write_parquet(board: Board, path: Path) -> None:
     for name, kind in kinds.items():
         if kind != "varchar":
             columns[name] = [math.nan if value is None else value for value in columns[name]]
-    DuckDB().open(columns).to_native().project(typed).write_parquet(str(path))
+    table = DuckDB().open(columns).to_native().project(typed)
+    try:
+        table.write_parquet(str(path))
+    except duckdb.Error as error:
+        raise OSError(errno.EIO, str(error).splitlines()[0]) from None
 
 
 def _kind(name: str, values: list[Any]) -> str:

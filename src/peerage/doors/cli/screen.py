@@ -49,7 +49,7 @@ def prepare_streams() -> None:
 def takes_unicode(stream: IO[str]) -> bool:
     """Whether a stream can show any character at all."""
     try:
-        return codecs.lookup(stream.encoding or "ascii").name.startswith("utf")
+        return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
     except LookupError:
         return False
 
