@@ -1,7 +1,7 @@
 """Runs many command lines quickly: one Python that has loaded the CLI, one fork for each.
 
-Reads a JSON list of cases on stdin, each with `argv` and perhaps `cwd`, `stdin` (a file, or
-"closed") and `stdout` (a file); writes a JSON list of exit code, stdout and stderr for each.
+Reads a JSON list of cases on stdin, each with `argv` and perhaps `stdin` (a file, or "closed")
+and `stdout` (a file); writes a line for each, a JSON list of exit code, stdout and stderr.
 """
 
 import gc
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import duckdb  # noqa: F401 - loaded once, for every fork
 import numpy as np  # noqa: F401
+import openai  # noqa: F401
+import pydantic_settings  # noqa: F401
 import rich.console  # noqa: F401
 
 import peerage.community
@@ -22,8 +24,10 @@ import peerage.convening
 import peerage.doors.cli.community
 import peerage.doors.cli.demo
 import peerage.importing
+import peerage.providers.calling
 import peerage.reports
-import peerage.standings  # noqa: F401
+import peerage.standings
+import peerage.stores.sqlite  # noqa: F401
 from peerage.doors.cli import main
 
 
@@ -42,16 +46,18 @@ def run(case):
 def _child(case, out, err):
     code = 70
     try:
-        os.chdir(case.get("cwd", "."))
+        stdin = case.get("stdin", os.devnull)
         for fd, path, flags in (
-            (0, case.get("stdin") or os.devnull, os.O_RDONLY),
+            (0, os.devnull if stdin == "closed" else stdin, os.O_RDONLY),
             (1, out, os.O_WRONLY | os.O_CREAT),
             (2, err, os.O_WRONLY | os.O_CREAT),
         ):
-            os.close(fd)
-            if path != "closed":
-                os.open(path, flags, 0o600)
-        sys.stdin = None if case.get("stdin") == "closed" else io.TextIOWrapper(io.FileIO(0))
+            opened = os.open(path, flags, 0o600)
+            os.dup2(opened, fd)
+            os.close(opened)
+        if stdin == "closed":
+            os.close(0)
+        sys.stdin = None if stdin == "closed" else io.TextIOWrapper(io.FileIO(0))
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w")), encoding="utf-8")
         sys.stderr = io.TextIOWrapper(
             io.BufferedWriter(io.FileIO(2, "w")), "utf-8", "backslashreplace", write_through=True
@@ -71,5 +77,6 @@ def _child(case, out, err):
 
 
 if __name__ == "__main__":
-    cases = json.load(sys.stdin)
-    json.dump([run(case) for case in cases], sys.stdout)
+    for case in json.load(sys.stdin):
+        sys.stdout.write(json.dumps(run(case)) + "\n")
+        sys.stdout.flush()

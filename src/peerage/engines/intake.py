@@ -175,7 +175,7 @@ def _torn_lines(path: Path) -> Iterator[str]:
         for number, line in enumerate(lines, 1):
             try:
                 row = json.loads(line) if line.strip() else {}
-            except ValueError:
+            except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, Mapping):
                 yield f"line {number}: {line[:80].decode('utf-8', 'replace').rstrip()!r}"

@@ -95,7 +95,7 @@ def _answers(given: Any) -> Mapping[str, str] | None:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError('"answers" is text that is not JSON.') from None
     if isinstance(given, list):
         pairs = [(a.get("model"), a.get("response")) for a in given if isinstance(a, Mapping)]

@@ -41,7 +41,7 @@ def run(
     settings = settings_of(config_file, flags)
     council = Council(settings)
     try:
-        events = asyncio.run(_hold(council, text, category, manner))
+        events = asyncio.run(_hold(council, text, category, _view(council, manner)))
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         return BudgetError.exit_code
@@ -62,12 +62,18 @@ def _from_stdin() -> str:
         raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
 
 
-async def _hold(council: Council, text: str, category: str, manner: Manner) -> list[Event]:
+def _view(council: Council, manner: Manner) -> LiveView | PlainView:
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal(stderr=manner.json)
     watched = not manner.quiet and console.is_terminal
-    view = LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
+    return LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
+
+
+async def _hold(
+    council: Council, text: str, category: str, view: LiveView | PlainView
+) -> list[Event]:
+    watched = isinstance(view, LiveView)
     events = []
     async with council:
         with view:

@@ -50,7 +50,7 @@ def run(
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
-    return PARTIAL if progress.no_quorum else 0
+    return PARTIAL if progress.no_quorum or not progress.complete else 0
 
 
 async def _hold(

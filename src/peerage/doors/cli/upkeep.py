@@ -21,5 +21,5 @@ def keep_boards(settings: Settings) -> None:
     from peerage.engines.duckdb import DuckDB
     from peerage.standings.live import refresh
 
-    with suppress(PeerageError):
+    with suppress(PeerageError, OSError):
         refresh(store, lambda law: law_then(settings, law), DuckDB())
