@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any, NamedTuple
 
 from peerage.boards import Board
 from peerage.doors.cli.output import agreement
+from peerage.doors.visible import html_text as escape
 
 WIDTH, LABEL = 760, 190  # pixels of a drawing
 COLOURS = ("#0b78a8", "#c2410c", "#4d7c0f", "#7e22ce", "#b45309", "#0f766e", "#be123c", "#4f46e5")

@@ -21,12 +21,21 @@ from peerage.doors.cli.options import (
     StoreOption,
     council_flags,
 )
-from peerage.errors import PeerageError
+from peerage.doors.cli.screen import (
+    ReaderLeftError,
+    close_streams,
+    prepare_streams,
+    say,
+    write_line,
+)
+from peerage.errors import PeerageError, UsageError
+
+INTERRUPTED = 130
+MAX_LISTED = 1_000_000  # sessions in one list
 
 app = typer.Typer(
     name="peerage",
     help="Peer review for language models: blind ballots, honest scores, audited reviewers.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -35,27 +44,52 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line; a person's mistake ends in one paragraph, never in a traceback."""
-    code = 0
     try:
-        app()
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else 0
-    except PeerageError as error:
-        sys.stderr.write(f"peerage: {error}\n")
+        prepare_streams()
+        code = _run(sys.argv[1:])
+    except ReaderLeftError as error:
         code = error.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("\npeerage: interrupted.\n")
-        code = 130
-    except BrokenPipeError:  # the reader of our output left; that is its right
-        sys.stderr.close()
-    sys.exit(code)
+    except PeerageError as error:
+        say(str(error))
+        code = error.exit_code
+    except typer.TyperException as error:
+        say(f"{error.format_message()} {_help_hint(error)}")
+        code = error.exit_code
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        say(f"{place}{error.strerror or error}.")
+        code = UsageError.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        say("interrupted.")
+        code = INTERRUPTED
+    sent = close_streams()
+    sys.exit(code if sent or code else UsageError.exit_code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command; the exit code."""
+    for number, argument in enumerate(arguments, 1):
+        if not argument.isascii() and any(
+            "\ud800" <= character <= "\udfff" for character in argument
+        ):
+            raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
+    try:
+        code = app(arguments or ["--help"], standalone_mode=False)
+    except SystemExit as left:
+        code = left.code
+    return code if isinstance(code, int) else 0
+
+
+def _help_hint(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"Try `{context.command_path if context else 'peerage'} --help`."
 
 
 def _version(wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        typer.echo(f"peerage {version('peerage')}")
+        write_line(f"peerage {version('peerage')}")
         raise typer.Exit
 
 
@@ -156,7 +190,7 @@ def run_season(
 
 @app.command()
 def sessions(
-    limit: Annotated[int, typer.Option(min=1, help="How many of the latest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=MAX_LISTED, help="How many of the latest.")] = 20,
     store: StoreOption = None,
     config: ConfigOption = None,
     json: JsonOption = False,

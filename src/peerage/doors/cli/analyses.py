@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -73,7 +72,7 @@ def audit(
     if session is not None:
         from peerage.doors.cli.history import audit_one
 
-        audit_one(session, config, {"store": store}, json)
+        audit_one(session, config, {"store": store}, json, fail_on)
         return
     from peerage.doors.cli.audit import run
 
@@ -255,7 +254,9 @@ def _engine(given: Mapping[str, Any], found: Any) -> Any:
 def _hint(given: Mapping[str, Any], missing: InputError) -> None:
     """An empty store is no error to a board: it shows an empty table, and this on stderr."""
     if "quiet" not in given:
-        sys.stderr.write(f"peerage: {missing}\n")
+        from peerage.doors.cli.screen import say
+
+        say(str(missing))
 
 
 def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -271,7 +272,7 @@ def _reviews_in(store: Any, law_for: Any) -> list[str]:
     from peerage.tables import reviews_in
 
     def tell(flag: str) -> None:
-        sys.stderr.write(f"peerage: {flag_line(flag)}\n")
+        say(f"peerage: {flag_line(flag)}")
 
     return [str(path) for path in reviews_in(store, law_for, tell)]
 

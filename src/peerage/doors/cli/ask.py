@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from peerage.council import folding
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.render import show_session
-from peerage.doors.cli.screen import write_json
-from peerage.errors import BudgetError
+from peerage.doors.cli.screen import read_stdin, say, write_json
+from peerage.errors import BudgetError, InputError
 from peerage.records import session_document
 from peerage.types import Event, Session
 
@@ -38,13 +37,13 @@ def run(
     manner: Manner,
 ) -> int:
     """Hold the session and show it; the exit code says how it ended."""
-    text = sys.stdin.read() if question == "-" else question
+    text = _from_stdin() if question == "-" else question
     settings = noted(settings_of(config_file, flags))
     council = Council(settings)
     try:
-        events = asyncio.run(_hold(council, text, category, manner))
+        events = asyncio.run(_hold(council, text, category, _view(council, manner)))
     except BudgetError as error:
-        sys.stderr.write(f"peerage: {error} What was stored is kept.\n")
+        say(f"{error} What was stored is kept.")
         return BudgetError.exit_code
     session = folding.fold(event for event in events if event.seq >= 0)
     law = law_of(settings, category)
@@ -52,15 +51,28 @@ def run(
         write_json(session_document(session, events, law))
     else:
         show_session(session, law, brief=manner.quiet)
-    return exit_code(session)
+    return exit_code(session, settings.council.verdict)
 
 
-async def _hold(council: Council, text: str, category: str, manner: Manner) -> list[Event]:
-    from rich.console import Console
+def _from_stdin() -> str:
+    try:
+        return read_stdin().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
 
-    console = Console(stderr=manner.json)
+
+def _view(council: Council, manner: Manner) -> LiveView | PlainView:
+    from peerage.doors.cli.terminal import Terminal
+
+    console = Terminal(stderr=manner.json)
     watched = not manner.quiet and console.is_terminal
-    view = LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
+    return LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
+
+
+async def _hold(
+    council: Council, text: str, category: str, view: LiveView | PlainView
+) -> list[Event]:
+    watched = isinstance(view, LiveView)
     events = []
     async with council:
         with view:
@@ -71,10 +83,11 @@ async def _hold(council: Council, text: str, category: str, manner: Manner) -> l
     return events
 
 
-def exit_code(session: Session) -> int:
-    """0 done, 1 the panel said no, 3 not enough seats answered."""
+def exit_code(session: Session, asked_for: str) -> int:
+    """0 done, 1 the panel did not approve what it was asked to, 3 not enough seats answered."""
     if session.status != "done":
         return PARTIAL
-    if session.verdict is not None and session.verdict.approved is False:
+    approved = None if session.verdict is None else session.verdict.approved
+    if approved is False or (asked_for == "binary" and approved is not True):
         return REFUSED
     return 0

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.screen import write_json
+from peerage.doors.cli.screen import say, write_json
+from peerage.doors.files import write_file
 from peerage.errors import UsageError
 from peerage.types import Audit, AuditLimits, Finding
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+
+    from peerage.doors.cli.terminal import Terminal
 
 STYLES = {
     "evidence": "bold red",
@@ -47,8 +49,7 @@ def run(
     """Audit a reviews table; ends with 1 where `fail_on` was asked for and found."""
     from peerage.reports import audit, audit_document
 
-    if fail_on is not None and fail_on not in FAIL_ON:
-        raise UsageError(f"cannot fail on {fail_on!r}.", hint=f"Known: {', '.join(FAIL_ON)}.")
+    refuse_unknown(fail_on)
     found = audit(
         source,
         engine=engine,
@@ -60,17 +61,29 @@ def run(
     if html is not None:
         from peerage.doors.cli.audit_page import render_audit
 
-        html.write_text(render_audit(found), encoding="utf-8")
+        page = render_audit(found)
+        write_file(html, lambda path: path.write_text(page, encoding="utf-8"))
         if not quiet:
-            sys.stderr.write(f"peerage: wrote {html}\n")
+            say(f"wrote {html}")
     if as_json:
         write_json(audit_document(found))
     else:
-        from rich.console import Console
+        from peerage.doors.cli.terminal import Terminal
 
-        show(Console(), found, quiet)
+        show(Terminal(), found, quiet)
+    fail_if_found(found, fail_on)
+
+
+def refuse_unknown(fail_on: str | None) -> None:
+    """Raise where `--fail-on` names nothing that an audit could find."""
+    if fail_on is not None and fail_on not in FAIL_ON:
+        raise UsageError(f"cannot fail on {fail_on!r}.", hint=f"Known: {', '.join(FAIL_ON)}.")
+
+
+def fail_if_found(found: Audit, fail_on: str | None) -> None:
+    """End with exit code 1 where an audit has what `--fail-on` names."""
     if fail_on is not None and any(one.status in FAIL_ON[fail_on] for one in found.findings):
-        sys.exit(1)
+        raise SystemExit(1)
 
 
 def limits_of(config_file: Path | None) -> AuditLimits:
@@ -90,12 +103,12 @@ def verdict(found: Audit) -> str:
     return f"Of {n} findings {what} evidence" + (f"; {rest}." if rest else ".")
 
 
-def show(console: Console, found: Audit, quiet: bool = False) -> None:
+def show(console: Terminal, found: Audit, quiet: bool = False) -> None:
     """An audit on a terminal: the verdict, what is evidence, the table, two small plots."""
-    console.print(verdict(found), style="bold", highlight=False)
+    console.print(verdict(found), style="bold")
     for one in found.findings:
         if one.status in ("evidence", "indicator"):
-            console.print(f"  {sentence(one)}", style=STYLES[one.status], markup=False)
+            console.print(f"  {sentence(one)}", style=STYLES[one.status])
     if quiet:
         return
     console.print(table(found.findings))
@@ -103,7 +116,7 @@ def show(console: Console, found: Audit, quiet: bool = False) -> None:
         left = len(found.findings) - MAX_ROWS
         console.print(f"… and {left} more (--json has them all)", style="dim")
     for line in (*curve_lines(found), *mean_lines(found), *asides(found)):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 def sentence(one: Finding) -> str:
@@ -122,7 +135,8 @@ def interval(one: Finding) -> str:
 def table(findings: Sequence[Finding]) -> RenderableType:
     """The findings, what is evidence first and what cannot be known last."""
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import styled
 
     shown = Table(box=None, pad_edge=False, header_style="dim")
     for head in ("status", "metric"):
@@ -136,7 +150,7 @@ def table(findings: Sequence[Finding]) -> RenderableType:
         n = str(one.n) if one.n >= one.n_min else f"{one.n} of {one.n_min}"
         status = one.status.replace("_", " ")
         cells = (status, one.metric, one.subject, interval(one), small(one.q), n)
-        shown.add_row(*(Text(cell, style=STYLES[one.status]) for cell in cells))
+        shown.add_row(*(styled(cell, STYLES[one.status]) for cell in cells))
     return shown
 
 

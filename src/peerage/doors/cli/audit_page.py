@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from itertools import groupby
 
 from peerage.doors.cli.audit import interval
+from peerage.doors.visible import html_text as escape
 from peerage.types import Audit, Finding
 
 COLOURS = {

@@ -14,7 +14,9 @@ from peerage.engines import Engine
 from peerage.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+
+    from peerage.doors.cli.terminal import Terminal
 
 MAX_ROWS = 100  # of a table on a terminal; --json and --csv have them all
 MAX_MATRIX = 12
@@ -52,14 +54,15 @@ def agreement(board: Board, engine: Engine, against: Path) -> dict[str, Any]:
 # -- on a terminal -----------------------------------------------------------------------------
 
 
-def show(console: Console, board: Board, quiet: bool = False) -> None:
+def show(console: Terminal, board: Board, quiet: bool = False) -> None:
     """A board on a terminal: one table (or one a category), then what was asked for beside it."""
     rows = board.rows
     if not quiet:
-        console.print(heading(board), style="bold", highlight=False, markup=False)
+        console.print(heading(board), style="bold")
     for name, part in _parts(rows) or [(None, [])]:
         if name is not None:
-            console.print(f"\n{name or 'no category'}", style="bold", markup=False)
+            console.print()
+            console.print(name or "no category", style="bold")
         console.print(table(part, console.width))
     if not rows:
         console.print("No reviews in this window.", style="dim")
@@ -69,12 +72,12 @@ def show(console: Console, board: Board, quiet: bool = False) -> None:
         console.print(rules(board.notes["rules"]))
     order = list(dict.fromkeys(row["model"] for row in rows))
     for line in history(board.notes.get("history", []), order):
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
     if "against" in board.notes:
         show_agreement(console, board.notes["against"])
     if not quiet:
         for line in notes(board):
-            console.print(line, style="dim", highlight=False, markup=False)
+            console.print(line, style="dim")
 
 
 def heading(board: Board) -> str:
@@ -96,7 +99,8 @@ def _parts(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str | None, list[Map
 def table(rows: Sequence[Mapping[str, Any]], width: int = WIDE) -> RenderableType:
     """The models of one board; a line parts the tiers. A narrow terminal gets fewer columns."""
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import styled
 
     shown = Table(box=None, pad_edge=False, header_style="dim")
     wide = width >= WIDE
@@ -119,17 +123,17 @@ def table(rows: Sequence[Mapping[str, Any]], width: int = WIDE) -> RenderableTyp
     for row in rows[:MAX_ROWS]:
         if row["tier"] not in (tier, None):  # a newcomer whose spread is unknown has none
             tier = row["tier"]
-            shown.add_row("", Text(f"── tier {tier} ──", style="dim"))
+            shown.add_row("", styled(f"── tier {tier} ──", "dim"))
         if voted and row["share"] is None:
             voted = False
-            shown.add_row("", Text("── no votes ──", style="dim"))
+            shown.add_row("", styled("── no votes ──", "dim"))
         numbers = [row["value"]] if has_value else []
         numbers += [row["aggregate_borda"]]
         numbers += [row["mean_score"], row["z_score"]] if wide else []
         numbers += [row["share_length_controlled"]] if has_length else []
         shown.add_row(
             rank_text(row),
-            Text(str(row["model"])),
+            styled(str(row["model"])),
             share_text(row, room),
             *(decimal(number) for number in numbers),
             *(str(row[name]) for name in counts),
@@ -147,17 +151,17 @@ def rank_text(row: Mapping[str, Any]) -> str:
 
 
 def share_text(row: Mapping[str, Any], room: int = 24) -> Any:
-    from rich.text import Text
+    from peerage.doors.cli.terminal import styled
 
     if row["share"] is None:
-        return Text("no votes", style="dim")
+        return styled("no votes", "dim")
     line = interval_bar(row["share"], row["share_low"], row["share_high"], room)
     sure = (
         f" ± {(row['share_high'] - row['share_low']) / 2:.3f}"
         if row["share_low"] is not None
         else ""
     )
-    text = Text(f"{line} {row['share']:.3f}{sure}")
+    text = styled(f"{line} {row['share']:.3f}{sure}")
     text.stylize("cyan", 0, len(line))
     return text
 
@@ -171,16 +175,17 @@ def decimal(value: float | None) -> str:
 def matrix(found: Mapping[str, Any]) -> RenderableType:
     """Head to head: how often the row stands above the column."""
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import styled
 
     names = found["models"][:MAX_MATRIX]
     shown = Table(box=None, pad_edge=False, header_style="dim", title="row above column, %")
     shown.add_column("")
     for name in names:
-        shown.add_column(Text(_short(name)), justify="right")
+        shown.add_column(styled(_short(name)), justify="right")
     for name, row in zip(names, found["above"], strict=False):
         cells = [_shade(value) for value in row[: len(names)]]
-        shown.add_row(Text(_short(name)), *cells)
+        shown.add_row(styled(_short(name)), *cells)
     return shown
 
 
@@ -189,18 +194,19 @@ def _short(name: str, limit: int = 14) -> str:
 
 
 def _shade(value: float | None) -> Any:
-    from rich.text import Text
+    from peerage.doors.cli.terminal import styled
 
     if value is None:
-        return Text("·", style="dim")
+        return styled("·", "dim")
     style = "green" if value > 0.55 else "red" if value < 0.45 else ""
-    return Text(f"{SHADES[round(value * (len(SHADES) - 1))]} {100 * value:.0f}", style=style)
+    return styled(f"{SHADES[round(value * (len(SHADES) - 1))]} {100 * value:.0f}", style)
 
 
 def rules(found: Sequence[Mapping[str, Any]]) -> RenderableType:
     """The same ballots under every rule: value and rank side by side."""
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import styled
 
     by_rule = {
         one["rule"]: {row["model"]: row for row in one["rows"]} for one in found if one["rows"]
@@ -216,7 +222,7 @@ def rules(found: Sequence[Mapping[str, Any]]) -> RenderableType:
             f"{decimal(row['value'])} ({row['rank']})" if (row := rows.get(name)) else "–"
             for rows in by_rule.values()
         ]
-        shown.add_row(Text(name), *cells)
+        shown.add_row(styled(name), *cells)
     return shown
 
 

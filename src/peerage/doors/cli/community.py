@@ -13,12 +13,12 @@ from peerage.doors.cli.screen import bar, interval_bar, write_json
 from peerage.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.text import Text
 
     from peerage.boards import Board
     from peerage.boards.opinions import Coefficients
     from peerage.community import Hearing
+    from peerage.doors.cli.terminal import Terminal
     from peerage.engines import Engine
 
 N_ROWS = 50  # of a long board on a terminal; --json and --csv have them all
@@ -94,9 +94,9 @@ def run_rings(
     if output.json:
         write_json(document)
         return
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
-    show_rings(Console(), document, output.quiet)
+    show_rings(Terminal(), document, output.quiet)
 
 
 def _heard(tables: Tables, asked: Mapping[str, Any], config_file: Path | None) -> Hearing:
@@ -122,7 +122,7 @@ def coefficients(config_file: Path | None) -> Coefficients:
 # -- what is seen -----------------------------------------------------------------------------
 
 
-def show_board(console: Console, made: Board, quiet: bool = False) -> None:
+def show_board(console: Terminal, made: Board, quiet: bool = False) -> None:
     """A board for a person: two decimals, the first rows, and what was left out."""
     from rich.table import Table
 
@@ -147,42 +147,42 @@ def show_board(console: Console, made: Board, quiet: bool = False) -> None:
     if "against" in made.notes:
         show_agreement(console, made.notes["against"])
     if "tuned" in made.notes:
-        console.print(_tuning(made.notes["tuned"]), highlight=False, markup=False)
+        console.print(_tuning(made.notes["tuned"]))
     if not quiet:
         for line in _notes(made):
-            console.print(line, style="dim", highlight=False, markup=False)
+            console.print(line, style="dim")
 
 
 def _cell(name: str, row: Mapping[str, Any], room: int, ends: tuple[float, float]) -> Text:
-    from rich.text import Text
+    from peerage.doors.cli.terminal import joined, styled
 
     value = row[name]
     if name == "pearson":
         return _correlation(row, room)
     if name == "band" and value is not None:
-        return Text(value, BAND_STYLES[value])
+        return styled(value, BAND_STYLES[value])
     if name == "quality" and room:
         low, high = ends
-        return Text.assemble((bar((value - low) / (high - low), room), "cyan"), f" {value:+.2f}")
+        return joined(styled(bar((value - low) / (high - low), room), "cyan"), f" {value:+.2f}")
     if value is None:
-        return Text("–")
-    return Text(f"{value:.2f}" if isinstance(value, float) else str(value))
+        return styled("–")
+    return styled(f"{value:.2f}" if isinstance(value, float) else str(value))
 
 
 def _correlation(row: Mapping[str, Any], room: int) -> Text:
     """A correlation with its interval: drawn where there is room, and written out."""
-    from rich.text import Text
+    from peerage.doors.cli.terminal import joined, styled
 
     r, low, high = row["pearson"], row["low"], row["high"]
     if r is None or row["status"] == "undefined":
-        return Text("undefined 0.00" if row["status"] == "undefined" else "–", "dim")
-    parts: list[Any] = [f"{r:+.2f}"]
+        return styled("undefined 0.00" if row["status"] == "undefined" else "–", "dim")
+    parts: list[Text | str] = [f"{r:+.2f}"]
     if low is not None:
-        parts.append((f" {low:+.2f} … {high:+.2f}", "dim"))
+        parts.append(styled(f" {low:+.2f} … {high:+.2f}", "dim"))
     if room:
         low, high = (None if x is None else (x + 1.0) / 2.0 for x in (low, high))
-        parts.insert(0, (interval_bar((r + 1.0) / 2.0, low, high, room) + " ", "cyan"))
-    return Text.assemble(*parts)
+        parts.insert(0, styled(interval_bar((r + 1.0) / 2.0, low, high, room) + " ", "cyan"))
+    return joined(*parts)
 
 
 def _notes(made: Board) -> list[str]:
@@ -208,32 +208,33 @@ def _tuning(found: Mapping[str, Any]) -> str:
     )
 
 
-def show_rings(console: Console, document: Mapping[str, Any], quiet: bool = False) -> None:
+def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = False) -> None:
     """Rings and pairs for a person."""
-    from rich.markup import escape
+    from peerage.doors.cli.terminal import joined, styled
 
     said = document["parameters"]
     if not document["rings"]:
         p = said["strongest_p"]
         chance = "" if p is None else f" The densest block there is has p = {p:.3f}."
-        console.print(f"No ring stands out from chance.{chance}", highlight=False)
+        console.print(f"No ring stands out from chance.{chance}")
     for ring in document["rings"]:
-        names = escape(", ".join(ring["members"]))
-        console.print(f"[bold red]ring of {len(ring['members'])}[/]: {names}", highlight=False)
+        head = styled(f"ring of {len(ring['members'])}", "bold red")
+        console.print(joined(head, f": {', '.join(ring['members'])}"))
         for line in _evidence(ring):
-            console.print(f"  {line}", highlight=False, markup=False)
+            console.print(f"  {line}")
     if quiet:
         return
     for flag in document["flags"]:
-        console.print(flag_line(flag), style="dim", highlight=False, markup=False)
+        console.print(flag_line(flag), style="dim")
     if not document["pairs"]:
         return
-    console.print(f"\nmutual pairs, the {N_PAIRS} least likely:", style="dim")
+    console.print()
+    console.print(f"mutual pairs, the {N_PAIRS} least likely:", style="dim")
     for pair in document["pairs"][:N_PAIRS]:
         gap = "–" if pair["gap"] is None else f"{pair['gap']:+.2f}"
         p, q = ("–" if pair[key] is None else f"{pair[key]:.4f}" for key in ("p", "q"))
         line = f"  {pair['a']} ⇄ {pair['b']}: gap {gap} over {pair['n']} opinions, p {p}, q {q}"
-        console.print(line, highlight=False, markup=False)
+        console.print(line)
 
 
 def _evidence(ring: Mapping[str, Any]) -> list[str]:

@@ -29,7 +29,7 @@ from peerage.tables import reviews_in
 from peerage.types import Event, Session
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
@@ -46,10 +46,11 @@ PLANTS = {  # what is wrong with each simulated reviewer, and known to be
 
 def run(question: str = QUESTION, pause: bool = True) -> None:
     """The tour, one screen at a time."""
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
-    console = Console()
-    pause = pause and console.is_terminal and sys.stdin.isatty()
+    console = Terminal()
+    can_wait = console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
+    pause = pause and can_wait
     with tempfile.TemporaryDirectory() as folder:
         _local_council(console, Path(folder), question)
         _wait(console, pause)
@@ -61,35 +62,38 @@ def run(question: str = QUESTION, pause: bool = True) -> None:
     _goodbye(console)
 
 
-def _title(console: Console, number: int, text: str) -> None:
+def _title(console: Terminal, number: int, text: str) -> None:
     from rich.rule import Rule
 
-    console.print(Rule(f"[bold]{number}. {text}[/]", align="left"))
+    from peerage.doors.cli.terminal import styled
+
+    console.print(Rule(styled(f"{number}. {text}", "bold"), align="left"))
 
 
-def _wait(console: Console, pause: bool) -> None:
+def _wait(console: Terminal, pause: bool) -> None:
     if pause:
-        console.input("[dim]Enter for the next screen …[/]")
+        console.input("Enter for the next screen …")
         console.clear()
 
 
 # -- a real council -----------------------------------------------------------------------------
 
 
-def _local_council(console: Console, folder: Path, question: str) -> None:
+def _local_council(console: Terminal, folder: Path, question: str) -> None:
     from peerage.providers.local import available, local_seats
 
     _title(console, 1, "A real council, on a small model inside this process")
     missing = available()
     if missing is not None:
-        console.print(f"Left out: {missing}", style="yellow", markup=False)
+        console.print(f"Left out: {missing}", style="yellow")
         return
     console.print(
         "Three seats of different temperament share SmolLM2-135M, small enough to come with the "
         "installation. It writes fluently and judges badly: it tends to rank by label, whatever "
         "the answers say. So each reviewer sees the answers in another order, and what is only "
-        "position cancels out. Believe no single row of the grid.\n"
+        "position cancels out. Believe no single row of the grid."
     )
+    console.print()
     settings = _settings(
         folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
     )
@@ -97,10 +101,10 @@ def _local_council(console: Console, folder: Path, question: str) -> None:
     show_session(session, law_of(settings), console)
     console.print()
     for line in _positions(session):
-        console.print(line, style="dim", highlight=False, markup=False)
+        console.print(line, style="dim")
 
 
-async def _ask(console: Console, council: Council, question: str) -> Session:
+async def _ask(console: Terminal, council: Council, question: str) -> Session:
     view: Any = LiveView(console, council.settings.seats) if console.is_terminal else PlainView()
     events: list[Event] = []
     async with council:
@@ -129,20 +133,23 @@ def _positions(session: Session) -> list[str]:
 # -- exact scores --------------------------------------------------------------------------------
 
 
-def _exact_scores(console: Console) -> None:
+def _exact_scores(console: Terminal) -> None:
     _title(console, 2, "What the marks are for: a lovely lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
-    console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:\n")
+    console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
+    console.print()
     show(console, score_session(session, Law()), quiet=True)
-    console.print("\nBy their marks, where accuracy under 5 caps the score at 4.0:\n")
+    console.print()
+    console.print("By their marks, where accuracy under 5 caps the score at 4.0:")
+    console.print()
     show(console, score_session(session, Law(rubric=config.rubric("general"))))
 
 
 # -- a season of known truth -----------------------------------------------------------------------
 
 
-async def _season(console: Console, folder: Path, pause: bool) -> None:
+async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     from peerage.doors.cli.audit import show as show_audit
     from peerage.doors.cli.board_models import show as show_board
     from peerage.reports import audit, board_models
@@ -151,8 +158,9 @@ async def _season(console: Console, folder: Path, pause: bool) -> None:
     console.print(
         "From able to echo they answer worse and worse. baker gives 1.5 points too much to "
         "whatever it is shown first, and charlie 2 points to itself. Do the board and the audit "
-        "find out?\n"
+        "find out?"
     )
+    console.print()
     seats = [
         {"name": name, "provider": "simulated", "options": options}
         for name, options in PLANTS.items()
@@ -168,7 +176,7 @@ async def _season(console: Console, folder: Path, pause: bool) -> None:
     show_audit(console, audit(sources), quiet=True)
 
 
-async def _hold(console: Console, council: Council, folder: Path) -> None:
+async def _hold(console: Terminal, council: Council, folder: Path) -> None:
     import time
 
     path = folder / "season.jsonl"
@@ -190,7 +198,7 @@ async def _hold(console: Console, council: Council, folder: Path) -> None:
 # -- people ----------------------------------------------------------------------------------------
 
 
-def _community(console: Console) -> None:
+def _community(console: Terminal) -> None:
     from peerage.community import hear
     from peerage.doors.cli.community import show_board, show_rings
     from peerage.simulate.community import Population, simulate
@@ -199,8 +207,9 @@ def _community(console: Console) -> None:
     console.print(
         "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
-        "the boards do not know.\n"
+        "the boards do not know."
     )
+    console.print()
     people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
     made = simulate(people, SEED)
     heard = hear(made.opinions, made.users, items=made.items)
@@ -208,7 +217,8 @@ def _community(console: Console) -> None:
     ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
     columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}
     show_board(console, replace(board, columns=columns), quiet=True)
-    console.print(f"[dim]the first and last five of {len(board.rows)} reviewers[/]\n")
+    console.print(f"the first and last five of {len(board.rows)} reviewers", style="dim")
+    console.print()
     show_rings(console, {**heard.rings.document(), "flags": []}, quiet=True)
 
 
@@ -224,7 +234,9 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
     )
 
 
-def _goodbye(console: Console) -> None:
+def _goodbye(console: Terminal) -> None:
+    from peerage.doors.cli.terminal import joined, styled
+
     _title(console, 6, "Go on")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
@@ -233,4 +245,4 @@ def _goodbye(console: Console) -> None:
         ("peerage board reviewers", "people's boards, from opinions you import; then rings"),
         ("peerage doctor", "what is missing here, and the fix"),
     ):
-        console.print(f"  [bold]{command:<28}[/] {what}", highlight=False)
+        console.print(joined(styled(f"  {command:<28}", "bold"), f" {what}"))

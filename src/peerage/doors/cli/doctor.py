@@ -19,6 +19,7 @@ from peerage.types import Failure, Query, Seat
 
 PING = "Reply with the single word: ready."
 PING_SECONDS = 20.0
+NEEDED = ("configuration", "store", "seat")  # the rest a session can do without
 EXTRAS = {
     "server": ("fastapi", "peerage serve"),
     "mcp": ("mcp", "peerage mcp"),
@@ -44,7 +45,8 @@ def run(config_file: Path | None, json: bool) -> int:
         write_json({"checks": [asdict(check) for check in checks]})
     else:
         _show(checks)
-    return 0 if all(check.ok for check in checks if check.what.startswith("seat")) else 1
+    needed = [check for check in checks if check.what.startswith(NEEDED)]
+    return 0 if all(check.ok for check in needed) else 1
 
 
 async def _checks(config_file: Path | None) -> list[Check]:
@@ -129,14 +131,14 @@ def _extras() -> list[Check]:
 
 
 def _show(checks: list[Check]) -> None:
-    from rich.console import Console
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import Terminal, styled
 
     table = Table(box=None, pad_edge=False, show_header=False)
     for check in checks:
-        mark = Text("✓", "green") if check.ok else Text("✗", "red")
-        table.add_row(mark, check.what, Text(check.finding))
+        mark = styled("✓", "green") if check.ok else styled("✗", "red")
+        table.add_row(mark, check.what, check.finding)
         if check.fix:
-            table.add_row("", "", Text(f"→ {check.fix}", "yellow"))
-    Console().print(table)
+            table.add_row("", "", styled(f"→ {check.fix}", "yellow"))
+    Terminal().print(table)

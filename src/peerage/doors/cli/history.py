@@ -25,17 +25,26 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
     if json:
         write_json({"sessions": [asdict(entry) for entry in listed]})
         return
-    from rich.console import Console
     from rich.table import Table
+
+    from peerage.doors.cli.terminal import Terminal
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     for head in ("session", "opened", "status", "category", "question"):
         table.add_column(head, no_wrap=head != "question")
     for entry in listed:
-        when = datetime.fromtimestamp(entry.opened_at, UTC).strftime("%Y-%m-%d %H:%M")
+        when = _minute(entry.opened_at)
         question = " ".join(entry.query.split())[:80]
         table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
-    Console().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
+    Terminal().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
+
+
+def _minute(at: float) -> str:
+    """A time to the minute; an imported one may be out of any calendar."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return "–"
 
 
 def show_one(
@@ -64,15 +73,23 @@ def replay_one(
     if json:
         write_json(scored.document())
         return
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
-    show(Console(), scored)
+    show(Terminal(), scored)
 
 
 def audit_one(
-    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
+    prefix: str,
+    config_file: Path | None,
+    flags: Mapping[str, object],
+    json: bool,
+    fail_on: str | None = None,
 ) -> None:
     """The audit of one session: mostly that one session is too few."""
+    from peerage.doors.cli.audit import fail_if_found, refuse_unknown
+    from peerage.doors.cli.audit import show as show_audit
+
+    refuse_unknown(fail_on)
     settings, store = configured(config_file, flags)
     session = folding.fold(_find(store, prefix))
     scored = rescored(session, law_of(settings, session.query.category))
@@ -85,12 +102,11 @@ def audit_one(
                 "bias_audit": dict(scored.audit.bias_audit),
             }
         )
-        return
-    from rich.console import Console
+    else:
+        from peerage.doors.cli.terminal import Terminal
 
-    from peerage.doors.cli.audit import show as show_audit
-
-    show_audit(Console(), scored.audit)
+        show_audit(Terminal(), scored.audit)
+    fail_if_found(scored.audit, fail_on)
 
 
 def _find(store: Store, prefix: str) -> list[Event]:

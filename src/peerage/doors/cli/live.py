@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
+from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from peerage.council import folding
 from peerage.council.ballots import parse
+from peerage.doors.cli.screen import write_line
+from peerage.doors.visible import visible
 from peerage.types import Ballot, Event, Failure, Review, Seat
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from peerage.doors.cli.terminal import Terminal
 
 LINES_SHOWN = 8
+TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
+MIN_WIDTH = 24  # of a seat's column
+MIN_CELL = 5  # columns of the terminal that a candidate takes in the grid
+FRAMES_PER_SECOND = 4
 
 
 class PlainView:
@@ -32,8 +41,7 @@ class PlainView:
     def see(self, event: Event) -> None:
         line = None if self.quiet else _line(event)
         if line:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+            write_line(line, to_stderr=True)
 
 
 def _line(event: Event) -> str | None:
@@ -50,19 +58,32 @@ def _line(event: Event) -> str | None:
 
 
 class LiveView:
-    """The session as it unfolds on a terminal."""
+    """The session as it unfolds on a terminal.
 
-    def __init__(self, console: Console, seats: Sequence[Seat]) -> None:
+    `see` only takes note of an event. A timer draws a few frames a second, each from the last
+    characters of each text and from as many seats as fit on the screen, so what a frame costs
+    does not depend on how much was said.
+    """
+
+    def __init__(self, console: Terminal, seats: Sequence[Seat]) -> None:
         from rich.live import Live
 
+        self.console = console
         self.seats = [seat.name for seat in seats]
-        self.texts: dict[str, str] = {}
-        self.state: dict[str, str] = {}
+        self.tails: dict[str, str] = {}
+        self.state: dict[str, Text] = {}
         self.ballots: dict[str, Ballot] = {}
-        self.reviews: dict[str, Review | None] = {}
+        self.replies: dict[str, str | None] = {}  # what a reviewer wrote; None: it failed
+        self.places: dict[str, dict[str, str]] = {}  # read from its reply, once
         self.chair = ""
         self.words = ""
-        self.live = Live(console=console, refresh_per_second=8, transient=True)
+        self._noting = Lock()
+        self.live = Live(
+            console=console,
+            get_renderable=self.picture,
+            refresh_per_second=FRAMES_PER_SECOND,
+            transient=True,
+        )
 
     def __enter__(self) -> Self:
         self.live.__enter__()
@@ -77,80 +98,103 @@ class LiveView:
         self.live.__exit__(kind, error, trace)
 
     def see(self, event: Event) -> None:
+        """Take note of an event; the next frame shows it."""
+        with self._noting:
+            self._note(event)
+
+    def _note(self, event: Event) -> None:
+        from peerage.doors.cli.terminal import styled
+
         body = event.body
         if event.kind == folding.PIECE:
             self._piece(body["stage"], body["seat"], body["text"])
         elif event.kind == folding.ASKED:
-            self.state[body["seat"]] = f"{body['stage']} …"
+            self.state[body["seat"]] = styled(f"{body['stage']} …")
             self.chair = body["seat"] if body["stage"] == "conclude" else self.chair
         elif event.kind == folding.ANSWERED:
-            self.texts[body["seat"]] = body["text"]
-            self.state[body["seat"]] = f"[green]{len(body['text'].split())} words[/]"
+            self.tails[body["seat"]] = body["text"][-TAIL_CHARACTERS:]
+            self.state[body["seat"]] = styled(f"{len(body['text'].split())} words", "green")
         elif event.kind == folding.FAILED:
-            self.state[body["seat"]] = f"[red]{body['kind']}[/]"
-            self.reviews.setdefault(body["seat"], None)
+            self.state[body["seat"]] = styled(body["kind"], "red")
+            self.replies.setdefault(body["seat"], None)
         elif event.kind == folding.DEALT:
             self._dealt(event)
         elif event.kind == folding.REVIEWED and body["reviewer"] in self.ballots:
-            self.reviews[body["reviewer"]] = parse(body["text"], self.ballots[body["reviewer"]])
-        self.live.update(self._picture())
+            self.replies[body["reviewer"]] = body["text"]
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
-            self.texts[seat] = self.texts.get(seat, "") + text
+            self.tails[seat] = _extended(self.tails.get(seat, ""), text)
         elif stage == "conclude":
-            self.words += text
+            self.words = _extended(self.words, text)
 
     def _dealt(self, event: Event) -> None:
         from peerage.council.blinding import label
         from peerage.types import Slot
 
-        self.reviews.clear()
+        self.replies.clear()
+        self.places.clear()
         for dealt in event.body["ballots"]:
             slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt["order"]))
             self.ballots[dealt["reviewer"]] = Ballot(dealt["reviewer"], slots)
 
-    def _picture(self) -> RenderableType:
+    def picture(self) -> RenderableType:
+        """The frame to draw now."""
         from rich.console import Group
 
-        if not self.ballots:
-            return self._columns()
-        parts = [self._grid()]
-        if self.chair:
-            parts.append(self._chair())
+        with self._noting:
+            if not self.ballots:
+                return self._columns()
+            unread = [
+                (self.ballots[name], text)
+                for name, text in self.replies.items()
+                if text is not None and name not in self.places and name in self.ballots
+            ]
+        # Reading a reply may take a moment, and nobody's call should wait for it.
+        read = {ballot.reviewer: _places(ballot, parse(text, ballot)) for ballot, text in unread}
+        with self._noting:
+            self.places |= read
+            parts = [self._grid()]
+            if self.chair:
+                parts.append(self._chair())
         return Group(*parts)
 
     def _columns(self) -> RenderableType:
         from rich.columns import Columns
-        from rich.panel import Panel
-        from rich.text import Text
 
-        width = max(24, self.live.console.width // max(1, len(self.seats)) - 1)
-        panels = [
-            Panel(
-                Text(_tail(self.texts.get(name, ""), width - 4)),
-                title=name,
-                subtitle=self.state.get(name, "waiting"),
+        from peerage.doors.cli.terminal import panel, paragraph, styled
+
+        across = max(1, min(len(self.seats), self.console.width // MIN_WIDTH))
+        down = max(1, self.console.height // (LINES_SHOWN + 2))
+        width = max(MIN_WIDTH, self.console.width // across - 1)
+        panels: list[RenderableType] = [
+            panel(
+                paragraph(_tail(self.tails.get(name, ""), width - 4)),
+                name,
+                subtitle=self.state.get(name, styled("waiting")),
                 width=width,
                 height=LINES_SHOWN + 2,
             )
-            for name in self.seats
+            for name in self.seats[: across * down]
         ]
         return Columns(panels)
 
     def _grid(self) -> RenderableType:
         from rich.table import Table
 
-        candidates = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
+        from peerage.doors.cli.terminal import styled
+
+        authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
+        candidates = authors[: max(1, self.console.width // MIN_CELL - 1)]
         table = Table(title="who puts whom where (own answers do not count)", title_style="dim")
         table.add_column("reviewer")
         for name in candidates:
             table.add_column(name, justify="center")
-        for reviewer, ballot in self.ballots.items():
-            cells = _places(ballot, self.reviews[reviewer]) if reviewer in self.reviews else {}
-            waiting = "·" if reviewer not in self.reviews else "–"
-            row = [
-                f"[dim]({cells[name]})[/]"
+        for reviewer in list(self.ballots)[: max(1, self.console.height)]:
+            cells = self.places.get(reviewer, {})
+            waiting = "–" if reviewer in self.replies else "·"
+            row: list[Text | str] = [
+                styled(f"({cells[name]})", "dim")
                 if name == reviewer and name in cells
                 else cells.get(name, waiting)
                 for name in candidates
@@ -159,11 +203,15 @@ class LiveView:
         return table
 
     def _chair(self) -> RenderableType:
-        from rich.panel import Panel
-        from rich.text import Text
+        from peerage.doors.cli.terminal import panel, paragraph
 
-        width = self.live.console.width - 4
-        return Panel(Text(_tail(self.words, width)), title=f"{self.chair} concludes", height=10)
+        words = paragraph(_tail(self.words, self.console.width - 4))
+        return panel(words, f"{self.chair} concludes", height=10)
+
+
+def _extended(tail: str, text: str) -> str:
+    """The last characters of a text that grows by a piece."""
+    return (tail + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
 
 
 def _places(ballot: Ballot, review: Review | None) -> dict[str, str]:
@@ -182,7 +230,8 @@ def _tail(text: str, width: int) -> str:
     """The last lines of a text, as they would wrap."""
     import textwrap
 
-    lines = [line for part in text.splitlines() for line in textwrap.wrap(part, width) or [""]]
+    parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()[-LINES_SHOWN:]
+    lines = [line for part in parts for line in textwrap.wrap(part, width) or [""]]
     return "\n".join(lines[-LINES_SHOWN:])
 
 

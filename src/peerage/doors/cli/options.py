@@ -14,7 +14,8 @@ from peerage.errors import UsageError
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.engines import Engine
+    from peerage.doors.cli.screen import say
+from peerage.engines import Engine
     from peerage.stores import Store
 
 ConfigOption = Annotated[
@@ -79,7 +80,7 @@ def noted(settings: Settings) -> Settings:
 
 @cache
 def _tell_once(note: str) -> None:
-    sys.stderr.write(f"peerage: {note}\n")
+    say(f"peerage: {note}")
 
 
 def runner(engine: str, master: str | None) -> Engine:

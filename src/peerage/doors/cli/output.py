@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import csv
 import math
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board, plain_values
-from peerage.doors.cli.screen import write_json
-from peerage.errors import UsageError
+from peerage.doors.cli.screen import say, write_csv, write_json
+from peerage.doors.files import write_file
 
 if TYPE_CHECKING:
-    from rich.console import Console
     from rich.table import Table
 
-    Show = Callable[[Console, Board, bool], None]
+    from peerage.doors.cli.terminal import Terminal
+
+    Show = Callable[[Terminal, Board, bool], None]
 
 TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 MEANINGS = {
@@ -58,26 +57,17 @@ def write(board: Board, output: Output, show: Show) -> None:
     if output.json:
         write_json(board.document())
     elif output.csv:
-        write_csv(board)
+        write_csv(list(board.columns), (row.values() for row in board.rows))
     else:
-        from rich.console import Console
+        from peerage.doors.cli.terminal import Terminal
 
-        show(Console(), board, output.quiet)
+        show(Terminal(), board, output.quiet)
 
 
 def _write_file(path: Path, write_to: Callable[[Path], Any], quiet: bool) -> None:
-    if not path.absolute().parent.is_dir():
-        raise UsageError("its folder does not exist.", place=str(path), hint="Make it first.")
-    write_to(path)
+    write_file(path, write_to)
     if not quiet:
-        sys.stderr.write(f"peerage: wrote {path}\n")
-
-
-def write_csv(board: Board) -> None:
-    """A header and every row on stdout, empty where undefined."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(board.columns)
-    writer.writerows(row.values() for row in board.rows)
+        say(f"wrote {path}")
 
 
 def write_parquet(board: Board, path: Path) -> None:
@@ -112,9 +102,9 @@ def flag_line(flag: str) -> str:
     return f"  flag  {n} {meaning}" + (f": {examples}" if examples else "")
 
 
-def show_agreement(console: Console, found: Mapping[str, Any]) -> None:
+def show_agreement(console: Terminal, found: Mapping[str, Any]) -> None:
     """How far a board agrees with an outside ranking, and who moves most."""
-    console.print(agreement(found), highlight=False, markup=False)
+    console.print(agreement(found))
     console.print(movers(found))
 
 
@@ -134,7 +124,6 @@ def agreement(found: Mapping[str, Any]) -> str:
 
 
 def movers(found: Mapping[str, Any]) -> Table:
-    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -142,7 +131,5 @@ def movers(found: Mapping[str, Any]) -> Table:
     for head in ("here", "there", "moved"):
         table.add_column(head, justify="right")
     for one in found["movers"]:
-        table.add_row(
-            escape(one["name"]), f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}"
-        )
+        table.add_row(one["name"], f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}")
     return table

@@ -11,18 +11,16 @@ from peerage.scoring import Law
 from peerage.types import Session
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
 
 def show_session(
-    session: Session, law: Law, console: Console | None = None, brief: bool = False
+    session: Session, law: Law, console: Terminal | None = None, brief: bool = False
 ) -> None:
     """A session on a terminal; brief is the verdict alone."""
-    from rich.console import Console
-    from rich.markdown import Markdown
-    from rich.panel import Panel
+    from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
 
-    console = console or Console()
+    console = console or Terminal()
     if session.verdict is not None:
         verdict = session.verdict
         title = verdict.kind.replace("_", " ") + (f" by {verdict.by}" if verdict.by else "")
@@ -30,28 +28,28 @@ def show_session(
             title += ": approved" if verdict.approved else ": rejected"
         text = verdict.text or verdict.note
         if brief:
-            console.print(text, markup=False, highlight=False)
+            console.print(paragraph(text))
             return
-        console.print(Panel(Markdown(text), title=title, title_align="left"))
+        console.print(panel(markdown(text), title, title_align="left"))
         if verdict.note:
-            console.print(f"note: {verdict.note}", style="yellow", markup=False, highlight=False)
+            console.print(f"note: {verdict.note}", style="yellow")
     if session.ballots:
         scored = rescored(session, law)
         console.print(ranking(scored, console.width))
         for line in notes(scored):
-            console.print(line, style="dim", markup=False, highlight=False)
+            console.print(line, style="dim")
     _show_rest(console, session)
 
 
-def _show_rest(console: Console, session: Session) -> None:
+def _show_rest(console: Terminal, session: Session) -> None:
     for words in session.verdict.dissent if session.verdict else ():
         far = f"{words.distance:.0%} of pairs the other way"
         line = f"dissent ({far}), {words.reviewer}: “{words.quote}”"
-        console.print(line, style="magenta", markup=False, highlight=False)
+        console.print(line, style="magenta")
     for failure in session.failures:
-        console.print(failure_line(failure), style="red", markup=False, highlight=False)
+        console.print(failure_line(failure), style="red")
     if session.status == "no_quorum":
         n = len(session.responses)
         console.print(f"Only {n} answered: too few to review each other.", style="red")
     cost = "unknown" if session.cost_usd is None else f"${session.cost_usd:.4f}"
-    console.print(f"session {session.id} · cost {cost}", style="dim", highlight=False)
+    console.print(f"session {session.id} · cost {cost}", style="dim")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.screen import write_json
+from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import BudgetError
 from peerage.season import Progress, hold
 from peerage.stores.prompts import Prompts, open_prompts
@@ -50,7 +49,7 @@ def run(
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
-    return PARTIAL if progress.no_quorum else 0
+    return PARTIAL if progress.no_quorum or not progress.complete else 0
 
 
 async def _hold(
@@ -97,7 +96,7 @@ class _Interrupts:
                 self.task.cancel()
             return
         self.stop.set()
-        sys.stderr.write("\nFinishing the sessions in flight; press Ctrl-C again to leave now.\n")
+        say("finishing the sessions in flight; press Ctrl-C again to leave now.")
 
 
 class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
@@ -111,18 +110,18 @@ class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
         self.task: TaskID | None = None
 
     def __enter__(self) -> Any:
-        from rich.console import Console
+        from peerage.doors.cli.terminal import Terminal, text_column
 
-        console = Console(stderr=True)
+        console = Terminal(stderr=True)
         if not self.quiet and console.is_terminal:
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+            from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
             from rich.progress import Progress as Bar
 
             self.bar = Bar(
-                TextColumn("sessions"),
+                text_column("sessions"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[state]}"),
+                text_column("{task.fields[state]}"),
                 TimeRemainingColumn(),
                 console=console,
             )
@@ -146,7 +145,8 @@ class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
         if self.bar is not None and self.task is not None:
             self.bar.update(self.task, completed=self.progress.done, state=state)
         else:
-            sys.stderr.write(f"{self.progress.done} of {self.progress.total} sessions, {state}\n")
+            line = f"{self.progress.done} of {self.progress.total} sessions, {state}"
+            write_line(line, to_stderr=True)
 
     def _state(self, now: float) -> str:
         progress = self.progress
@@ -186,15 +186,15 @@ def summary(progress: Progress) -> dict[str, Any]:
 
 
 def _show(progress: Progress) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    from peerage.doors.cli.terminal import Terminal
+
+    console = Terminal()
     again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
     console.print(
         f"{progress.done} of {progress.total} sessions finished{again}, "
-        f"{progress.calls} calls, {cost(progress)}.",
-        highlight=False,
+        f"{progress.calls} calls, {cost(progress)}."
     )
     if progress.no_quorum:
         console.print(
@@ -208,6 +208,6 @@ def _show(progress: Progress) -> None:
             table.add_row(seat, stage, kind, str(n))
         console.print(table)
     if progress.out_of_budget:
-        console.print(f"Stopped: {progress.out_of_budget}", style="red", markup=False)
+        console.print(f"Stopped: {progress.out_of_budget}", style="red")
     if not progress.complete:
         console.print("The same command goes on where this one stopped.")

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage.council.documents import read_json, sessions_of
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.screen import bar, interval_bar, write_json
+from peerage.doors.cli.screen import bar, interval_bar, read_stdin, write_json
 from peerage.errors import InputError
 from peerage.scoring import Law, Scored, score_session
 from peerage.types import OwnVotes
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from peerage.doors.cli.terminal import Terminal
 
 STYLES = {"high": "green", "medium": "yellow", "low": "red"}
 MAX_FLAGS_SHOWN = 12
@@ -38,9 +40,9 @@ def run(
         documents = [one.document() for one in scored]
         write_json(documents if isinstance(document, list) else documents[0])
         return
-    from rich.console import Console
+    from peerage.doors.cli.terminal import Terminal
 
-    console = Console()
+    console = Terminal()
     for one in scored:
         show(console, one, quiet)
 
@@ -65,7 +67,7 @@ def _law(
 
 def _bytes(file: str) -> bytes:
     if file == "-":
-        return sys.stdin.buffer.read()
+        return read_stdin()
     try:
         return Path(file).read_bytes()
     except FileNotFoundError:
@@ -74,24 +76,24 @@ def _bytes(file: str) -> bytes:
         raise InputError(f"cannot be read: {error.strerror}.", place=file) from None
 
 
-def show(console: Console, scored: Scored, quiet: bool = False) -> None:
+def show(console: Terminal, scored: Scored, quiet: bool = False) -> None:
     """A session's result on a terminal: the ranking, what was odd, and the audit's word."""
     session = scored.session
     if session.query.text:
-        console.print(f"[bold]{_plain(session.query.text, 200)}[/]", highlight=False)
+        console.print(_shortened(session.query.text, 200), style="bold")
     console.print(ranking(scored, console.width))
     if quiet:
         return
     for line in notes(scored):
-        console.print(line, style="dim", highlight=False, markup=False)
+        console.print(line, style="dim")
     console.print()
 
 
 def ranking(scored: Scored, width: int = 80) -> RenderableType:
     """The table of a session's candidates, best first."""
-    from rich.markup import escape
     from rich.table import Table
-    from rich.text import Text
+
+    from peerage.doors.cli.terminal import joined, styled
 
     law = scored.law
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -113,18 +115,18 @@ def ranking(scored: Scored, width: int = 80) -> RenderableType:
             if row.low is None
             else interval_bar(row.share, row.low, row.high, room)
         )
-        share = Text(f"{line} {row.share:.2f}" if row.votes else "no votes")
+        share = styled(f"{line} {row.share:.2f}" if row.votes else "no votes")
         share.stylize("cyan" if row.votes else "dim", 0, len(line))
         cells: list[str | Text] = [
             str(row.rank),
-            escape(row.model) + ("" if row.passed else " [red]gated[/]"),
+            row.model if row.passed else joined(row.model, styled(" gated", "red")),
             share,
         ]
         if law.rule != "borda":
             cells.append(f"{row.value:.3f}" if row.votes and row.value is not None else "–")
         cells += [f"{row.borda:.2f}", str(row.wins), str(row.votes)]
         cells.append("–" if row.mean_score is None else f"{row.mean_score:.2f}")
-        cells.append(f"[{STYLES[row.confidence]}]{row.confidence}[/]")
+        cells.append(styled(row.confidence, STYLES[row.confidence]))
         table.add_row(*cells)
     return table
 
@@ -159,8 +161,6 @@ def _audit_line(scored: Scored) -> str:
     return f"audit: risk {summary['overall_bias_risk']}; " + "; ".join(parts) + "."
 
 
-def _plain(text: str, limit: int) -> str:
-    from rich.markup import escape
-
-    flat = " ".join(text.split())
-    return escape(flat if len(flat) <= limit else flat[: limit - 1] + "…")
+def _shortened(text: str, limit: int) -> str:
+    flat = " ".join(text[: 8 * limit].split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

@@ -1,12 +1,124 @@
-"""Small things that every screen draws: bars, intervals, JSON."""
+"""The one way to stdout and stderr for plain text and documents, and what screens draw.
+
+Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes to a stream.
+"""
 
 from __future__ import annotations
 
-import json
+import codecs
+import csv
+import io
+import os
 import sys
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import IO, Any, TextIO
+
+from peerage.doors.visible import csv_cell, json_text, visible
+from peerage.errors import InputError, PeerageError, UsageError
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+class ReaderLeftError(PeerageError):
+    """Whoever read our output stopped, as `| head` does: nothing to say, and no success."""
+
+    exit_code = 141  # what a shell reports of a program that a broken pipe has ended
+
+
+# -- streams ------------------------------------------------------------------------------------
+
+
+def prepare_streams() -> None:
+    """Make sure that stdout and stderr are there, and take any text whatever their encoding.
+
+    A descriptor that was closed would be given to the next file opened, which is the store:
+    it is filled first, so that no message is ever written into a database.
+    """
+    while (filler := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(filler)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    had_stdout = sys.stdout is not None
+    sys.stdout = sys.stdout or io.TextIOWrapper(io.FileIO(1, "w", closefd=False))
+    sys.stderr = sys.stderr or io.TextIOWrapper(io.FileIO(2, "w", closefd=False))
+    if not had_stdout:
+        raise UsageError("stdout is closed.", hint="Send it to a file, or to /dev/null.")
+
+
+def takes_unicode(stream: IO[str]) -> bool:
+    """Whether a stream can show any character at all."""
+    try:
+        return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name.startswith("utf")
+    except LookupError:
+        return False
+
+
+def read_stdin() -> bytes:
+    """All of stdin."""
+    if sys.stdin is None:
+        raise InputError("stdin is closed.", hint="Give the text as an argument.")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}.", place="stdin") from None
+
+
+def write_line(text: str, *, to_stderr: bool = False) -> None:
+    """One line, with whatever cannot be seen in it spelt out."""
+    _write(sys.stderr if to_stderr else sys.stdout, visible(text) + "\n")
+
+
+def say(message: str) -> None:
+    """A message of ours on stderr; further lines are indented, so that none can pose as another."""
+    first, *rest = visible(message, multiline=True).split("\n")
+    _write(sys.stderr, "\n".join([f"peerage: {first}", *(f"  {line}" for line in rest)]) + "\n")
+
+
+def write_json(document: Any) -> None:
+    """The one document on stdout."""
+    _write(sys.stdout, json_text(document, ascii_only=not takes_unicode(sys.stdout)) + "\n")
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Iterable[Any]]) -> None:
+    """A header and rows on stdout, empty where undefined."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    writer.writerow(map(csv_cell, header))
+    writer.writerows([csv_cell(value) for value in row] for row in rows)
+    _write(sys.stdout, table.getvalue())
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        if stream is sys.stdout:
+            raise ReaderLeftError("") from None
+    except OSError:
+        if stream is sys.stdout:
+            raise
+
+
+def close_streams() -> bool:
+    """Send what is buffered, while an error can still be said; whether all of it could be sent."""
+    return all([_sent(sys.stdout), _sent(sys.stderr)])
+
+
+def _sent(stream: TextIO) -> bool:
+    try:
+        stream.flush()
+    except OSError:  # pointed nowhere, so that the interpreter's own last flush is silent
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+        return False
+    return True
+
+
+# -- drawn in characters ------------------------------------------------------------------------
 
 
 def bar(value: float, width: int = 20) -> str:
@@ -28,9 +140,3 @@ def interval_bar(value: float, low: float | None, high: float | None, width: int
             cells[i] = "─"
     cells[at(value)] = "●"
     return "".join(cells)
-
-
-def write_json(document: Any) -> None:
-    """The one document on stdout; a NaN here is a bug, so it is refused."""
-    text = json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False)
-    sys.stdout.write(text + "\n")

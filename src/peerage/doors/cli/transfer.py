@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,8 @@ from peerage.doors.cli.options import (
     StoreOption,
     configured,
 )
-from peerage.doors.cli.screen import write_json
+from peerage.doors.cli.screen import write_json, write_line
+from peerage.doors.visible import visible
 from peerage.errors import UsageError
 
 
@@ -53,9 +53,9 @@ def import_(
         for one in () if json else done:  # at once: the next file may be refused
             state = "was there already, nothing changed" if one.already else "imported"
             what = one.kind if one.kind == one.unit else f"{one.unit} of {one.kind}"
-            typer.echo(f"{one.name}: {one.n:,} {what}, {state}.")
+            write_line(f"{one.name}: {one.n:,} {what}, {state}.")
             for flag in one.flags:
-                typer.echo(flag_line(flag))
+                write_line(flag_line(flag))
     if json:
         write_json({"imported": [asdict(one) for one in taken]})
 
@@ -63,14 +63,17 @@ def import_(
 @contextmanager
 def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
     """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""
-    if not shown or not sys.stderr.isatty():
+    from peerage.doors.cli.terminal import Terminal, text_column
+
+    console = Terminal(stderr=True)
+    if not shown or not console.is_terminal:
         yield lambda _: None
         return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        prefix = visible(prefix)
         task = progress.add_task(prefix, total=None)
         yield lambda step: progress.update(task, description=f"{prefix}{step} …")
 
@@ -88,4 +91,4 @@ def export(
     if json:
         write_json(counts)
     else:
-        typer.echo(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")
+        write_line(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")

@@ -1,0 +1,340 @@
+"""Every command with awkward inputs: an answer or one clear line, and an exit code of the contract.
+
+The commands run in forks of one Python, under `-X dev -W error`, so that a warning or something
+left open is a failure too.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+CODES = {0, 1, 2, 3, 4}
+READER_LEFT = 141
+ASK = "-m peerage ask Why? --store sqlite:///closed.db"
+SEATS = "".join(
+    f'[[seat]]\nname = "{name}"\nprovider = "simulated"\noptions = {{ quality = {quality} }}\n'
+    for name, quality in (("a", 8.0), ("b", 7.0), ("c", 6.0))
+)
+HOSTILE = "[/b]\x1b]52;c;aGk=\x07\x9b2J\u202e\r\b[link=x]"
+RESPONSES = [{"model": f"m{i}{HOSTILE}", "response": HOSTILE} for i in (1, 2)]
+RANKED = {"ranking": ["Response A", "Response B"]}
+BALLOTS = {
+    "query": HOSTILE,
+    "responses": RESPONSES,
+    "label_to_model": {
+        "Response A": RESPONSES[0]["model"],
+        "Response B": RESPONSES[1]["model"],
+    },
+    "rankings": [{"model": one["model"], "parsed_ranking": RANKED} for one in RESPONSES],
+}
+REVIEWS = "session_id,reviewer,candidate,rank,category\n" + "".join(
+    f"s{i},{reviewer},{candidate}{HOSTILE!r},{rank},c{HOSTILE!r}\n"
+    for i in range(6)
+    for reviewer in ("=x", "y", "z")
+    for rank, candidate in enumerate(("=a", "-b", "c"), 1)
+)
+OPINIONS = "item_id,contributor,reviewer,opinion,at\n" + "".join(
+    f"=i{i},p{i % 3},r{j},{1 if (i + j) % 3 else -1},{1_772_000_000 + i}\n"
+    for i in range(6)
+    for j in range(4)
+)
+
+EVERY_COMMAND = [
+    ["--help"],
+    ["--version"],
+    [],
+    ["score", "ballots.json"],
+    ["score", "ballots.json", "--json"],
+    ["ask", HOSTILE, "--category", HOSTILE],
+    ["ask", HOSTILE, "--quiet"],
+    ["ask", HOSTILE, "--json"],
+    ["ask", "Ship it?", "--verdict", "binary"],
+    ["run", "prompts.jsonl"],
+    ["sessions"],
+    ["sessions", "--json"],
+    ["import", "reviews.csv", "--as", "reviews"],
+    ["import", "opinions.csv", "--as", "opinions"],
+    ["board", "models", "--since", "all", "--matrix", "--compare-rules", "--by-category"],
+    ["board", "models", "--since", "all", "--csv"],
+    ["board", "models", "--html", "board.html", "--parquet", "board.parquet"],
+    ["board", "items"],
+    ["board", "contributors"],
+    ["board", "reviewers"],
+    ["audit"],
+    ["audit", "--html", "audit.html", "--json"],
+    ["rings"],
+    ["export", "out"],
+    ["import", "out", "--store", "sqlite:///other.db"],
+    ["doctor"],
+]
+SHOWN = [["show"], ["show", "--json"], ["replay"], ["audit", "--session"]]
+
+READS_A_FILE = [
+    ["score"],
+    ["run"],
+    ["import", "--as", "reviews"],
+    ["import", "--as", "opinions"],
+    ["import", "--as", "sessions"],
+    ["board", "models", "--reviews"],
+    ["audit", "--reviews"],
+    ["rings", "--opinions"],
+    ["board", "models", "--reviews", "reviews.csv", "--item-weights"],
+    ["board", "models", "--reviews", "reviews.csv", "--against"],
+    ["sessions", "--config"],
+]
+AWKWARD_FILES = [
+    "folder",
+    "missing.json",
+    "",
+    "binary.json",
+    "binary.csv",
+    "binary.parquet",
+    "deep.json",
+    "deep.jsonl",
+    "loop.json",
+    "/dev/null",
+    "\x1b]52;c;aGk=\x07.csv",
+    "x" * 300,
+    "*.csv",
+]
+AWKWARD_VALUES = [
+    *(["sessions", "--limit", n] for n in (str(10**30), "-1", "0", "nan", "\x1b[2J")),
+    *(["ask", "q", "--seed", n] for n in (str(10**30), "-1")),
+    *(["ask", "q", "--budget-usd", n] for n in ("-1", "nan", "inf", "1e400")),
+    *(["run", "prompts.jsonl", "--concurrency", n] for n in ("0", str(10**30))),
+    *(["board", "items", "--half-life", n] for n in ("-1", "0", "nan", "inf", "1e-300")),
+    *(["board", "models", "--since", n] for n in ("-1d", f"{10**30}d", "\x1b[2J")),
+    *(["audit", "--since", n] for n in ("-1d", f"{10**30}d")),
+    *(["rings", "--as-of", n] for n in ("", str(10**30), "\x1b[2J")),
+    *(["board", name] for name in ("", "\x1b[2J")),
+    *(["show", name] for name in ("", "\x1b[2J", "%")),
+    ["ask", "\udcff"],
+    ["ask", "q", "--category", "\udcff"],
+    ["score", "\udcff.json"],
+    ["ask", "q", "--rule", "\x1b[2J"],
+    ["audit", "--fail-on", "\x1b[2J"],
+    ["\x1b[2J"],
+    ["score"],
+    ["export", "/"],
+    ["export", "reviews.csv"],
+    ["sessions", "--store", "sqlite:///folder"],
+    ["sessions", "--store", "sqlite:///none/x.db"],
+    ["sessions", "--store", "sqlite:///binary.csv"],
+    ["sessions", "--store", "\x1b[2J"],
+]
+WRITES_A_FILE = [
+    ["board", "models", "--reviews", "reviews.csv", "--html"],
+    ["board", "models", "--reviews", "reviews.csv", "--parquet"],
+    ["audit", "--reviews", "reviews.csv", "--html"],
+]
+AWKWARD_TARGETS = ["/", "folder", "none/x.html", "/proc/x.html", "/dev/full", "", "x" * 300]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Files of every awkward kind, beside good ones."""
+    made = tmp_path_factory.mktemp("awkward")
+    (made / "peerage.toml").write_text(f"[council]\nseed = 7\n{SEATS}")
+    (made / "ballots.json").write_text(json.dumps(BALLOTS))
+    (made / "reviews.csv").write_text(REVIEWS)
+    (made / "opinions.csv").write_text(OPINIONS)
+    (made / "prompts.jsonl").write_text(json.dumps({"id": HOSTILE, "query": HOSTILE}))
+    (made / "folder").mkdir()
+    (made / "loop.json").symlink_to("loop.json")
+    for kind in ("json", "csv", "parquet"):
+        (made / f"binary.{kind}").write_bytes(bytes(range(256)) * 50)
+    for kind in ("json", "jsonl"):
+        (made / f"deep.{kind}").write_text("[" * 100_000)
+    return made
+
+
+@pytest.fixture(scope="module")
+def forked(folder):
+    """Runs command lines, one after the other; gives (arguments, code, stdout, stderr) of each."""
+    kept = ("PATH", "HOME", "PYTHONPATH", "LANG")
+    environ = {name: os.environ[name] for name in kept if name in os.environ}
+
+    def run(cases):
+        cases = [case if isinstance(case, dict) else {"argv": case} for case in cases]
+        done = subprocess.run(
+            [sys.executable, "-X", "dev", "-W", "error", Path(__file__).with_name("forked.py")],
+            input=json.dumps(cases),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env={**environ, "OPENBLAS_NUM_THREADS": "1"},
+            check=False,
+        )
+        results = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(results) == len(cases), done.stderr
+        return [(case["argv"], *result) for case, result in zip(cases, results, strict=True)]
+
+    return run
+
+
+def faults(arguments, code, out, err, codes=CODES):
+    """What is wrong with how a command ended; how long the event loop took is no fault."""
+    said = "\n".join(line for line in err.splitlines() if not line.startswith("Executing <"))
+    if code not in codes:
+        yield f"{arguments}: exit code {code}: {said[-500:]}"
+    for word in ("Traceback", "Warning", "Exception ignored", "never awaited"):
+        if word in said:
+            yield f"{arguments}: {word}: {said[-500:]}"
+    for stream in (out, said):
+        hidden = {c for c in stream if c not in "\n\t" and not c.isprintable()}
+        if hidden:
+            yield f"{arguments}: {hidden} reached the terminal"
+    if code == 2 and not said.strip():
+        yield f"{arguments}: said nothing"
+
+
+def all_faults(results, codes=CODES):
+    return [fault for result in results for fault in faults(*result, codes=codes)]
+
+
+def test_every_command_is_clean_on_text_that_is_hostile(forked, folder):
+    """No warning, nothing left open, no control sequence; and a session can be shown again."""
+    results = forked(EVERY_COMMAND)
+    assert not all_faults(results)
+    assert {code for _, code, *_ in results} <= {0, 1}
+    ids = [json.loads(out)["id"] for args, _, out, _ in results if args[::2] == ["ask", "--json"]]
+    shown = forked([[*command, *ids] for command in SHOWN])
+    assert not all_faults(shown)
+    assert [code for _, code, *_ in shown] == [0] * len(SHOWN)
+    for page in ("board.html", "audit.html"):
+        text = (folder / page).read_text(encoding="utf-8")
+        assert "\x1b" not in text
+        assert "<script" not in text
+
+
+def test_no_text_in_csv_output_is_a_formula(forked):
+    ((_, code, out, _),) = forked(
+        [["board", "models", "--reviews", "reviews.csv", "--since", "all", "--csv"]]
+    )
+    assert code == 0
+    models = [line.partition(",")[0] for line in out.splitlines()[1:]]
+    assert len(models) == 3
+    assert not [name for name in models if name.lstrip('"').startswith(("=", "-", "+", "@"))]
+
+
+def test_no_file_makes_a_command_fail_without_a_word(forked):
+    """Every command and every file, each with some of the others; the slow test has them all."""
+    cases = [
+        [*command, file]
+        for i, command in enumerate(READS_A_FILE)
+        for file in AWKWARD_FILES[i % 4 :: 4]
+    ]
+    assert not all_faults(forked(cases))
+
+
+@pytest.mark.slow
+def test_no_file_makes_any_command_fail_without_a_word(forked):
+    cases = [[*command, file] for command in READS_A_FILE for file in AWKWARD_FILES]
+    assert not all_faults(forked(cases))
+
+
+def test_no_value_makes_a_command_fail_without_a_word(forked):
+    assert not all_faults(forked(AWKWARD_VALUES))
+
+
+def test_where_output_cannot_be_written_is_said(forked):
+    cases = [[*command, target] for command in WRITES_A_FILE for target in AWKWARD_TARGETS]
+    results = forked(cases)
+    assert not all_faults(results)
+    assert [code for _, code, *_ in results] == [2] * len(cases)
+
+
+def test_a_full_disk_under_stdout_is_said_and_no_success(forked):
+    cases = [
+        {"argv": command, "stdout": "/dev/full"}
+        for command in (
+            ["score", "ballots.json"],
+            ["score", "ballots.json", "--json"],
+            ["board", "models", "--reviews", "reviews.csv", "--csv"],
+            ["ask", "Ship it?", "--verdict", "binary"],
+            ["sessions"],
+            ["doctor"],
+            ["--help"],
+        )
+    ]
+    results = forked(cases)
+    assert not all_faults(results)
+    assert [code for _, code, *_ in results] == [2] * len(cases)
+
+
+@pytest.mark.parametrize("stdin", ["closed", "binary.json", "deep.json"])
+def test_a_stdin_that_gives_nothing_is_said(forked, stdin):
+    results = forked([{"argv": [name, "-"], "stdin": stdin} for name in ("score", "ask")])
+    assert not all_faults(results)
+    assert results[0][1] == 2
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_a_reader_that_leaves_is_no_error_and_no_success(folder, more):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-X",
+            "dev",
+            "-W",
+            "error",
+            "-m",
+            "peerage",
+            "score",
+            "ballots.json",
+            *more,
+        ],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        check=False,
+    )
+    os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == READER_LEFT
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:strict"])
+def test_a_terminal_of_any_encoding_gets_something(folder, encoding):
+    for more in ([], ["--json"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "peerage", "score", "ballots.json", *more],
+            capture_output=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONIOENCODING": encoding},
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, b"")
+    assert json.loads(done.stdout)["scores"][0]["model"] == RESPONSES[0]["model"]
+
+
+def test_a_closed_stdout_or_stderr_never_becomes_a_file(folder):
+    for closed, code in ((">&-", 2), ("2>&-", 0)):
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'"$0" {ASK} {closed}', sys.executable],
+            capture_output=True,
+            cwd=folder,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+    assert (folder / "closed.db").read_bytes().startswith(b"SQLite format 3")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("local_model")
+def test_the_demo_is_clean(folder):
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-m", "peerage", "demo", "--no-pause"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        check=False,
+    )
+    assert not list(faults(["demo"], done.returncode, done.stdout, done.stderr))
