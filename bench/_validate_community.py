@@ -17,7 +17,7 @@ from typing import Any
 from peerage.boards.items import item_sums
 from peerage.boards.opinions import Coefficients, eligible
 from peerage.boards.reputation import dawid_skene, iterate
-from peerage.community import Hearing, hear, read
+from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
 
 TOLERANCE = 1e-12
 CROWD = {"bluebird": (0.2407, 0.1852), "rte": (0.1031, 0.0700), "sp": (0.1141, 0.0948)}
@@ -52,7 +52,7 @@ def peerbench(case: Path) -> Iterator[Check]:
     """One case with literal scoring: every number of both boards, and who is on them."""
     raw = json.loads((case / "coefficients.json").read_text(encoding="utf-8"))
     contributor, reviewer = raw["contributor"], raw["reviewer"]
-    heard = hear(
+    heard = community_boards(
         _table(case / "reviews.csv", {"prompt_id": "item_id", "user_id": "reviewer"}),
         _table(case / "users.csv", {"id": "user_id", "has_affiliation": "affiliated"}),
         items=_table(case / "prompts.csv", {"id": "item_id", "creator_id": "contributor"}),
@@ -125,14 +125,14 @@ def crowd(path: Path, name: str) -> Iterator[Check]:
 
     found = duckdb.read_parquet(str(path)).project("item_id, truth_opinion").distinct()
     truth_by_item = {str(item): truth for item, truth in found.fetchall()}
-    community = eligible(read(str(path)))
+    community = eligible(read_tables(str(path)))
     truth = np.array([truth_by_item[item] for item in community.items], dtype=np.float64)
 
     def error(quality: Any) -> float:
         side = np.sign(np.round(np.asarray(quality), 12))
         return float(np.where(side == 0.0, 0.5, side != truth).mean())
 
-    heard = Hearing(community)
+    heard = CommunityBoards(community)
     score = np.maximum(np.nan_to_num(heard.alignment.r), 0.0)
     majority, weighted = CROWD[name]
     plain = error(heard.sums.quality(1))

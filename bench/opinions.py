@@ -47,9 +47,9 @@ def run() -> list[Row]:
 
 def ours(path: Path) -> tuple[int, int, int]:
     """The three boards of one file, as columns."""
-    from peerage.community import hear
+    from peerage.reports.community_boards import community_boards
 
-    heard = hear(str(path))
+    heard = community_boards(str(path))
     return len(heard.contributors()), len(heard.reviewers()), len(heard.items())
 
 

@@ -9,9 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peerage.community import board_contributors, board_items, board_reviewers, find_rings
     from peerage.convening import Council
-    from peerage.reports import audit, board_models
+    from peerage.reports import (
+        audit,
+        board_contributors,
+        board_items,
+        board_models,
+        board_reviewers,
+        find_rings,
+    )
     from peerage.scoring import Law, Scored, score
 
 HOMES = {
@@ -19,11 +25,11 @@ HOMES = {
     "Law": "peerage.scoring",
     "Scored": "peerage.scoring",
     "audit": "peerage.reports",
-    "board_contributors": "peerage.community",
-    "board_items": "peerage.community",
+    "board_contributors": "peerage.reports",
+    "board_items": "peerage.reports",
     "board_models": "peerage.reports",
-    "board_reviewers": "peerage.community",
-    "find_rings": "peerage.community",
+    "board_reviewers": "peerage.reports",
+    "find_rings": "peerage.reports",
     "score": "peerage.scoring",
 }
 __all__ = [

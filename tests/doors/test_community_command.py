@@ -15,12 +15,12 @@ from xml.dom.minidom import parseString
 import duckdb
 import pytest
 
-from peerage.community import hear
 from peerage.doors.board_page import MAX_BARS, render_board
 from peerage.doors.cli.community import Tables, run_board, run_rings
 from peerage.doors.cli.output import Output, write_parquet
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
+from peerage.reports.community_boards import community_boards
 from peerage.simulate.community import Population, simulate
 
 COLUMNS = {
@@ -90,7 +90,7 @@ def test_parquet_has_every_row_of_the_json(
 
 def test_an_empty_parquet_has_the_types_of_a_full_one(tables: Tables, tmp_path: Path) -> None:
     full, empty = tmp_path / "full.parquet", tmp_path / "empty.parquet"
-    board = hear(tables.opinions).reviewers()
+    board = community_boards(tables.opinions).reviewers()
     write_parquet(board, full)
     write_parquet(replace(board, columns=dict.fromkeys(board.columns, ())), empty)
     texts = [
@@ -104,7 +104,7 @@ def test_an_empty_parquet_has_the_types_of_a_full_one(tables: Tables, tmp_path: 
 def test_the_page_shows_scores_with_their_n_and_nothing_runs_in_it(
     name: str, tables: Tables
 ) -> None:
-    board = hear(tables.opinions, tables.users, items=tables.items).board(name)
+    board = community_boards(tables.opinions, tables.users, items=tables.items).board(name)
     page = render_board(board)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == min(len(board), MAX_BARS) + 1
@@ -122,7 +122,7 @@ def test_a_name_is_text_on_the_page() -> None:
         for k in range(5)
     ]
     for name in COLUMNS:
-        page = render_board(hear(rows, everyone=True).board(name))
+        page = render_board(community_boards(rows, everyone=True).board(name))
         assert "<u>" not in page
         assert "<i>" not in page
 

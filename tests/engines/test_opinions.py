@@ -13,18 +13,13 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from peerage.community import (
-    Hearing,
-    board_contributors,
-    board_items,
-    hear,
-    read,
-    read_outside,
-)
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.opinions import Lookup
 from peerage.errors import InputError
+from peerage.reports import board_contributors, board_items
+from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
+from peerage.reports.outside import read_outside
 from peerage.simulate.community import Population, simulate
 
 Rows = list[dict[str, Any]]
@@ -42,7 +37,7 @@ def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
     with pytest.raises(
         InputError, match=r"1 opinions are not on the scale \(5\): row 4\."
     ) as error:
-        read([*THREE, row("i", "a", "u", 5)])
+        read_tables([*THREE, row("i", "a", "u", 5)])
     assert "-1, 1" in error.value.hint
 
 
@@ -50,41 +45,41 @@ def test_the_first_ten_offenders_are_named() -> None:
     """C3."""
     wrong = [row(f"i{k}", "a", "r", 0) for k in range(12)]
     with pytest.raises(InputError, match=r"12 opinions .*: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"):
-        read(wrong)
+        read_tables(wrong)
 
 
 def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
     """C3."""
     with pytest.raises(InputError, match=r"\('meh'\): row 2"):
-        read([row("i", "a", "r", "positive"), row("i", "a", "s", "meh")])
+        read_tables([row("i", "a", "r", "positive"), row("i", "a", "s", "meh")])
     with pytest.raises(InputError, match=r"\(empty\): row 2"):
-        read([row("i", "a", "r", 1), row("i", "a", "s", None)])
+        read_tables([row("i", "a", "r", 1), row("i", "a", "s", None)])
     with pytest.raises(InputError, match="not on the scale"):
-        read([row("i", "a", "r", True), row("i", "a", "s", False)])
+        read_tables([row("i", "a", "r", True), row("i", "a", "s", False)])
 
 
 def test_the_seeds_words_are_opinions() -> None:
     said = ["positive", "Negative", "+1", "-1"]
-    community = read([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
+    community = read_tables([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
     assert community.value.tolist() == [1.0, -1.0, 1.0, -1.0]
 
 
 def test_missing_columns_and_empty_names_are_refused() -> None:
     with pytest.raises(InputError, match="needs the column reviewer, opinion"):
-        read([{"item_id": "i", "contributor": "a"}])
+        read_tables([{"item_id": "i", "contributor": "a"}])
     with pytest.raises(InputError, match="`reviewer` is empty in 1 rows of opinions: row 2"):
-        read([row("i", "a", "r", 1), row("i", "a", None, 1)])
+        read_tables([row("i", "a", "r", 1), row("i", "a", None, 1)])
     with pytest.raises(InputError, match="needs the column contributor"):
-        read(THREE, items=[{"item_id": "i"}])
+        read_tables(THREE, items=[{"item_id": "i"}])
 
 
 def test_an_item_needs_one_contributor_and_no_more() -> None:
     with pytest.raises(InputError, match="1 items have no contributor: j"):
-        read([*THREE, row("j", None, "r", 1)])
+        read_tables([*THREE, row("j", None, "r", 1)])
     with pytest.raises(InputError, match="'i': 'a' and 'b'"):
-        read([*THREE, row("i", "b", "u", 1)])
+        read_tables([*THREE, row("i", "b", "u", 1)])
     with pytest.raises(InputError, match="'i': 'a' and 'b'"):
-        read(THREE, items=[{"item_id": "i", "contributor": "b"}])
+        read_tables(THREE, items=[{"item_id": "i", "contributor": "b"}])
 
 
 def test_items_without_opinions_count_as_their_contributors() -> None:
@@ -100,9 +95,11 @@ def test_reviewers_nobody_knows_are_flagged_by_name() -> None:
     assert board.flags == ("2 reviewers are not among the users: s, t",)
     assert board.rows[0]["affiliation_bonus"] == 10
     with pytest.raises(InputError, match=r"`affiliated` is 'perhaps' in row 1"):
-        read(THREE, [{"user_id": "a", "affiliated": "perhaps"}])
+        read_tables(THREE, [{"user_id": "a", "affiliated": "perhaps"}])
     with pytest.raises(InputError, match="listed twice"):
-        read(THREE, [{"user_id": "a", "affiliated": "yes"}, {"user_id": "a", "affiliated": "no"}])
+        read_tables(
+            THREE, [{"user_id": "a", "affiliated": "yes"}, {"user_id": "a", "affiliated": "no"}]
+        )
 
 
 def test_files_of_every_kind_give_the_same_board(tmp_path: Path) -> None:
@@ -129,7 +126,7 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
     ]
     turned = [rows[i] for i in rng.permutation(len(rows))]
     for name in ("contributors", "reviewers", "items"):
-        first, second = (hear(table).board(name).rows for table in (rows, turned))
+        first, second = (community_boards(table).board(name).rows for table in (rows, turned))
         assert len(first) == len(second)
         for one, other in zip(first, second, strict=True):
             assert one == pytest.approx(other, abs=1e-12)
@@ -147,14 +144,14 @@ def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:
     path = str(tmp_path / "none.parquet")
     none = DuckDB(folders=[tmp_path]).open(THREE).filter(nw.col("opinion") > 1)
     none.to_native().write_parquet(path)
-    community = read(path, [{"user_id": "a", "affiliated": "yes"}])
+    community = read_tables(path, [{"user_id": "a", "affiliated": "yes"}])
     assert (community.n, community.n_items, community.people.tolist()) == (0, 0, ["a"])
     assert board_items(path).rows == []
 
 
 def test_of_two_categories_of_an_item_the_first_by_name_is_its() -> None:
     said = [one | {"category": name} for one, name in zip(THREE, "zmz", strict=True)]
-    community = read(said)
+    community = read_tables(said)
     assert community.categories is not None
     assert community.category is not None
     assert community.categories[community.category].tolist() == ["m"]
@@ -166,7 +163,7 @@ def test_times_in_three_zones_are_one_order() -> None:
         row("i", "a", "r", 1) | {"at": "2026-01-01T05:00:00+00:00"},
         row("i", "a", "r", -1) | {"at": "2026-01-01T00:30:00-03:00"},
     ]
-    heard = hear(said)
+    heard = community_boards(said)
     assert heard.community.value.tolist() == [1.0]
 
 
@@ -213,7 +210,7 @@ def spark() -> Iterator[Any]:
     engine.session.stop()
 
 
-def printed(heard: Hearing) -> str:
+def printed(heard: CommunityBoards) -> str:
     """All that is said about a community, rounded to 1e-9."""
     return rounded(
         [heard.board(name).document() for name in ("contributors", "reviewers", "items")]

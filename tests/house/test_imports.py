@@ -33,7 +33,6 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "tables",
         "importing",
         "reports",
-        "community",
     ),
     ("doors",),
     (FRONT,),

@@ -15,7 +15,9 @@ from peerage.types import Audit, AuditLimits, Finding
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Plan, Totals
     from peerage.boards import Board
+    from peerage.boards.rings import Rings
     from peerage.engines.reviews import Reviews
+    from peerage.reports.community_boards import CommunityBoards
     from peerage.reviews.rows import Rows
     from peerage.scoring import Law
     from peerage.stores import Store
@@ -63,6 +65,34 @@ def board_models_of_store(
     stored = StoredReviews(engine, mirror, files, options) if files else None
     board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
     return replace(board, flags=(*board.flags, *left_out_flags(mirror)))
+
+
+def board_contributors(opinions: Source, users: Source | None = None, **options: Any) -> Board:
+    """The contributors' board of any `opinions` table."""
+    return _community(opinions, users, options).contributors()
+
+
+def board_reviewers(opinions: Source, users: Source | None = None, **options: Any) -> Board:
+    """The reviewers' board of any `opinions` table."""
+    return _community(opinions, users, options).reviewers()
+
+
+def board_items(opinions: Source, users: Source | None = None, **options: Any) -> Board:
+    """The items' board of any `opinions` table."""
+    return _community(opinions, users, options).items()
+
+
+def find_rings(opinions: Source, users: Source | None = None, **options: Any) -> Rings:
+    """Voting rings among any `opinions`."""
+    return _community(opinions, users, options).rings
+
+
+def _community(
+    opinions: Source, users: Source | None, options: Mapping[str, Any]
+) -> CommunityBoards:
+    from peerage.reports.community_boards import community_boards
+
+    return community_boards(opinions, users, **options)
 
 
 def audit(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal, get_args
 
+from peerage.boards.opinions import Coefficients
 from peerage.errors import UsageError
 from peerage.reviews.times import span_s
 from peerage.types import OwnVotes
+
+ReputationKind = Literal["fixed", "iterate"]
 
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -56,3 +60,33 @@ class ModelBoardOptions:
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
         span_s(self.since)
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityBoardOptions:
+    """How a community board is to be computed; the defaults are the seed's reading."""
+
+    reputation: ReputationKind = "fixed"
+    half_life_days: float | None = None
+    literal: bool = False
+    everyone: bool = False
+    since: str = "all"
+    as_of: float | str | None = None
+    category: str | None = None
+    without_flagged: bool = False
+    sort: str = "total_score"
+    coefficients: Coefficients = field(default_factory=Coefficients)
+
+    def __post_init__(self) -> None:
+        if self.reputation not in get_args(ReputationKind):
+            raise UsageError(
+                f"there is no reputation {self.reputation!r} for opinions.",
+                hint="Known: fixed, iterate.",
+            )
+        if self.literal and (
+            self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
+        ):
+            raise UsageError(
+                "literal is the published scoring to the letter: every word weighs the same.",
+                hint="Leave out reputation, half-life and without-flagged.",
+            )

@@ -30,6 +30,7 @@ from peerage.doors.cli.options import (
     configured,
     runner,
 )
+from peerage.doors.cli.screen import say
 from peerage.errors import InputError, UsageError
 
 COMMUNITY = ("contributors", "reviewers", "items")
@@ -172,10 +173,10 @@ def _models_board(given: Mapping[str, Any]) -> None:
 
 
 def _community_board(given: Mapping[str, Any]) -> None:
-    from peerage.community import Asked
     from peerage.doors.cli.community import run_board
+    from peerage.reports.options import CommunityBoardOptions
 
-    asked = _fields_of(Asked, given, {"opinions", "items", "users", "tune"})
+    asked = _fields_of(CommunityBoardOptions, given, {"opinions", "items", "users", "tune"})
     run_board(
         given["name"],
         _tables(given),
@@ -254,8 +255,6 @@ def _engine(given: Mapping[str, Any], found: Any) -> Any:
 def _hint(given: Mapping[str, Any], missing: InputError) -> None:
     """An empty store is no error to a board: it shows an empty table, and this on stderr."""
     if "quiet" not in given:
-        from peerage.doors.cli.screen import say
-
         say(str(missing))
 
 

@@ -36,7 +36,7 @@ def run(board: Board, engine: Engine, output: Output, against: Path | None = Non
 def agreement(board: Board, engine: Engine, against: Path) -> dict[str, Any]:
     """How far the board agrees with an outside ranking of the same models."""
     from peerage.boards.against import compare
-    from peerage.community import read_outside
+    from peerage.reports.outside import read_outside
     from peerage.rules import rules
 
     if "category" in board.columns:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from peerage.boards import Board
     from peerage.boards.opinions import Coefficients
-    from peerage.community import Hearing
     from peerage.doors.cli.terminal import Terminal
     from peerage.engines import Engine
+    from peerage.reports.community_boards import CommunityBoards
 
 N_ROWS = 50  # of a long board on a terminal; --json and --csv have them all
 N_PAIRS = 10
@@ -62,8 +62,9 @@ def run_board(
     tune: bool = False,
     config_file: Path | None = None,
 ) -> None:
-    """Make a community board and show it. `asked` holds fields of `peerage.community.Asked`."""
-    from peerage.community import compared, read, read_outside, tuned
+    """Make a community board and show it. `asked` holds fields of `CommunityBoardOptions`."""
+    from peerage.reports.community_boards import read_tables
+    from peerage.reports.outside import compared, read_outside, tuned
 
     if tune and against is None:
         raise UsageError("--tune needs something to agree with.", hint="Give --against FILE.")
@@ -73,14 +74,14 @@ def run_board(
         outside = read_outside(tables.engine, against)
         notes = {"against": compared(heard, name, outside).document()}
         if tune:
-            community = read(
+            community = read_tables(
                 tables.opinions,
                 tables.users,
                 items=tables.items,
                 engine=tables.engine,
-                asked=heard.asked,
+                options=heard.options,
             )
-            notes["tuned"] = tuned(community, heard.asked, name, outside).document()
+            notes["tuned"] = tuned(community, heard.options, name, outside).document()
         made = replace(made, notes=notes)
     write(made, output, show_board)
 
@@ -99,10 +100,10 @@ def run_rings(
     show_rings(Terminal(), document, output.quiet)
 
 
-def _heard(tables: Tables, asked: Mapping[str, Any], config_file: Path | None) -> Hearing:
-    from peerage.community import hear
+def _heard(tables: Tables, asked: Mapping[str, Any], config_file: Path | None) -> CommunityBoards:
+    from peerage.reports.community_boards import community_boards
 
-    return hear(
+    return community_boards(
         tables.opinions,
         tables.users,
         items=tables.items,

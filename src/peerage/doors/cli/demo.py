@@ -199,8 +199,8 @@ async def _hold(console: Terminal, council: Council, folder: Path) -> None:
 
 
 def _community(console: Terminal) -> None:
-    from peerage.community import hear
     from peerage.doors.cli.community import show_board, show_rings
+    from peerage.reports.community_boards import community_boards
     from peerage.simulate.community import Population, simulate
 
     _title(console, 5, "People, too: a community with a voting ring in it")
@@ -212,7 +212,7 @@ def _community(console: Terminal) -> None:
     console.print()
     people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
     made = simulate(people, SEED)
-    heard = hear(made.opinions, made.users, items=made.items)
+    heard = community_boards(made.opinions, made.users, items=made.items)
     board = heard.reviewers()
     ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
     columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}

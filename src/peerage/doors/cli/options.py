@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -10,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from peerage.doors.cli.screen import say
 from peerage.errors import UsageError
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.doors.cli.screen import say
-from peerage.engines import Engine
+    from peerage.engines import Engine
     from peerage.stores import Store
 
 ConfigOption = Annotated[

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from peerage.boards.opinions import Coefficients
 from peerage.boards.reviewers import BANDS, band
-from peerage.community import board_contributors, board_items, board_reviewers, hear
 from peerage.errors import ConfigError, UsageError
+from peerage.reports import board_contributors, board_items, board_reviewers
+from peerage.reports.community_boards import community_boards
 
 Rows = list[dict[str, Any]]
 DAY = 86_400.0
@@ -155,7 +156,7 @@ def test_sums_give_what_a_loop_over_reviewers_gives(seed: int, wide: bool) -> No
         for row in rows
         if row["reviewer"] != row["contributor"]
     }
-    heard = hear(rows, coefficients=Coefficients(scale=scale))
+    heard = community_boards(rows, coefficients=Coefficients(scale=scale))
     ours = by(heard.reviewers().rows, "reviewer")
     for person in people:
         pairs = []
@@ -287,4 +288,4 @@ def test_unknown_questions_are_refused(seed_opinions: Rows) -> None:
     with pytest.raises(UsageError, match="reputation 'peer'"):
         board_items(seed_opinions, reputation="peer")
     with pytest.raises(UsageError, match="no community board 'models'"):
-        hear(seed_opinions).board("models")
+        community_boards(seed_opinions).board("models")

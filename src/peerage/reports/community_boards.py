@@ -1,77 +1,123 @@
-"""A community's opinions as they count under what was asked: every board comes from here."""
+"""The boards of a community, from its opinions, items and users."""
 
 from __future__ import annotations
 
+import time
 from copy import copy
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from peerage.boards.opinions import Coefficients
+import numpy as np
+
+from peerage.engines import Engine, Source, engines
+from peerage.engines.intake import zones_of
 from peerage.errors import UsageError
+from peerage.reports.options import CommunityBoardOptions
 from peerage.reviews.times import instant_s, iso
 
 if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.contributors import Standings
     from peerage.boards.items import ItemSums
-    from peerage.boards.opinions import Community, Floats
+    from peerage.boards.opinions import Coefficients, Community, Floats
     from peerage.boards.reputation import DawidSkene, Reputation
     from peerage.boards.reviewers import Alignment
     from peerage.boards.rings import Rings
 
-ReputationKind = Literal["fixed", "iterate"]
+N_SHOWN = 10
 BoardName = Literal["contributors", "reviewers", "items"]
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How a community board is to be computed; the defaults are the seed's reading."""
+def community_boards(
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    **fields: Any,
+) -> CommunityBoards:
+    """The tables of a community, from which each of its boards can be had.
 
-    reputation: ReputationKind = "fixed"
-    half_life_days: float | None = None
-    literal: bool = False
-    everyone: bool = False
-    since: str = "all"
-    as_of: float | str | None = None
-    category: str | None = None
-    without_flagged: bool = False
-    sort: str = "total_score"
-    coefficients: Coefficients = field(default_factory=Coefficients)
-
-    def __post_init__(self) -> None:
-        if self.reputation not in get_args(ReputationKind):
-            raise UsageError(
-                f"there is no reputation {self.reputation!r} for opinions.",
-                hint="Known: fixed, iterate.",
-            )
-        if self.literal and (
-            self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
-        ):
-            raise UsageError(
-                "literal is the published scoring to the letter: every word weighs the same.",
-                hint="Leave out reputation, half-life and without-flagged.",
-            )
+    The other keywords are the fields of `CommunityBoardOptions`.
+    """
+    options = community_options(**fields)
+    community = read_tables(opinions, users, items=items, engine=engine, options=options)
+    return CommunityBoards(community, options)
 
 
-class Hearing:
-    """A community's opinions as they count under what was asked, each part computed once."""
+def community_options(**fields: Any) -> CommunityBoardOptions:
+    """The options; a name that they do not have is refused."""
+    known = CommunityBoardOptions.__dataclass_fields__
+    if unknown := sorted(fields.keys() - known.keys()):
+        raise UsageError(
+            f"community boards take no {', '.join(unknown)}.", hint=f"Known: {', '.join(known)}."
+        )
+    return CommunityBoardOptions(**fields)
 
-    def __init__(self, community: Community, asked: Asked | None = None) -> None:
+
+def read_tables(
+    opinions: Source,
+    users: Source | None = None,
+    *,
+    items: Source | None = None,
+    engine: str | Engine = "duckdb",
+    options: CommunityBoardOptions | None = None,
+) -> Community:
+    """The tables as one encoded community, whole, and what is odd about its times."""
+    from peerage.engines.opinions import read_community
+
+    runner = engines.get(engine)() if isinstance(engine, str) else engine
+    community = read_community(
+        runner,
+        opinions,
+        items,
+        users,
+        scale=(options or CommunityBoardOptions()).coefficients.scale,
+        categories=True,
+    )
+    odd = flags_of_times(runner, opinions, community, time.time())
+    return replace(community, flags=(*community.flags, *odd))
+
+
+def flags_of_times(
+    engine: Engine, opinions: Source, community: Community, now: float
+) -> tuple[str, ...]:
+    """What is odd about when opinions were given: a name, how many, and the first ten."""
+    at = community.at
+    if at is None:
+        return ()
+    flags = []
+    if at.max(initial=-np.inf) > now:
+        late = np.flatnonzero(at > now)
+        told = (
+            f"{community.people[community.reviewer[row]]} on {community.items[community.item[row]]}"
+            for row in late[:N_SHOWN]
+        )
+        flags.append(f"opinions_in_the_future:{len(late)}: {', '.join(told)}")
+    if zones := zones_of(engine, opinions):
+        flags.append(f"times_in_several_zones:{len(zones)}: {', '.join(zones)}")
+    return tuple(flags)
+
+
+class CommunityBoards:
+    """A community's opinions as they count under its options, each part computed once."""
+
+    def __init__(self, community: Community, options: CommunityBoardOptions | None = None) -> None:
         from peerage.boards import opinions
         from peerage.reviews.times import span_s
 
-        self.asked = asked or Asked()
-        self.coefficients = self.asked.coefficients
-        self.as_of = None if self.asked.as_of is None else instant_s(self.asked.as_of)
+        self.options = options or CommunityBoardOptions()
+        self.coefficients = self.options.coefficients
+        self.as_of = None if self.options.as_of is None else instant_s(self.options.as_of)
         self.flags = list(community.flags)
-        if self.asked.category is not None and community.n_items:
-            community = opinions.of_category(community, self.asked.category)
+        if self.options.category is not None and community.n_items:
+            community = opinions.of_category(community, self.options.category)
         if self.as_of is None and community.at is not None and community.n:
             self.as_of = float(community.at.max())
-        community = opinions.within(community, span_s(self.asked.since), self.as_of)
-        self.community = community if self.asked.literal else opinions.eligible(community)
-        if self.asked.without_flagged:
+        community = opinions.within(community, span_s(self.options.since), self.as_of)
+        self.community = community if self.options.literal else opinions.eligible(community)
+        if self.options.without_flagged:
             self._leave_out_flagged()
 
     def _leave_out_flagged(self) -> None:
@@ -86,7 +132,7 @@ class Hearing:
     def rings(self) -> Rings:
         from peerage.boards.rings import find_rings
 
-        if self.asked.literal:
+        if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
         return find_rings(self.community)
 
@@ -94,7 +140,7 @@ class Hearing:
     def reputation(self) -> Reputation | None:
         from peerage.boards.reputation import iterate
 
-        if self.asked.reputation == "fixed":
+        if self.options.reputation == "fixed":
             return None
         return iterate(self.community, self._fading)
 
@@ -103,15 +149,15 @@ class Hearing:
         """Beside an iterated reputation, for comparison."""
         from peerage.boards.reputation import dawid_skene
 
-        return None if self.asked.reputation == "fixed" else dawid_skene(self.community)
+        return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
     def _fading(self) -> Floats | None:
         from peerage.boards.opinions import decay
 
-        if self.asked.half_life_days is None or not self.community.n:
+        if self.options.half_life_days is None or not self.community.n:
             return None
-        return decay(self.community, self.asked.half_life_days, self.as_of)
+        return decay(self.community, self.options.half_life_days, self.as_of)
 
     @cached_property
     def weights(self) -> Floats | None:
@@ -137,16 +183,16 @@ class Hearing:
     def alignment(self) -> Alignment:
         from peerage.boards.reviewers import alignment, literal_alignment
 
-        if self.asked.literal:
+        if self.options.literal:
             return literal_alignment(self.community, self.sums)
         return alignment(self.community, self.sums, self.weights, self.coefficients)
 
-    def under(self, coefficients: Coefficients) -> Hearing:
+    def under(self, coefficients: Coefficients) -> CommunityBoards:
         """The same opinions and weights under other coefficients, with nothing weighed again."""
         weighed = self.sums
         other = copy(self)
         other.__dict__["sums"] = weighed
-        other.asked = replace(self.asked, coefficients=coefficients)
+        other.options = replace(self.options, coefficients=coefficients)
         other.coefficients = coefficients
         for kept in ("standings", "alignment"):
             other.__dict__.pop(kept, None)
@@ -157,19 +203,19 @@ class Hearing:
     def contributors(self) -> Board:
         from peerage.boards.contributors import SORTABLE, contributors
 
-        if self.asked.sort not in SORTABLE:
+        if self.options.sort not in SORTABLE:
             raise UsageError(
-                f"contributors are not sorted by {self.asked.sort!r}.",
+                f"contributors are not sorted by {self.options.sort!r}.",
                 hint=f"Known: {', '.join(SORTABLE)}.",
             )
-        literal = self.asked.literal and self.community.registered is not None
+        literal = self.options.literal and self.community.registered is not None
         return self._echoed(
             contributors(
                 self.community,
                 self.standings,
-                everyone=self.asked.everyone or literal,
+                everyone=self.options.everyone or literal,
                 only_registered=literal,
-                sort=self.asked.sort,
+                sort=self.options.sort,
             )
         )
 
@@ -181,8 +227,8 @@ class Hearing:
             self.alignment,
             self.coefficients,
             None if self.reputation is None else self.reputation.weight,
-            everyone=self.asked.everyone,
-            only_registered=self.asked.literal,
+            everyone=self.options.everyone,
+            only_registered=self.options.literal,
         )
         beside = self.dawid_skene
         return self._echoed(made if beside is None else _beside(made, self, beside.accuracy))
@@ -208,28 +254,28 @@ class Hearing:
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
-        asked, community = self.asked, self.community
+        options, community = self.options, self.community
         iterated = self.reputation
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
-            "reputation": asked.reputation,
+            "reputation": options.reputation,
             "iterations": None if iterated is None else iterated.iterations,
-            "half_life_days": asked.half_life_days,
-            "since": asked.since,
+            "half_life_days": options.half_life_days,
+            "since": options.since,
             "as_of": None if self.as_of is None else iso(self.as_of),
-            "category": asked.category,
-            "literal": asked.literal,
-            "without_flagged": asked.without_flagged,
+            "category": options.category,
+            "literal": options.literal,
+            "without_flagged": options.without_flagged,
             "opinions": community.n,
             "own_left_out": community.n_own,
             "superseded_left_out": community.n_superseded,
         }
 
 
-def _beside(made: Board, hearing: Hearing, values: Floats) -> Board:
+def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
     """The board with what Dawid and Skene's model says, in the board's order."""
-    community = hearing.community
+    community = boards.community
     key, names = (
         ("reviewer", community.people)
         if made.board == "reviewers"

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from peerage.boards.against import Comparison, Trial, Tuned, compare, tune
-from peerage.community.hearing import Asked, Hearing, ReputationKind
 from peerage.engines import Engine, Source
 from peerage.errors import InputError
+from peerage.reports.community_boards import CommunityBoards
+from peerage.reports.options import CommunityBoardOptions, ReputationKind
 
 if TYPE_CHECKING:
     from peerage.boards.opinions import Community
@@ -57,9 +58,9 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     return dict(zip(names, (sign * values).tolist(), strict=True))
 
 
-def scores_of(hearing: Hearing, name: str) -> dict[str, float]:
+def scores_of(boards: CommunityBoards, name: str) -> dict[str, float]:
     """The scores of a board by name, of those it ranks."""
-    made = hearing.board(name)
+    made = boards.board(name)
     values = np.asarray(made.columns[SCORE[name]], dtype=np.float64)
     names = list(made.columns[KEY[name]])
     ranked = made.columns.get("rank", values)
@@ -70,48 +71,52 @@ def scores_of(hearing: Hearing, name: str) -> dict[str, float]:
     }
 
 
-def compared(hearing: Hearing, name: str, outside: Mapping[str, float]) -> Comparison:
-    """How far a board of this hearing agrees with an outside ranking."""
-    return compare(scores_of(hearing, name), outside)
+def compared(boards: CommunityBoards, name: str, outside: Mapping[str, float]) -> Comparison:
+    """How far a board of this boards agrees with an outside ranking."""
+    return compare(scores_of(boards, name), outside)
 
 
-def tuned(community: Community, asked: Asked, name: str, outside: Mapping[str, float]) -> Tuned:
+def tuned(
+    community: Community, options: CommunityBoardOptions, name: str, outside: Mapping[str, float]
+) -> Tuned:
     """The coefficients with which a board agrees best with an outside ranking.
 
     They are searched on a small grid around the seed's; the figure to believe is the
     cross-validated one.
     """
-    return tune([*_trials(community, asked, name)], outside)
+    return tune([*_trials(community, options, name)], outside)
 
 
-def _trials(community: Community, asked: Asked, name: str) -> Iterator[Trial]:
-    """What is in force, and then the grid; hearings are shared where only coefficients differ."""
-    yield Trial(_settings(asked, name), scores_of(Hearing(community, asked), name))
+def _trials(community: Community, options: CommunityBoardOptions, name: str) -> Iterator[Trial]:
+    """What is in force, and then the grid; boards are shared where only coefficients differ."""
+    yield Trial(_settings(options, name), scores_of(CommunityBoards(community, options), name))
     half_lives = HALF_LIVES if community.at is not None else (None,)
-    bonuses = BONUSES if name == "contributors" else (asked.coefficients.affiliation_bonus_points,)
+    bonuses = (
+        BONUSES if name == "contributors" else (options.coefficients.affiliation_bonus_points,)
+    )
     for reputation, half_life in product(REPUTATIONS, half_lives):
-        heard = Hearing(
+        weighed = CommunityBoards(
             community,
-            replace(asked, reputation=reputation, half_life_days=half_life, literal=False),
+            replace(options, reputation=reputation, half_life_days=half_life, literal=False),
         )
         for minimum, bonus in product(MINIMA, bonuses):
             if name == "reviewers" and minimum < 3:  # a consensus needs three anyway
                 continue
             coefficients = replace(
-                asked.coefficients,
+                options.coefficients,
                 min_reviews_for_quality=minimum,
                 affiliation_bonus_points=bonus,
             )
-            again = heard.under(coefficients)
-            yield Trial(_settings(again.asked, name), scores_of(again, name))
+            again = weighed.under(coefficients)
+            yield Trial(_settings(again.options, name), scores_of(again, name))
 
 
-def _settings(asked: Asked, name: str) -> dict[str, Any]:
+def _settings(options: CommunityBoardOptions, name: str) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "reputation": asked.reputation,
-        "half_life_days": asked.half_life_days,
-        "min_reviews_for_quality": asked.coefficients.min_reviews_for_quality,
+        "reputation": options.reputation,
+        "half_life_days": options.half_life_days,
+        "min_reviews_for_quality": options.coefficients.min_reviews_for_quality,
     }
     if name == "contributors":
-        settings["affiliation_bonus_points"] = asked.coefficients.affiliation_bonus_points
+        settings["affiliation_bonus_points"] = options.coefficients.affiliation_bonus_points
     return settings
