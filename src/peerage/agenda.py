@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
 from peerage.council.safety import Moderator, screen
 from peerage.providers import Call, Reply
 from peerage.scoring import Law
+from peerage.text import valid_text, valid_values
 from peerage.types import Failure, Order, Query, Seat
 
 
@@ -37,6 +38,10 @@ class Agenda:
     deadline_s: float | None = None  # for each stage
     moderator: Moderator = screen
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", tuple(map(_valid_seat, self.seats)))
+        object.__setattr__(self, "chairs", tuple(map(_valid_seat, self.chairs)))
+
     def with_role(self, role: str) -> tuple[Seat, ...]:
         return tuple(seat for seat in self.seats if role in seat.roles)
 
@@ -51,6 +56,25 @@ class Docket:
     ordinal: int
     season: str = ""
     answers: Mapping[str, str] | None = None  # judged instead of asked for
+
+    def __post_init__(self) -> None:
+        query = Query(*map(valid_text, (self.query.text, self.query.id, self.query.category)))
+        object.__setattr__(self, "id", valid_text(self.id))
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "season", valid_text(self.season))
+        if self.answers is not None:
+            object.__setattr__(self, "answers", valid_values(dict(self.answers)))
+
+
+def _valid_seat(seat: Seat) -> Seat:
+    """The seat itself, or one whose names can be stored where its own cannot."""
+    valid = replace(
+        seat,
+        name=valid_text(seat.name),
+        family=valid_text(seat.family),
+        model=valid_text(seat.model),
+    )
+    return seat if valid == seat else valid
 
 
 def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:

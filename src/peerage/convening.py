@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -94,8 +95,9 @@ class Council:
         sitting = run(
             docket, self.agenda(category), self.caller, self.store, clock=time.time, live=live
         )
-        async for event in sitting:
-            yield event
+        async with aclosing(sitting):
+            async for event in sitting:
+                yield event
 
     def season(self, name: str) -> Season:
         """The season of that name under this configuration; its seed is drawn once and kept."""

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from peerage.agenda import Agenda, Caller, Docket
@@ -19,6 +20,7 @@ from peerage.errors import BudgetError
 from peerage.session import run
 from peerage.stores import Store
 from peerage.stores.prompts import Prompts, Row
+from peerage.tasks import together
 from peerage.types import Event, Query
 
 
@@ -82,15 +84,10 @@ async def hold(
         _worker(season, rows, finished, caller, store, clock, progress, on_change, stop)
         for _ in range(max(1, min(concurrency, prompts.n)))
     ]
-    tasks = [asyncio.create_task(worker) for worker in workers]
     try:
-        await asyncio.gather(*tasks)
+        await together(workers)
     except BudgetError as error:
         progress.out_of_budget = error.message
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
     return progress
 
 
@@ -119,10 +116,11 @@ async def _worker(
         agenda = season.agenda_for(row.category)
         progress.in_flight += 1
         try:
-            sitting = run(docket, agenda, caller, store, clock=clock, history=history)
-            async for event in sitting:
-                _note(progress, event)
-                on_change()
+            session = run(docket, agenda, caller, store, clock=clock, history=history)
+            async with aclosing(session):
+                async for event in session:
+                    _note(progress, event)
+                    on_change()
         finally:
             progress.in_flight -= 1
         progress.done += 1

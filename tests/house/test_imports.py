@@ -17,11 +17,12 @@ PACKAGE = ROOT / "src" / "peerage"
 # room, and no room may lean on it.
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors"),
+    ("types", "errors", "text"),
     ("config", "stats", "registry"),
     ("council", "rules", "audit", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
+        "tasks",
         "scoring",
         "agenda",
         "verdicts",

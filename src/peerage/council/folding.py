@@ -1,19 +1,22 @@
 """The log's vocabulary: what each event says, and the session that a list of them adds up to.
 
-A body holds what happened, never what follows from it: a reviewer's raw reply, not its
-parse. What was computed at the time (scores, audit) is in the log to be shown, and can be
-computed again from the rest.
+A body holds what happened. What was computed at the time (how a reply was read, scores,
+audit) is in the log to be shown, and can be computed again from the rest: `unread` takes the
+reading of replies out, so that they are read anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, replace
+from functools import reduce
 from typing import Any
 
 from peerage.council.ballots import parse
 from peerage.council.blinding import label
+from peerage.errors import UnreadableError
 from peerage.types import (
+    MAX_LABELS,
     Audit,
     Ballot,
     Dissent,
@@ -48,12 +51,36 @@ ASKED = "asked"
 PIECE = "piece"
 
 
+# What one review may take in the log, beside the reply itself.
+MAX_DIMENSIONS = 64  # marked for one answer
+MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
+MAX_NAME_CHARACTERS = 100
+MAX_NOTE_CHARACTERS = 20_000
+
+EMPTY = Session(id="", query=Query(""))
+
+
 def fold(events: Iterable[Event]) -> Session:
     """The session that these events tell of, finished or not."""
-    session = Session(id="", query=Query(""))
-    for event in events:
-        if event.kind in FOLDS:
-            session = FOLDS[event.kind](session, event)
+    return with_candidates(reduce(advance, events, EMPTY))
+
+
+def advance(session: Session, event: Event) -> Session:
+    """The session after one more event; `with_candidates` says who then stands to be ranked."""
+    step = FOLDS.get(event.kind)
+    if step is None:
+        return session
+    try:
+        return step(session, event)
+    except WRONG_SHAPE as error:
+        raise UnreadableError(
+            f"event {event.seq} ({event.kind}) is not as a session writes it: {error!r:.200}.",
+            place=f"session {event.session_id}",
+        ) from error
+
+
+def with_candidates(session: Session) -> Session:
+    """The session with those who stand to be ranked: on the ballots, or else who answered."""
     on_ballots = {author for ballot in session.ballots for author in ballot.authors}
     answered = {response.model for response in session.responses}
     return replace(session, candidates=tuple(sorted(on_ballots or answered)))
@@ -121,7 +148,23 @@ def _reviewed(session: Session, event: Event) -> Session:
     ballot = next(
         b for b in session.ballots if (b.reviewer, b.round) == (body["reviewer"], body["round"])
     )
-    return replace(session, reviews=(*session.reviews, parse(body["text"], ballot)))
+    reading = body.get("review")
+    review = parse(body["text"], ballot) if reading is None else _read(reading, body)
+    return replace(session, reviews=(*session.reviews, review))
+
+
+def _read(reading: Mapping[str, Any], body: Mapping[str, Any]) -> Review:
+    """A review as its reply was read when it came in."""
+    return Review(
+        reviewer=body["reviewer"],
+        round=body["round"],
+        raw=body["text"],
+        **{
+            **reading,
+            "ranking": tuple(tuple(tier) for tier in reading["ranking"]),
+            "flags": tuple(reading["flags"]),
+        },
+    )
 
 
 def _tallied(session: Session, event: Event) -> Session:
@@ -145,7 +188,9 @@ def _finished(session: Session, event: Event) -> Session:
     )
 
 
-FOLDS = {
+# What reading a body of another shape than ours ends in.
+WRONG_SHAPE = (LookupError, TypeError, ValueError, AttributeError, StopIteration)
+FOLDS: Mapping[str, Callable[[Session, Event], Session]] = {
     OPENED: _opened,
     ANSWERED: _answered,
     FAILED: _failed,
@@ -167,6 +212,52 @@ def plain(noun: Any) -> dict[str, Any]:
     if isinstance(noun, Usage):
         return {f.name: getattr(noun, f.name) for f in fields(noun)}
     return asdict(noun)
+
+
+def review_body(review: Review, dimensions: Collection[str] = ()) -> dict[str, Any]:
+    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    marks = {label: _kept_marks(marks, dimensions) for label, marks in review.marks.items()}
+    ranking = _kept_ranking(review.ranking)
+    flags = list(review.flags)
+    if any(len(marks[label]) < len(review.marks[label]) for label in marks):
+        flags.append("too_many_dimensions")
+    if len(ranking) < len(review.ranking):
+        flags.append("ranking_too_long")
+    return {
+        "ranking": ranking,
+        "scores": dict(review.scores),
+        "marks": marks,
+        "claimed": dict(review.claimed),
+        "notes": {label: note[:MAX_NOTE_CHARACTERS] for label, note in review.notes.items()},
+        "abstained": review.abstained,
+        "recovered": review.recovered,
+        "flags": flags,
+    }
+
+
+def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
+    names = sorted(marks, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
+    return {name: marks[name] for name in names if len(name) <= MAX_NAME_CHARACTERS}
+
+
+def _kept_ranking(ranking: Iterable[Iterable[str]]) -> list[list[str]]:
+    kept: list[list[str]] = []
+    left = MAX_MENTIONS
+    for tier in ranking:
+        names = [name[:MAX_NAME_CHARACTERS] for name in tier][:left]
+        left -= len(names)
+        if names:
+            kept.append(names)
+    return kept
+
+
+def unread(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without how replies were read, so that `fold` reads the replies anew."""
+    for event in events:
+        if event.kind == REVIEWED and "review" in event.body:
+            body = {name: value for name, value in event.body.items() if name != "review"}
+            event = replace(event, body=body)
+        yield event
 
 
 def dealt_body(ballots: Iterable[Ballot], round: int) -> dict[str, Any]:
