@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from peerage.agenda import Agenda, Caller, Docket
 from peerage.council import folding
-from peerage.errors import BudgetError
+from peerage.errors import BudgetError, UnreadableError
 from peerage.session import run
 from peerage.stores import Store
 from peerage.stores.prompts import Prompts, Row
@@ -37,6 +37,7 @@ class Progress:
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # seat, stage, kind
+    unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
     stopped: bool = False
 
@@ -112,15 +113,18 @@ async def _worker(
             progress.reused += 1
             progress.no_quorum += finished[docket.id] == "no_quorum"
             continue
-        history = store.events(docket.id)
         agenda = season.agenda_for(row.category)
         progress.in_flight += 1
         try:
+            history = store.events(docket.id)
             session = run(docket, agenda, caller, store, clock=clock, history=history)
             async with aclosing(session):
                 async for event in session:
                     _note(progress, event)
                     on_change()
+        except UnreadableError as error:
+            progress.unreadable[docket.id] = error.message
+            continue
         finally:
             progress.in_flight -= 1
         progress.done += 1

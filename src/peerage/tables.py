@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 from peerage.council import folding
 from peerage.council.counting import count
 from peerage.engines.mirror import Mirror
+from peerage.errors import UnreadableError
 from peerage.scoring import Law
 from peerage.stores import Store
 from peerage.types import Ballot, Counted, Event, Session
+
+logger = logging.getLogger(__name__)
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 
@@ -21,7 +25,7 @@ SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stay
 def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank."""
     session = folding.reviewed_ballots(folding.fold(events))
-    opening = events[0].body
+    opening = folding.opening_of(events)
     families = {seat["name"]: seat["family"] for seat in opening["seats"]}
     order = opening["law"]["order"]
     index = {name: i for i, name in enumerate(_reviewers(opening))}
@@ -99,13 +103,17 @@ def synced(store: Store, law_for: Callable[[Mapping[str, Any]], Law]) -> Mirror:
         finished = store.finished_after(done, SEGMENT_SESSIONS)
         if not finished:
             return mirror
-        rows = (
-            row for _, session_id in finished for row in _rows_of(store.events(session_id), law_for)
-        )
+        rows = (row for _, session_id in finished for row in _rows_of(store, session_id, law_for))
         mirror.write(rows, done + 1, finished[-1][0])
 
 
 def _rows_of(
-    events: list[Event], law_for: Callable[[Mapping[str, Any]], Law]
-) -> Iterator[dict[str, Any]]:
-    return review_rows(events, law_for(events[0].body["law"]))
+    store: Store, session_id: str, law_for: Callable[[Mapping[str, Any]], Law]
+) -> list[dict[str, Any]]:
+    """The rows of one session; one that cannot be read has none, and is named in the log."""
+    try:
+        events = store.events(session_id)
+        return list(review_rows(events, law_for(folding.opening_of(events)["law"])))
+    except UnreadableError as error:
+        logger.warning("passed over, as it cannot be read: %s", error)
+        return []

@@ -7,7 +7,7 @@ reading of replies out, so that they are read anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import reduce
 from typing import Any
@@ -77,6 +77,28 @@ def advance(session: Session, event: Event) -> Session:
             f"event {event.seq} ({event.kind}) is not as a session writes it: {error!r:.200}.",
             place=f"session {event.session_id}",
         ) from error
+
+
+def opening_of(events: Sequence[Event]) -> Mapping[str, Any]:
+    """What the log says of a session before anything happens in it: its seats and options."""
+    first = events[0] if events else None
+    if first is None or first.kind != OPENED:
+        raise UnreadableError("it does not begin with its opening.")
+    body = first.body
+    try:
+        fits = isinstance(body["law"]["order"], str) and all(
+            isinstance(seat["name"], str)
+            and isinstance(seat["family"], str)
+            and isinstance(seat["roles"], list)
+            for seat in body["seats"]
+        )
+    except WRONG_SHAPE:
+        fits = False
+    if not fits:
+        raise UnreadableError(
+            "its opening is not as a session writes it.", place=f"session {first.session_id}"
+        )
+    return body
 
 
 def with_candidates(session: Session) -> Session:
