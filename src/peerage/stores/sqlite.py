@@ -47,8 +47,6 @@ Columns = tuple[str | int | float, ...]
 class _Row:
     """An event as the tables hold it, checked before it is queued."""
 
-    session_id: str
-    seq: int
     event: Columns
     opened: Columns = ()  # its line in the list of sessions
     finished: Columns = ()  # when and how
@@ -56,7 +54,9 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Append:
-    row: _Row
+    session_id: str
+    seq: int
+    row: _Row | StoreError  # why there is none: told in its turn, since what follows hangs on it
     kept: asyncio.Future[None]
     loop: asyncio.AbstractEventLoop
 
@@ -90,16 +90,15 @@ class SqliteStore:
         """Queue an event; the result is done when it is on disk."""
         loop = asyncio.get_running_loop()
         kept: asyncio.Future[None] = loop.create_future()
+        row: _Row | StoreError
         try:
             row = _row(event)
         except StoreError as error:
-            self._gap_at.setdefault(event.session_id, event.seq)
-            kept.set_exception(error)
-            return kept
+            row = error
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed.", place=str(self.path))
-            self._queue.put(_Append(row, kept, loop))
+            self._queue.put(_Append(str(event.session_id), event.seq, row, kept, loop))
             if self._writer is None:
                 self._writer = threading.Thread(
                     target=self._write, name="peerage-store", daemon=True
@@ -150,12 +149,16 @@ class SqliteStore:
     def _keep(self, db: sqlite3.Connection, appends: Sequence[_Append]) -> None:
         """All in one transaction; if one cannot be, each in its own, so that it fails alone."""
         whole: list[_Append] = []
+        rows: list[_Row] = []
         for item in appends:
-            if self._follows(item):
+            if isinstance(item.row, StoreError):
+                self._refuse([item], item.row)
+            elif self._follows(item):
                 whole.append(item)
+                rows.append(item.row)
             else:
                 self._refuse([item], StoreError(GAP, place=str(self.path)))
-        error = _commit(db, [item.row for item in whole]) if whole else None
+        error = _commit(db, rows) if rows else None
         if error is None:
             _settle(whole, None)
         elif len(whole) > 1 and isinstance(error, sqlite3.IntegrityError):
@@ -166,14 +169,15 @@ class SqliteStore:
 
     def _follows(self, item: _Append) -> bool:
         """Whether nothing before this event is missing; one that goes back mends the gap."""
-        gap = self._gap_at.get(item.row.session_id)
-        if gap is not None and item.row.seq <= gap:
-            del self._gap_at[item.row.session_id]
-        return item.row.session_id not in self._gap_at
+        gap = self._gap_at.get(item.session_id)
+        if gap is not None and item.seq <= gap:
+            del self._gap_at[item.session_id]
+        return item.session_id not in self._gap_at
 
     def _refuse(self, appends: Sequence[_Append], error: StoreError) -> None:
         for item in appends:
-            self._gap_at.setdefault(item.row.session_id, item.row.seq)
+            if _is_integer(item.seq):
+                self._gap_at.setdefault(item.session_id, item.seq)
         _settle(appends, error)
 
     def season_seed(self, season: str, drawn: str) -> str:
@@ -408,7 +412,7 @@ def _row(event: Event) -> _Row:
         and _is_time(event.at)
     )
     if not fits:
-        raise StoreError(f"this is no event of a session: {event!r:.200}.")
+        raise StoreError("an event needs a session, a place in it, a kind and a time.")
     try:
         body = json.dumps(event.body)
     except (TypeError, ValueError, RecursionError) as error:
@@ -419,13 +423,13 @@ def _row(event: Event) -> _Row:
     columns = (id_, event.seq, valid_text(event.kind), event.at, body)
     try:
         if event.kind == folding.OPENED:
-            return _Row(id_, event.seq, columns, opened=_opened_columns(id_, event))
+            return _Row(columns, opened=_opened_columns(id_, event))
         if event.kind == folding.FINISHED:
             status = _text(event.body["status"])
-            return _Row(id_, event.seq, columns, finished=(event.at, status, id_))
+            return _Row(columns, finished=(event.at, status, id_))
     except (LookupError, TypeError) as error:
         raise StoreError(f"this {event.kind} event is incomplete: {error!r}.") from None
-    return _Row(id_, event.seq, columns)
+    return _Row(columns)
 
 
 def _opened_columns(id_: str, event: Event) -> Columns:
