@@ -15,6 +15,7 @@ from typing import Any
 from peerage.council.ballots import parse
 from peerage.council.blinding import label
 from peerage.errors import UnreadableError
+from peerage.text import valid_values
 from peerage.types import (
     MAX_LABELS,
     Audit,
@@ -171,8 +172,9 @@ def _reviewed(session: Session, event: Event) -> Session:
         b for b in session.ballots if (b.reviewer, b.round) == (body["reviewer"], body["round"])
     )
     reading = body.get("review")
-    review = parse(body["text"], ballot) if reading is None else _read(reading, body)
-    return replace(session, reviews=(*session.reviews, review))
+    if reading is None:
+        reading = _reading(parse(body["text"], ballot))
+    return replace(session, reviews=(*session.reviews, _read(reading, body)))
 
 
 def _read(reading: Mapping[str, Any], body: Mapping[str, Any]) -> Review:
@@ -238,23 +240,26 @@ def plain(noun: Any) -> dict[str, Any]:
 
 def review_body(review: Review, dimensions: Collection[str] = ()) -> dict[str, Any]:
     """A review for the log beside its reply, within bounds; these dimensions are kept first."""
-    marks = {label: _kept_marks(marks, dimensions) for label, marks in review.marks.items()}
-    ranking = _kept_ranking(review.ranking)
-    flags = list(review.flags)
-    if any(len(marks[label]) < len(review.marks[label]) for label in marks):
+    reading = _reading(review)
+    marks = {label: _kept_marks(marks, dimensions) for label, marks in reading["marks"].items()}
+    ranking = _kept_ranking(reading["ranking"])
+    flags = reading["flags"]
+    if marks != reading["marks"]:
         flags.append("too_many_dimensions")
-    if len(ranking) < len(review.ranking):
+    if ranking != reading["ranking"]:
         flags.append("ranking_too_long")
-    return {
-        "ranking": ranking,
-        "scores": dict(review.scores),
-        "marks": marks,
-        "claimed": dict(review.claimed),
-        "notes": {label: note[:MAX_NOTE_CHARACTERS] for label, note in review.notes.items()},
-        "abstained": review.abstained,
-        "recovered": review.recovered,
-        "flags": flags,
-    }
+    notes = {label: note[:MAX_NOTE_CHARACTERS] for label, note in reading["notes"].items()}
+    return {**reading, "ranking": ranking, "marks": marks, "notes": notes, "flags": flags}
+
+
+def _reading(review: Review) -> dict[str, Any]:
+    """A review as the plain values of a body, without the reply that it was read from.
+
+    Its text is made valid once more: a reply of plain letters can spell half a pair.
+    """
+    names = ("ranking", "scores", "marks", "claimed", "notes", "abstained", "recovered", "flags")
+    reading: dict[str, Any] = valid_values({name: getattr(review, name) for name in names})
+    return reading
 
 
 def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
