@@ -18,7 +18,7 @@ from peerage.agenda import Agenda, Caller, Docket
 from peerage.council import folding
 from peerage.errors import BudgetError, UnreadableError
 from peerage.session import run
-from peerage.stores import Store
+from peerage.stores import SessionTakenError, Store
 from peerage.stores.prompts import Prompts, Row
 from peerage.tasks import together
 from peerage.types import Event, Query
@@ -37,6 +37,7 @@ class Progress:
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # seat, stage, kind
+    elsewhere: int = 0  # sessions that another process is holding; left to it
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
     stopped: bool = False
@@ -124,6 +125,9 @@ async def _worker(
                     on_change()
         except UnreadableError as error:
             progress.unreadable[docket.id] = error.message
+            continue
+        except SessionTakenError:
+            progress.elsewhere += 1
             continue
         finally:
             progress.in_flight -= 1

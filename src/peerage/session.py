@@ -22,7 +22,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any, Literal
@@ -81,10 +80,7 @@ async def run(
             yield event
         await work
     finally:
-        if not work.done():
-            work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+        await end([work])
 
 
 class _Sitting:
@@ -129,7 +125,7 @@ class _Sitting:
     async def _steps(self) -> None:
         if self._happened(folding.FINISHED):
             return
-        self._open()
+        await self._open()
         await self._gather_answers()
         await self._screen()
         if len(self.session.responses) < self.agenda.quorum:
@@ -151,9 +147,10 @@ class _Sitting:
                 self._record(folding.CONCLUDED, plain(verdict))
         self._finish("done")
 
-    def _open(self) -> None:
+    async def _open(self) -> None:
+        """Put the session in the log before anybody is asked: it may be another process's."""
         if not self._happened(folding.OPENED):
-            self._record(folding.OPENED, opening(self.docket, self.agenda))
+            await self._keep(folding.OPENED, opening(self.docket, self.agenda))
 
     async def _gather_answers(self) -> None:
         if self._happened(folding.DEALT):

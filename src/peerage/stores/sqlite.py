@@ -25,7 +25,7 @@ from typing import Any
 
 from peerage.council import folding
 from peerage.errors import UnreadableError
-from peerage.stores import Import, Listing, StoreError, stores
+from peerage.stores import Import, Listing, SessionTakenError, StoreError, stores
 from peerage.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
@@ -369,10 +369,6 @@ OTHER_FILE = "Choose another file with --store."
 # By SQLite's primary code: what is wrong, and what to do about it.
 PROBLEMS = {
     sqlite3.SQLITE_NOTADB: ("this file is not a store.", OTHER_FILE),
-    sqlite3.SQLITE_CONSTRAINT: (
-        "another process has written this session.",
-        "Let it end, then give the same command again: it goes on from there.",
-    ),
     sqlite3.SQLITE_BUSY: (
         f"another process has kept it locked for {BUSY_TIMEOUT_MS // 1000} s.",
         "Try again when it is done.",
@@ -396,6 +392,12 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    if isinstance(error, sqlite3.IntegrityError):
+        return SessionTakenError(
+            "another process has written this session.",
+            place=str(path),
+            hint="Let it end, then give the same command again: it goes on from there.",
+        )
     problem, hint = PROBLEMS.get(_primary_code(error), (f"SQLite says: {error}.", ""))
     return StoreError(problem, place=str(path), hint=hint)
 
@@ -522,7 +524,7 @@ def _resolve(kept: Sequence[asyncio.Future[None]], error: StoreError | None) -> 
         if error is None:
             future.set_result(None)
         else:
-            future.set_exception(StoreError(error.message, place=error.place, hint=error.hint))
+            future.set_exception(type(error)(error.message, place=error.place, hint=error.hint))
 
 
 def _event(row: tuple[Any, ...]) -> Event:
