@@ -18,7 +18,7 @@ from peerage.errors import BudgetError
 from peerage.providers.simulated import Simulated
 from peerage.scoring import Law
 from peerage.session import run
-from peerage.stores import MemoryLog
+from peerage.stores import MemoryLog, StoreError
 from peerage.types import Failure, Query, Seat
 
 NAMES = "abcde"
@@ -28,13 +28,17 @@ REPLIES = {folding.ANSWERED: "answer", folding.REVIEWED: "review", folding.ADVIS
 class SlowLog(MemoryLog):
     """A log whose disk takes some turns of the loop; what was appended is kept at once."""
 
-    def __init__(self, turns):
+    def __init__(self, turns, full_at=None):
         super().__init__()
         self.turns = turns
+        self.full_at = full_at
 
     def append(self, event):
-        super().append(event)
         kept = asyncio.get_running_loop().create_future()
+        if self.full_at is not None and event.seq >= self.full_at:
+            kept.set_exception(StoreError("the disk is full."))
+            return kept
+        super().append(event)
         self._later(kept, self.turns)
         return kept
 
@@ -114,7 +118,7 @@ def hold(config, caller, log, history=(), cancel_at=None):
             for _ in range(cancel_at):
                 await asyncio.sleep(0)
             task.cancel()
-        with suppress(asyncio.CancelledError, BudgetError):
+        with suppress(asyncio.CancelledError, BudgetError, StoreError):
             await task
         left.extend(one for one in asyncio.all_tasks() if one is not asyncio.current_task())
 
@@ -165,6 +169,7 @@ latencies = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 @given(
     turns=latencies,
     disk=st.integers(0, 12),
+    full_at=st.none() | st.integers(0, 25),
     cancel_at=st.none() | st.integers(0, 250),
     deadline_s=st.none() | st.integers(1, 60),
     early_stop=st.booleans(),
@@ -174,13 +179,16 @@ latencies = st.lists(st.integers(0, 30), min_size=1, max_size=12)
     failing=st.sets(st.tuples(st.sampled_from(["answer", "review"]), st.sampled_from(NAMES))),
 )
 def test_every_seat_has_one_outcome_however_a_session_ends(
-    turns, disk, cancel_at, deadline_s, early_stop, rounds, verdict, broke_at, failing
+    turns, disk, full_at, cancel_at, deadline_s, early_stop, rounds, verdict, broke_at, failing
 ):
     """Also after it went on from there, and then each that was asked has exactly one."""
     changes = {"early_stop": early_stop, "rounds": rounds, "verdict": verdict}
-    log = SlowLog(disk)
+    log = SlowLog(disk, full_at)
     caller = Uneven(turns, broke_at, failing)
     hold(agenda(deadline_s=deadline_s, **changes), caller, log, cancel_at=cancel_at)
+    if full_at is not None:  # what could not be kept is asked for again
+        caller.replied.clear()
+        log.full_at = None
     assert_sound(log, caller)
     again = Uneven(failing=failing)
     again.replied = list(caller.replied)

@@ -7,14 +7,18 @@ import shutil
 import sqlite3
 import tempfile
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from peerage.council import folding
 from peerage.errors import PeerageError, UnreadableError
 from peerage.records import UnreadableSession, read_sessions
+from peerage.scoring import Law
 from peerage.stores import StoreError, open_store
+from peerage.tables import reviews_in
 from peerage.types import Event
 
 OPENING = {
@@ -248,6 +252,35 @@ def test_an_unreadable_event_is_an_error_of_its_session_alone(path):
     assert store.events("good")
     with pytest.raises(UnreadableError, match="bad"):
         store.events("bad")
+
+
+def test_boards_read_what_can_be_read_and_say_what_cannot(path, caplog):
+    def finished(session_id):
+        return Event(session_id, 1, folding.FINISHED, 1.0, {"status": "done", "cost_usd": None})
+
+    def reviewed(session_id):
+        ballots = [{"reviewer": "r", "order": ["x", "y"]}]
+        yield Event(session_id, 1, folding.DEALT, 0.5, {"round": 0, "ballots": ballots})
+        body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A", "B"]}'}
+        yield Event(session_id, 2, folding.REVIEWED, 0.6, body)
+        yield replace(finished(session_id), seq=3)
+
+    results(
+        path,
+        opened("good"),
+        *reviewed("good"),
+        opened("bad"),
+        finished("bad"),
+        opened("odd", seats=[{"name": 5}]),
+        finished("odd"),
+    )
+    poison(path, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
+    segments = reviews_in(open_store(f"sqlite:///{path}"), lambda _: Law())
+    rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
+    assert {row[0] for row in rows} == {"good"}
+    assert len(rows) == 2
+    assert "session bad" in caplog.text
+    assert "session odd" in caplog.text
 
 
 # -- where nothing can be written ---------------------------------------------------------------
