@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from peerage.council.safety import Moderator, screen
+from peerage.events import Opened, SeatRecord
 from peerage.providers import Call, Reply
 from peerage.scoring import Law
 from peerage.text import valid_text, valid_values
@@ -77,19 +78,16 @@ def _valid_seat(seat: Seat) -> Seat:
     return seat if valid == seat else valid
 
 
-def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:
+def opening(docket: Docket, agenda: Agenda) -> Opened:
     """What the log says of a session before anything happens in it."""
     law = agenda.law
-    return {
-        "query": asdict(docket.query),
-        "seed": docket.seed,
-        "ordinal": docket.ordinal,
-        "season": docket.season,
-        "seats": [
-            {"name": s.name, "family": s.family, "model": s.model, "roles": list(s.roles)}
-            for s in agenda.seats
-        ],
-        "law": {
+    return Opened(
+        query=docket.query,
+        seed=docket.seed,
+        ordinal=docket.ordinal,
+        season=docket.season,
+        seats=tuple(SeatRecord(s.name, s.family, s.model, s.roles) for s in agenda.seats),
+        law={
             "rule": law.rule,
             "own_votes": law.own_votes,
             "rubric": law.rubric.name if law.rubric else None,
@@ -97,4 +95,4 @@ def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:
             "order": agenda.order,
             "verdict": agenda.verdict,
         },
-    }
+    )

@@ -30,7 +30,6 @@ from peerage.agenda import Agenda, Caller, Docket, opening
 from peerage.council import folding
 from peerage.council.ballots import parse
 from peerage.council.blinding import deal
-from peerage.council.folding import plain
 from peerage.council.prompts import (
     boundary,
     critiques_for,
@@ -40,6 +39,19 @@ from peerage.council.prompts import (
 )
 from peerage.council.safety import one_gate_each, screen
 from peerage.errors import BudgetError
+from peerage.events import (
+    KIND_BY_TYPE,
+    Advised,
+    Answered,
+    Audited,
+    Fact,
+    Failed,
+    Finished,
+    Reviewed,
+    StoppedEarly,
+    Tallied,
+    body_of,
+)
 from peerage.providers import Call, Reply, Stage
 from peerage.scoring import Scored, score_session
 from peerage.stores import Log
@@ -49,10 +61,8 @@ from peerage.types import (
     Ballot,
     Event,
     Failure,
-    Response,
     Seat,
     Session,
-    Usage,
 )
 from peerage.verdicts import Chamber, conclude, settled
 
@@ -144,13 +154,13 @@ class _Sitting:
             )
             verdict = await conclude(chamber)
             if verdict is not None:
-                self._record(folding.CONCLUDED, plain(verdict))
+                self._record(verdict)
         self._finish("done")
 
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
         if not self._happened(folding.OPENED):
-            await self._keep(folding.OPENED, opening(self.docket, self.agenda))
+            await self._keep(opening(self.docket, self.agenda))
 
     async def _gather_answers(self) -> None:
         if self._happened(folding.DEALT):
@@ -159,7 +169,7 @@ class _Sitting:
             answered = self._seats_of(folding.ANSWERED)
             for name, text in self.docket.answers.items():
                 if name not in answered:
-                    await self._keep(folding.ANSWERED, _answer_body(Response(name, text)))
+                    await self._keep(Answered(name, text, given=True))
             return
         done = self._outcomes("answer", 0)
         seats = [seat for seat in self.agenda.with_role("answer") if seat.name not in done]
@@ -168,10 +178,15 @@ class _Sitting:
     async def _answer(self, seat: Seat) -> None:
         reply = await self.ask(seat, "answer", self.docket.query.text)
         if isinstance(reply, Reply):
-            response = Response(
-                seat.name, reply.text, reply.usage, reply.latency_ms, reply.reasoning_words
+            await self._keep(
+                Answered(
+                    seat.name,
+                    reply.text,
+                    reply.latency_ms,
+                    reply.reasoning_words,
+                    usage=reply.usage,
+                )
             )
-            await self._keep(folding.ANSWERED, _answer_body(response, reply.usage))
 
     async def _screen(self) -> None:
         """Give every answer that has none its gate: nothing is judged that was not screened."""
@@ -186,7 +201,7 @@ class _Sitting:
         if isinstance(gates, Awaitable):
             gates = await gates
         for gate in one_gate_each(responses, gates):
-            self._record(folding.SCREENED, plain(gate))
+            self._record(gate)
 
     async def _gather_reviews(self, round_: int) -> None:
         ballots = self._deal(round_)
@@ -215,7 +230,7 @@ class _Sitting:
                 round_,
                 self.agenda.order,
             )
-            self._record(folding.DEALT, folding.dealt_body(ballots, round_))
+            self._record(folding.dealt(ballots, round_))
             return ballots
         return tuple(ballot for ballot in session.ballots if ballot.round == round_)
 
@@ -240,16 +255,15 @@ class _Sitting:
         rubric = self.agenda.law.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
         await self._keep(
-            folding.REVIEWED,
-            {
-                "reviewer": ballot.reviewer,
-                "round": ballot.round,
-                "text": reply.text,
-                "prompt": prompt("review_rubric" if rubric else "review_holistic").hash,
-                "usage": plain(reply.usage),
-                "latency_ms": reply.latency_ms,
-                "review": folding.review_body(review, rubric.weights if rubric else ()),
-            },
+            Reviewed(
+                reviewer=ballot.reviewer,
+                round=ballot.round,
+                text=reply.text,
+                prompt=prompt("review_rubric" if rubric else "review_holistic").hash,
+                usage=reply.usage,
+                latency_ms=reply.latency_ms,
+                review=folding.bounded_reading(review, rubric.weights if rubric else ()),
+            )
         )
 
     def _is_settled(self, round_: int) -> bool:
@@ -265,21 +279,14 @@ class _Sitting:
         session = folding.reviewed_ballots(self.session)
         scored = score_session(session, self.agenda.law)
         if not self._happened(folding.TALLIED):
-            body = {
-                "scores": [plain(score) for score in scored.session.scores],
-                "flags": list(scored.session.flags),
-            }
-            self._record(folding.TALLIED, body)
+            self._record(Tallied(scored.session.scores, scored.session.flags))
         if scored.audit is not None and not self._happened(folding.AUDITED):
-            findings = [finding._asdict() for finding in scored.audit.findings]
-            body = {"findings": findings, "bias_audit": dict(scored.audit.bias_audit)}
-            self._record(folding.AUDITED, body)
+            self._record(Audited(scored.audit.findings, scored.audit.bias_audit))
         return scored
 
     def _finish(self, status: str) -> None:
         cost, unknown = folding.cost_of(self.events)
-        body = {"status": status, "cost_usd": cost, "unpriced_calls": unknown}
-        self._record(folding.FINISHED, body)
+        self._record(Finished(status, cost, unknown))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -316,7 +323,9 @@ class _Sitting:
         if reply.kind == "budget":
             raise BudgetError(reply.message)
         failure = replace(reply, message=valid_text(reply.message))
-        await self._keep(folding.FAILED, _failure_body(failure, stage, round_))
+        await self._keep(
+            Failed(seat.name, stage, failure.kind, failure.message, round_, failure.usage)
+        )
         return failure
 
     async def _advise(
@@ -330,8 +339,7 @@ class _Sitting:
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):
-            body = {"seat": seat.name, "text": reply.text, "usage": plain(reply.usage)}
-            await self._keep(folding.ADVISED, {**body, "latency_ms": reply.latency_ms})
+            await self._keep(Advised(seat.name, reply.text, reply.usage, reply.latency_ms))
         return reply
 
     async def _together(
@@ -357,10 +365,9 @@ class _Sitting:
         if ended == "late":
             message = f"no {stage} within the stage's {self.agenda.deadline_s:g} s"
             for name in missing:
-                failure = Failure(name, "timeout", message, stage)
-                self._record(folding.FAILED, _failure_body(failure, stage, round_))
+                self._record(Failed(name, stage, "timeout", message, round_))
         elif ended == "settled" and missing:
-            self._record(folding.STOPPED_EARLY, {"round": round_, "not_heard": missing})
+            self._record(StoppedEarly(round_, tuple(missing)))
 
     async def _wait(
         self,
@@ -388,19 +395,20 @@ class _Sitting:
 
     # -- the log -------------------------------------------------------------------------------
 
-    def _record(self, kind: str, body: Mapping[str, Any]) -> asyncio.Future[None]:
+    def _record(self, fact: Fact) -> asyncio.Future[None]:
         """Append a fact; the result is done when it is durable, and is not to be cancelled."""
+        kind, body = KIND_BY_TYPE[type(fact)], body_of(fact)
         event = Event(self.docket.id, len(self.events), kind, self.clock(), body)
         self.events.append(event)
-        self.state = folding.advance(self.state, event)
+        self.state = folding.add(self.state, self.docket.id, fact)
         kept = self.log.append(event)
         kept.add_done_callback(lambda done: done.exception() or self.tell(event))
         self.pending.append(kept)
         return kept
 
-    async def _keep(self, kind: str, body: Mapping[str, Any]) -> None:
+    async def _keep(self, fact: Fact) -> None:
         """Append a fact and wait until it is durable; who is cancelled leaves only the wait."""
-        await asyncio.shield(self._record(kind, body))
+        await asyncio.shield(self._record(fact))
 
     def _whisper(self, kind: str, body: Mapping[str, Any]) -> None:
         self.tell(Event(self.docket.id, -1, kind, self.clock(), body))
@@ -427,25 +435,3 @@ class _Sitting:
             for event in self.events
             if event.kind == kind and all(event.body.get(k) == v for k, v in body.items())
         )
-
-
-def _answer_body(response: Response, usage: Usage | None = None) -> dict[str, Any]:
-    """An answer for the log; one that came without a call was given."""
-    body: dict[str, Any] = {
-        "seat": response.model,
-        "text": response.text,
-        "latency_ms": response.latency_ms,
-        "reasoning_words": response.reasoning_words,
-    }
-    return body | ({"given": True} if usage is None else {"usage": plain(usage)})
-
-
-def _failure_body(failure: Failure, stage: Stage, round_: int) -> dict[str, Any]:
-    body = {
-        "seat": failure.seat,
-        "stage": stage,
-        "kind": failure.kind,
-        "message": failure.message,
-        "round": round_,
-    }
-    return body if failure.usage is None else {**body, "usage": plain(failure.usage)}

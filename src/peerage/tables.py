@@ -13,6 +13,7 @@ from peerage.council import folding
 from peerage.council.counting import count
 from peerage.engines.mirror import Mirror
 from peerage.errors import UnreadableError
+from peerage.events import Opened
 from peerage.scoring import Law
 from peerage.stores import Store
 from peerage.types import Ballot, Counted, Event, Session
@@ -26,8 +27,8 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank."""
     session = folding.reviewed_ballots(folding.fold(events))
     opening = folding.opening_of(events)
-    families = {seat["name"]: seat["family"] for seat in opening["seats"]}
-    order = opening["law"]["order"]
+    families = {seat.name: seat.family for seat in opening.seats}
+    order = opening.law.get("order")
     index = {name: i for i, name in enumerate(_reviewers(opening))}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     answers = {response.model: response for response in session.responses}
@@ -58,8 +59,8 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
             }
 
 
-def _reviewers(opening: Mapping[str, Any]) -> list[str]:
-    return [seat["name"] for seat in opening["seats"] if "review" in seat["roles"]]
+def _reviewers(opening: Opened) -> list[str]:
+    return [seat.name for seat in opening.seats if "review" in seat.roles]
 
 
 def _ranks(reading: Counted) -> dict[str, float]:
@@ -113,7 +114,7 @@ def _rows_of(
     """The rows of one session; one that cannot be read has none, and is named in the log."""
     try:
         events = store.events(session_id)
-        return list(review_rows(events, law_for(folding.opening_of(events)["law"])))
+        return list(review_rows(events, law_for(folding.opening_of(events).law)))
     except UnreadableError as error:
         logger.warning("passed over, as it cannot be read: %s", error)
         return []

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "peerage"
 # room, and no room may lean on it.
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors", "text"),
+    ("errors", "types", "text", "events"),
     ("config", "stats", "registry"),
     ("council", "rules", "audit", "boards", "simulate"),
     ("providers", "stores", "engines"),
@@ -42,9 +42,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR_BY_ROOM = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 PURE = FLOORS[2]
 
-# The order of steps is itself in order: on floor 4 a room may use those listed before it, as a
-# season uses a session. On every other floor the rooms do not know each other.
-STAIR = FLOORS[4]
+# On floors 0 and 4 a room may use those listed before it, as events use the types and a season
+# uses a session. On every other floor the rooms do not know each other.
+STAIR = (*FLOORS[0], *FLOORS[4])
 
 # What a pure room may not reach for, and why.
 IMPURE_MODULES = {

@@ -12,7 +12,8 @@ from peerage import config
 from peerage.agenda import Agenda, Docket
 from peerage.council import folding
 from peerage.council.ballots import parse
-from peerage.council.folding import fold, review_body, unread
+from peerage.council.folding import bounded_reading, dealt, fold, unread
+from peerage.events import body_of
 from peerage.providers import Reply
 from peerage.tasks import INLINE_CHARACTERS, read_aside
 from peerage.text import valid_text, valid_values
@@ -59,9 +60,12 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
     text = valid_text(text)
     review = parse(text, BALLOT)
     body = {"reviewer": "r", "round": 0, "text": text}
-    dealt = folding.dealt_body([BALLOT], 0)
-    kept = json.loads(json.dumps({**body, "review": review_body(review)}))
-    events = [Event("s", 0, folding.DEALT, 0.0, dealt), Event("s", 1, folding.REVIEWED, 0.0, kept)]
+    ballots = body_of(dealt([BALLOT], 0))
+    kept = json.loads(json.dumps({**body, "review": body_of(bounded_reading(review))}))
+    events = [
+        Event("s", 0, folding.DEALT, 0.0, ballots),
+        Event("s", 1, folding.REVIEWED, 0.0, kept),
+    ]
     assert fold(events).reviews == (review,)
     assert fold(unread(events)).reviews == (review,)
 
@@ -69,17 +73,17 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
 def test_a_review_of_a_log_without_readings_is_read_on_folding():
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["B", "A", "C"]}'}
     events = [
-        Event("s", 0, folding.DEALT, 0.0, folding.dealt_body([BALLOT], 0)),
+        Event("s", 0, folding.DEALT, 0.0, body_of(dealt([BALLOT], 0))),
         Event("s", 1, folding.REVIEWED, 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("B",), ("A",), ("C",))
 
 
 def test_a_reading_is_shown_as_it_was_and_made_anew_only_on_replay():
-    reading = {**review_body(parse('{"ranking": ["A"]}', BALLOT)), "ranking": [["C"]]}
+    reading = {**body_of(bounded_reading(parse('{"ranking": ["A"]}', BALLOT))), "ranking": [["C"]]}
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A"]}', "review": reading}
     events = [
-        Event("s", 0, folding.DEALT, 0.0, folding.dealt_body([BALLOT], 0)),
+        Event("s", 0, folding.DEALT, 0.0, body_of(dealt([BALLOT], 0))),
         Event("s", 1, folding.REVIEWED, 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("C",),)
@@ -97,7 +101,7 @@ def test_what_a_reviewer_invents_takes_bounded_room_and_no_room_of_the_rubric(n)
         "notes": {"A": "so " * n},
     }
     review = parse(json.dumps(verdict), BALLOT)
-    body = review_body(review, ["accuracy"])
+    body = body_of(bounded_reading(review, ["accuracy"]))
     assert len(json.dumps(body)) < 300_000
     assert all(marks["accuracy"] == 9 for marks in body["marks"].values())
     if body["marks"] != review.marks:

@@ -7,28 +7,40 @@ reading of replies out, so that they are read anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
 from peerage.council.ballots import parse
 from peerage.council.blinding import label
 from peerage.errors import UnreadableError
-from peerage.text import valid_values
+from peerage.events import (
+    Answered,
+    Audited,
+    Dealt,
+    DealtBallot,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    ReviewReading,
+    Tallied,
+    body_of,
+    read_event,
+)
+from peerage.text import valid_text, valid_values
 from peerage.types import (
     MAX_LABELS,
     Audit,
     Ballot,
-    Dissent,
     Event,
     Failure,
-    Finding,
     Gate,
     Query,
     Response,
     Review,
-    Score,
     Session,
     Slot,
     Usage,
@@ -68,38 +80,52 @@ def fold(events: Iterable[Event]) -> Session:
 
 def advance(session: Session, event: Event) -> Session:
     """The session after one more event; `with_candidates` says who then stands to be ranked."""
-    step = FOLDS.get(event.kind)
-    if step is None:
-        return session
-    try:
-        return step(session, event)
-    except WRONG_SHAPE as error:
-        raise UnreadableError(
-            f"event {event.seq} ({event.kind}) is not as a session writes it: {error!r:.200}.",
-            place=f"session {event.session_id}",
-        ) from error
+    fact = read_event(event)
+    return session if fact is None else add(session, event.session_id, fact)
 
 
-def opening_of(events: Sequence[Event]) -> Mapping[str, Any]:
+def add(session: Session, session_id: str, fact: Fact) -> Session:
+    """The session of this id after one more fact."""
+    match fact:
+        case Opened():
+            return replace(
+                session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
+            )
+        case Answered():
+            response = Response(
+                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+            )
+            return replace(session, responses=(*session.responses, response))
+        case Failed():
+            failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
+            return replace(session, failures=(*session.failures, failure))
+        case Gate():
+            return replace(session, gates=(*session.gates, fact))
+        case Dealt():
+            return _dealt(session, session_id, fact)
+        case Reviewed():
+            return _reviewed(session, session_id, fact)
+        case Tallied():
+            return replace(session, scores=fact.scores, flags=fact.flags)
+        case Audited():
+            return replace(session, audit=Audit(fact.findings, fact.bias_audit))
+        case Verdict():
+            return replace(session, verdict=fact)
+        case Finished():
+            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+        case _:
+            return session
+
+
+def opening_of(events: Sequence[Event]) -> Opened:
     """What the log says of a session before anything happens in it: its seats and options."""
-    first = events[0] if events else None
-    if first is None or first.kind != OPENED:
-        raise UnreadableError("it does not begin with its opening.")
-    body = first.body
-    try:
-        fits = isinstance(body["law"]["order"], str) and all(
-            isinstance(seat["name"], str)
-            and isinstance(seat["family"], str)
-            and isinstance(seat["roles"], list)
-            for seat in body["seats"]
-        )
-    except WRONG_SHAPE:
-        fits = False
-    if not fits:
+    opened = read_event(events[0]) if events else None
+    if not isinstance(opened, Opened) or not isinstance(opened.law.get("rubric"), str | None):
         raise UnreadableError(
-            "its opening is not as a session writes it.", place=f"session {first.session_id}"
+            "it does not begin with its opening.",
+            place=f"session {events[0].session_id}" if events else "",
         )
-    return body
+    return opened
 
 
 def with_candidates(session: Session) -> Session:
@@ -109,157 +135,89 @@ def with_candidates(session: Session) -> Session:
     return replace(session, candidates=tuple(sorted(on_ballots or answered)))
 
 
-def _opened(session: Session, event: Event) -> Session:
-    body = event.body
-    return replace(
-        session,
-        id=event.session_id,
-        query=Query(**body["query"]),
-        seed=body["seed"],
-        ordinal=body["ordinal"],
-    )
-
-
-def _answered(session: Session, event: Event) -> Session:
-    body = event.body
-    response = Response(
-        model=body["seat"],
-        text=body["text"],
-        usage=Usage(**body.get("usage", {})),
-        latency_ms=body.get("latency_ms"),
-        reasoning_words=body.get("reasoning_words"),
-    )
-    return replace(session, responses=(*session.responses, response))
-
-
-def _failed(session: Session, event: Event) -> Session:
-    body = event.body
-    failure = Failure(body["seat"], body["kind"], body["message"], body["stage"])
-    return replace(session, failures=(*session.failures, failure))
-
-
-def _screened(session: Session, event: Event) -> Session:
-    span = event.body.get("span")
-    gate = Gate(**{**event.body, "span": tuple(span) if span else None})
-    return replace(session, gates=(*session.gates, gate))
-
-
-def _dealt(session: Session, event: Event) -> Session:
+def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
+    if any(dealt.labels and len(dealt.labels) != len(dealt.order) for dealt in fact.ballots):
+        raise UnreadableError(
+            "a ballot has not one label for each answer.", place=f"session {session_id}"
+        )
     texts = {response.model: response.text for response in session.responses}
     ballots = tuple(
         Ballot(
-            dealt["reviewer"],
+            dealt.reviewer,
             tuple(
-                Slot(name, author, texts.get(author))
-                for name, author in zip(_labels(dealt), dealt["order"], strict=True)
+                Slot(label_, author, texts.get(author))
+                for label_, author in zip(_labels(dealt), dealt.order, strict=True)
             ),
-            event.body["round"],
-            dealt.get("positions_known", True),
+            fact.round,
+            dealt.positions_known,
         )
-        for dealt in event.body["ballots"]
+        for dealt in fact.ballots
     )
     return replace(session, ballots=(*session.ballots, *ballots))
 
 
-def _labels(dealt: Mapping[str, Any]) -> list[str]:
+def _labels(dealt: DealtBallot) -> Sequence[str]:
     """A, B, C … in the order shown, unless the ballot came from elsewhere with its own."""
-    return dealt.get("labels") or [label(i) for i in range(len(dealt["order"]))]
+    return dealt.labels or [label(i) for i in range(len(dealt.order))]
 
 
-def _reviewed(session: Session, event: Event) -> Session:
-    body = event.body
+def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
     ballot = next(
-        b for b in session.ballots if (b.reviewer, b.round) == (body["reviewer"], body["round"])
+        (b for b in session.ballots if (b.reviewer, b.round) == (fact.reviewer, fact.round)), None
     )
-    reading = body.get("review")
-    if reading is None:
-        reading = _reading(parse(body["text"], ballot))
-    return replace(session, reviews=(*session.reviews, _read(reading, body)))
-
-
-def _read(reading: Mapping[str, Any], body: Mapping[str, Any]) -> Review:
-    """A review as its reply was read when it came in."""
-    return Review(
-        reviewer=body["reviewer"],
-        round=body["round"],
-        raw=body["text"],
-        **{
-            **reading,
-            "ranking": tuple(tuple(tier) for tier in reading["ranking"]),
-            "flags": tuple(reading["flags"]),
-        },
+    if ballot is None:
+        raise UnreadableError(
+            f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
+        )
+    reading = fact.review or reading_of(parse(fact.text, ballot))
+    review = Review(
+        fact.reviewer,
+        reading.ranking,
+        reading.scores,
+        reading.marks,
+        reading.claimed,
+        reading.notes,
+        reading.abstained,
+        reading.recovered,
+        reading.flags,
+        fact.text,
+        fact.round,
     )
+    return replace(session, reviews=(*session.reviews, review))
 
 
-def _tallied(session: Session, event: Event) -> Session:
-    scores = tuple(Score(**row) for row in event.body["scores"])
-    return replace(session, scores=scores, flags=tuple(event.body["flags"]))
+# -- readings of replies ----------------------------------------------------------------------
 
 
-def _audited(session: Session, event: Event) -> Session:
-    findings = tuple(Finding(**finding) for finding in event.body["findings"])
-    return replace(session, audit=Audit(findings, event.body["bias_audit"]))
-
-
-def _concluded(session: Session, event: Event) -> Session:
-    dissent = tuple(Dissent(**entry) for entry in event.body["dissent"])
-    return replace(session, verdict=Verdict(**{**event.body, "dissent": dissent}))
-
-
-def _finished(session: Session, event: Event) -> Session:
-    return replace(
-        session, finished=True, status=event.body["status"], cost_usd=event.body["cost_usd"]
-    )
-
-
-# What reading a body of another shape than ours ends in.
-WRONG_SHAPE = (LookupError, TypeError, ValueError, AttributeError, StopIteration)
-FOLDS: Mapping[str, Callable[[Session, Event], Session]] = {
-    OPENED: _opened,
-    ANSWERED: _answered,
-    FAILED: _failed,
-    SCREENED: _screened,
-    DEALT: _dealt,
-    REVIEWED: _reviewed,
-    TALLIED: _tallied,
-    AUDITED: _audited,
-    CONCLUDED: _concluded,
-    FINISHED: _finished,
-}
-
-
-# -- bodies -----------------------------------------------------------------------------------
-
-
-def plain(noun: Any) -> dict[str, Any]:
-    """A noun as the plain values of a body; nothing that JSON would change on its way."""
-    if isinstance(noun, Usage):
-        return {f.name: getattr(noun, f.name) for f in fields(noun)}
-    return asdict(noun)
-
-
-def review_body(review: Review, dimensions: Collection[str] = ()) -> dict[str, Any]:
-    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
-    reading = _reading(review)
-    marks = {label: _kept_marks(marks, dimensions) for label, marks in reading["marks"].items()}
-    ranking = _kept_ranking(reading["ranking"])
-    flags = reading["flags"]
-    if marks != reading["marks"]:
-        flags.append("too_many_dimensions")
-    if ranking != reading["ranking"]:
-        flags.append("ranking_too_long")
-    notes = {label: note[:MAX_NOTE_CHARACTERS] for label, note in reading["notes"].items()}
-    return {**reading, "ranking": ranking, "marks": marks, "notes": notes, "flags": flags}
-
-
-def _reading(review: Review) -> dict[str, Any]:
-    """A review as the plain values of a body, without the reply that it was read from.
+def reading_of(review: Review) -> ReviewReading:
+    """A review without the reply that it was read from.
 
     Its text is made valid once more: a reply of plain letters can spell half a pair.
     """
-    names = ("ranking", "scores", "marks", "claimed", "notes", "abstained", "recovered", "flags")
-    reading: dict[str, Any] = valid_values({name: getattr(review, name) for name in names})
-    return reading
+    return ReviewReading(
+        ranking=tuple(tuple(map(valid_text, tier)) for tier in review.ranking),
+        scores=review.scores,
+        marks=valid_values(review.marks),
+        claimed=review.claimed,
+        notes=valid_values(review.notes),
+        abstained=valid_text(review.abstained),
+        recovered=review.recovered,
+        flags=tuple(map(valid_text, review.flags)),
+    )
+
+
+def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
+    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    reading = reading_of(review)
+    marks = {label_: _kept_marks(marks, dimensions) for label_, marks in reading.marks.items()}
+    ranking = _kept_ranking(reading.ranking)
+    flags = list(reading.flags)
+    if marks != reading.marks:
+        flags.append("too_many_dimensions")
+    if ranking != reading.ranking:
+        flags.append("ranking_too_long")
+    notes = {label_: note[:MAX_NOTE_CHARACTERS] for label_, note in reading.notes.items()}
+    return replace(reading, ranking=ranking, marks=marks, notes=notes, flags=tuple(flags))
 
 
 def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
@@ -267,15 +225,15 @@ def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict
     return {name: marks[name] for name in names if len(name) <= MAX_NAME_CHARACTERS}
 
 
-def _kept_ranking(ranking: Iterable[Iterable[str]]) -> list[list[str]]:
-    kept: list[list[str]] = []
+def _kept_ranking(ranking: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    kept: list[tuple[str, ...]] = []
     left = MAX_MENTIONS
     for tier in ranking:
-        names = [name[:MAX_NAME_CHARACTERS] for name in tier][:left]
+        names = tuple(name[:MAX_NAME_CHARACTERS] for name in tier)[:left]
         left -= len(names)
         if names:
             kept.append(names)
-    return kept
+    return tuple(kept)
 
 
 def unread(events: Iterable[Event]) -> Iterator[Event]:
@@ -287,11 +245,14 @@ def unread(events: Iterable[Event]) -> Iterator[Event]:
         yield event
 
 
-def dealt_body(ballots: Iterable[Ballot], round: int) -> dict[str, Any]:
-    return {
-        "round": round,
-        "ballots": [{"reviewer": b.reviewer, "order": list(b.authors)} for b in ballots],
-    }
+def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
+    """Ballots dealt here, whose labels follow from their order."""
+    return Dealt(round, tuple(DealtBallot(b.reviewer, b.authors) for b in ballots))
+
+
+def plain(noun: Any) -> dict[str, Any]:
+    """A noun as plain JSON values."""
+    return body_of(noun)
 
 
 def abstention(ballot: Ballot, reason: str) -> Review:
