@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from peerage.council.safety import Moderator, screen
+from peerage.events import Opened, SeatRecord
 from peerage.providers import Call, Reply
 from peerage.scoring import Law
+from peerage.text import valid_text, valid_values
 from peerage.types import Failure, Order, Query, Seat
 
 
@@ -37,6 +39,10 @@ class Agenda:
     deadline_s: float | None = None  # for each stage
     moderator: Moderator = screen
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seats", tuple(map(_valid_seat, self.seats)))
+        object.__setattr__(self, "chairs", tuple(map(_valid_seat, self.chairs)))
+
     def with_role(self, role: str) -> tuple[Seat, ...]:
         return tuple(seat for seat in self.seats if role in seat.roles)
 
@@ -52,20 +58,36 @@ class Docket:
     season: str = ""
     answers: Mapping[str, str] | None = None  # judged instead of asked for
 
+    def __post_init__(self) -> None:
+        query = Query(*map(valid_text, (self.query.text, self.query.id, self.query.category)))
+        object.__setattr__(self, "id", valid_text(self.id))
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "season", valid_text(self.season))
+        if self.answers is not None:
+            object.__setattr__(self, "answers", valid_values(dict(self.answers)))
 
-def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:
+
+def _valid_seat(seat: Seat) -> Seat:
+    """The seat itself, or one whose names can be stored where its own cannot."""
+    valid = replace(
+        seat,
+        name=valid_text(seat.name),
+        family=valid_text(seat.family),
+        model=valid_text(seat.model),
+    )
+    return seat if valid == seat else valid
+
+
+def opening(docket: Docket, agenda: Agenda) -> Opened:
     """What the log says of a session before anything happens in it."""
     law = agenda.law
-    return {
-        "query": asdict(docket.query),
-        "seed": docket.seed,
-        "ordinal": docket.ordinal,
-        "season": docket.season,
-        "seats": [
-            {"name": s.name, "family": s.family, "model": s.model, "roles": list(s.roles)}
-            for s in agenda.seats
-        ],
-        "law": {
+    return Opened(
+        query=docket.query,
+        seed=docket.seed,
+        ordinal=docket.ordinal,
+        season=docket.season,
+        seats=tuple(SeatRecord(s.name, s.family, s.model, s.roles) for s in agenda.seats),
+        law={
             "rule": law.rule,
             "own_votes": law.own_votes,
             "rubric": law.rubric.name if law.rubric else None,
@@ -73,4 +95,4 @@ def opening(docket: Docket, agenda: Agenda) -> dict[str, Any]:
             "order": agenda.order,
             "verdict": agenda.verdict,
         },
-    }
+    )

@@ -7,6 +7,7 @@ import json
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -18,7 +19,7 @@ from peerage.agenda import Agenda, Docket
 from peerage.council import folding
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
-from peerage.errors import ConfigError, InputError
+from peerage.errors import ConfigError, InputError, UnreadableError
 from peerage.providers.calling import Caller
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import Law
@@ -26,6 +27,7 @@ from peerage.season import Season
 from peerage.session import run
 from peerage.stores import Store, open_store
 from peerage.stores.prompts import MAX_QUERY_CHARACTERS
+from peerage.text import valid_text
 from peerage.types import Event, Query, Seat, Session
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
@@ -37,9 +39,13 @@ NO_SEATS = (
 
 @reads_logs_with
 def _histories(url: str) -> Iterator[list[Event]]:
-    """Every session of a log, for seats that repeat it."""
+    """Every session of a log that can be read, for seats that repeat it."""
     store = open_store(url)
-    return (store.events(listed.id) for listed in store.sessions())
+    for listed in store.sessions():
+        with suppress(UnreadableError):
+            events = store.events(listed.id)
+            folding.fold(events)
+            yield events
 
 
 class Council:
@@ -82,6 +88,7 @@ class Council:
         self, text: str, category: str = "", *, live: bool = False
     ) -> AsyncIterator[Event]:
         """One session, told as it happens."""
+        text, category = valid_text(text), valid_text(category)
         check_question(text)
         id_ = secrets.token_hex(8)
         seed = self.settings.council.seed
@@ -94,8 +101,9 @@ class Council:
         sitting = run(
             docket, self.agenda(category), self.caller, self.store, clock=time.time, live=live
         )
-        async for event in sitting:
-            yield event
+        async with aclosing(sitting):
+            async for event in sitting:
+                yield event
 
     def season(self, name: str) -> Season:
         """The season of that name under this configuration; its seed is drawn once and kept."""

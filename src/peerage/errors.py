@@ -49,6 +49,10 @@ class InputError(PeerageError):
     """A file or value to be read is not what it should be."""
 
 
+class UnreadableError(InputError):
+    """A stored session holds something that no session writes; the others are not concerned."""
+
+
 class MissingExtraError(PeerageError):
     """A feature needs a package that is not installed."""
 

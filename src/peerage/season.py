@@ -11,14 +11,16 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from peerage.agenda import Agenda, Caller, Docket
 from peerage.council import folding
-from peerage.errors import BudgetError
+from peerage.errors import BudgetError, UnreadableError
 from peerage.session import run
-from peerage.stores import Store
+from peerage.stores import SessionTakenError, Store
 from peerage.stores.prompts import Prompts, Row
+from peerage.tasks import together
 from peerage.types import Event, Query
 
 
@@ -35,6 +37,8 @@ class Progress:
     cost_usd: float = 0.0
     unpriced_calls: int = 0
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # seat, stage, kind
+    elsewhere: int = 0  # sessions that another process is holding; left to it
+    unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
     stopped: bool = False
 
@@ -82,15 +86,10 @@ async def hold(
         _worker(season, rows, finished, caller, store, clock, progress, on_change, stop)
         for _ in range(max(1, min(concurrency, prompts.n)))
     ]
-    tasks = [asyncio.create_task(worker) for worker in workers]
     try:
-        await asyncio.gather(*tasks)
+        await together(workers)
     except BudgetError as error:
         progress.out_of_budget = error.message
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
     return progress
 
 
@@ -115,14 +114,21 @@ async def _worker(
             progress.reused += 1
             progress.no_quorum += finished[docket.id] == "no_quorum"
             continue
-        history = store.events(docket.id)
         agenda = season.agenda_for(row.category)
         progress.in_flight += 1
         try:
-            sitting = run(docket, agenda, caller, store, clock=clock, history=history)
-            async for event in sitting:
-                _note(progress, event)
-                on_change()
+            history = store.events(docket.id)
+            session = run(docket, agenda, caller, store, clock=clock, history=history)
+            async with aclosing(session):
+                async for event in session:
+                    _note(progress, event)
+                    on_change()
+        except UnreadableError as error:
+            progress.unreadable[docket.id] = error.message
+            continue
+        except SessionTakenError:
+            progress.elsewhere += 1
+            continue
         finally:
             progress.in_flight -= 1
         progress.done += 1

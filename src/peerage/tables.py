@@ -16,9 +16,10 @@ from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError
+from peerage.events import Opened
 from peerage.scoring import Law
 from peerage.stores import Import, Store
-from peerage.texts import valid_text
+from peerage.text import valid_text
 from peerage.types import Ballot, Counted, Event, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
@@ -47,9 +48,9 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
     in its reply only: a name of its choosing must not become a column.
     """
     session = folding.reviewed_ballots(folding.fold(events))
-    opening = events[0].body
-    families = {seat["name"]: seat["family"] for seat in opening["seats"]}
-    order = opening["law"]["order"]
+    opening = folding.opening_of(events)
+    families = {seat.name: seat.family for seat in opening.seats}
+    order = opening.law.get("order")
     dimensions = [name for name in law.rubric.weights if is_safe(name)] if law.rubric else []
     index = {name: i for i, name in enumerate(_reviewers(opening))}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
@@ -81,8 +82,8 @@ def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
             }
 
 
-def _reviewers(opening: Mapping[str, Any]) -> list[str]:
-    return [seat["name"] for seat in opening["seats"] if "review" in seat["roles"]]
+def _reviewers(opening: Opened) -> list[str]:
+    return [seat.name for seat in opening.seats if "review" in seat.roles]
 
 
 def _ranks(reading: Counted) -> dict[str, float]:
@@ -175,7 +176,7 @@ def _readable_rows(
     for session_id in sessions:
         try:
             events = store.events(session_id)
-            law = law_for(events[0].body["law"])
+            law = law_for(folding.opening_of(events).law)
             rows = [checked(row) for row in review_rows(events, law)]
         except UNREADABLE:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse
@@ -25,6 +26,7 @@ from peerage.council.prompts import (
 from peerage.council.prompts.schemas import binary_schema, tie_breaker_schema
 from peerage.providers import Reply
 from peerage.scoring import Law, Scored
+from peerage.tasks import read_aside, together
 from peerage.types import Ballot, Dissent, Failure, Score, Seat, Session, Slot, Verdict
 
 Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
@@ -96,9 +98,7 @@ def _succession(failed: Sequence[str], successor: str) -> str:
 async def _binary(chamber: Chamber) -> Verdict:
     """The panel's majority; its size is the confidence, and a deadlock is the chair's to break."""
     decisions: dict[str, Decision] = {}
-    import asyncio
-
-    votes = await asyncio.gather(*(_decision(chamber, seat) for seat in chamber.panel))
+    votes = await together(_decision(chamber, seat) for seat in chamber.panel)
     for seat, decision in zip(chamber.panel, votes, strict=True):
         if decision is not None:
             decisions[seat.name] = decision
@@ -159,7 +159,7 @@ async def _tie_breaker(chamber: Chamber) -> Verdict:
             failed.append(f"{seat.name} ({reply.kind})")
             continue
         ballot = Ballot(seat.name, slots)
-        review = parse(reply.text, ballot)
+        review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
         choice = next(
             (
                 author

@@ -17,12 +17,13 @@ PACKAGE = ROOT / "src" / "peerage"
 # room, and no room may lean on it.
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("types", "errors"),
-    ("config", "stats", "plugins", "texts", "embedded"),
+    ("errors", "types", "text", "events"),
+    ("config", "stats", "plugins", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
+        "tasks",
         "scoring",
         "agenda",
         "verdicts",
@@ -40,9 +41,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (
 FLOOR_BY_ROOM = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 PURE = FLOORS[2] + FLOORS[3]
 
-# The order of steps is itself in order: on floor 5 a room may use those listed before it, as a
-# season uses a session. On every other floor the rooms do not know each other.
-STAIR = FLOORS[5]
+# On floors 0 and 5 a room may use those listed before it, as events use the types and a season
+# uses a session. On every other floor the rooms do not know each other.
+STAIR = (*FLOORS[0], *FLOORS[5])
 
 # What a pure room may not reach for, and why.
 IMPURE_MODULES = {

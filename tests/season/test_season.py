@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections import Counter
 
 import pytest
@@ -48,8 +49,8 @@ def prompts(tmp_path):
     return open_prompts(path)
 
 
-def go(url, prompts, caller, concurrency=3, stop=None):
-    agenda = Agenda(SEATS, Law(rubric=config.rubric("general")), chairs=SEATS)
+def go(url, prompts, caller, concurrency=3, stop=None, agenda=None):
+    agenda = agenda or Agenda(SEATS, Law(rubric=config.rubric("general")), chairs=SEATS)
     season = Season("z", "7", lambda _: agenda)
     progress = Progress(prompts.n)
 
@@ -90,7 +91,7 @@ def test_every_row_becomes_one_finished_session(url, prompts):
 
 
 def test_a_season_is_balanced_across_its_sessions(url, prompts):
-    """O1"""
+    """Every reviewer sees every author in every position equally often."""
     go(url, prompts, Direct())
     counts = Counter(
         (ballot.reviewer, position, author)
@@ -198,3 +199,73 @@ def test_given_answers_may_be_an_object_or_a_list(tmp_path):
     path.write_text("\n".join(json.dumps({"query": "q", "answers": a}) for a in answers))
     first, second = open_prompts(path)
     assert first.answers == second.answers == {"a": "x", "b": "y"}
+
+
+def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts):
+    """What one has begun the other leaves to it; neither ends in an error."""
+
+    async def scene():
+        agenda = Agenda(SEATS, Law(), chairs=SEATS)
+        season = Season("z", "7", lambda _: agenda)
+        stores = [open_store(url), open_store(url)]
+        done = [Progress(prompts.n), Progress(prompts.n)]
+        await asyncio.gather(
+            *(
+                hold(
+                    season,
+                    prompts,
+                    Direct(),
+                    store,
+                    concurrency=3,
+                    clock=lambda: 0.0,
+                    progress=progress,
+                )
+                for store, progress in zip(stores, done, strict=True)
+            )
+        )
+        for store in stores:
+            await store.close()
+        return done
+
+    first, second = asyncio.run(scene())
+    assert first.elsewhere + second.elsewhere > 0
+    assert first.done + second.done - first.reused - second.reused == prompts.n
+    assert len(sessions(url)) == prompts.n
+    assert all(len(session.reviews) == 3 for session in sessions(url).values())
+
+
+def test_a_session_that_cannot_be_read_is_named_and_the_season_goes_on(url, prompts, tmp_path):
+    with pytest.raises(RuntimeError):
+        go(url, prompts, Direct(20))
+    cut = next(row.id for row in open_store(url).sessions() if not row.status)
+    with sqlite3.connect(tmp_path / "p.db") as db:
+        db.execute("UPDATE events SET body = '{}' WHERE session_id = ?", (cut,))
+    db.close()
+    progress = go(url, prompts, Direct())
+    assert set(progress.unreadable) == {cut}
+    assert progress.done == prompts.n - 1
+
+
+@pytest.mark.parametrize("early_stop", [False, True])
+@pytest.mark.parametrize("deadline_s", [None, 0.02])
+def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadline_s):
+    class Uneven(Direct):
+        async def call(self, call, on_text=None):
+            await asyncio.sleep(0.018 + 0.001 * (self.n_calls % 5))
+            return await super().call(call, on_text)
+
+    agenda = Agenda(SEATS, Law(), chairs=SEATS, early_stop=early_stop, deadline_s=deadline_s)
+    assert go(url, prompts, Uneven(), agenda=agenda).complete
+    store = open_store(url)
+    for row in store.sessions():
+        outcomes = Counter(
+            (
+                event.body.get("seat") or event.body["reviewer"],
+                event.body.get("stage") or event.kind,
+            )
+            for event in store.events(row.id)
+            if event.kind in (folding.ANSWERED, folding.REVIEWED, folding.FAILED)
+        )
+        stage = {folding.ANSWERED: "answer", folding.REVIEWED: "review"}
+        folded = Counter((seat, stage.get(kind, kind)) for seat, kind in outcomes)
+        assert set(outcomes.values()) | set(folded.values()) == {1}

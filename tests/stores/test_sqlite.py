@@ -15,7 +15,7 @@ from peerage.types import Event
 
 def opened(session_id, at=0.0, season="", ordinal=0):
     body = {
-        "query": {"text": "q \ud800 é", "id": "", "category": "c"},
+        "query": {"text": "q é", "id": "", "category": "c"},
         "seed": "7",
         "ordinal": ordinal,
         "season": season,

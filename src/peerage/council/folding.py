@@ -1,30 +1,46 @@
 """The log's vocabulary: what each event says, and the session that a list of them adds up to.
 
-A body holds what happened, never what follows from it: a reviewer's raw reply, not its
-parse. What was computed at the time (scores, audit) is in the log to be shown, and can be
-computed again from the rest.
+A body holds what happened. What was computed at the time (how a reply was read, scores,
+audit) is in the log to be shown, and can be computed again from the rest: `unread` takes the
+reading of replies out, so that they are read anew.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from peerage.council.ballots import parse
 from peerage.council.blinding import label
+from peerage.errors import UnreadableError
+from peerage.events import (
+    Answered,
+    Audited,
+    Dealt,
+    DealtBallot,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    ReviewReading,
+    Tallied,
+    body_of,
+    read_event,
+)
+from peerage.text import valid_text, valid_values
 from peerage.types import (
+    MAX_LABELS,
     Audit,
     Ballot,
-    Dissent,
     Event,
     Failure,
-    Finding,
     Gate,
     Query,
     Response,
     Review,
-    Score,
     Session,
     Slot,
     Usage,
@@ -48,132 +64,195 @@ ASKED = "asked"
 PIECE = "piece"
 
 
+# What one review may take in the log, beside the reply itself.
+MAX_DIMENSIONS = 64  # marked for one answer
+MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
+MAX_NAME_CHARACTERS = 100
+MAX_NOTE_CHARACTERS = 20_000
+
+EMPTY = Session(id="", query=Query(""))
+
+
 def fold(events: Iterable[Event]) -> Session:
     """The session that these events tell of, finished or not."""
-    session = Session(id="", query=Query(""))
-    for event in events:
-        if event.kind in FOLDS:
-            session = FOLDS[event.kind](session, event)
+    return with_candidates(reduce(advance, events, EMPTY))
+
+
+def advance(session: Session, event: Event) -> Session:
+    """The session after one more event; `with_candidates` says who then stands to be ranked."""
+    fact = read_event(event)
+    return session if fact is None else add(session, event.session_id, fact)
+
+
+def add(session: Session, session_id: str, fact: Fact) -> Session:
+    """The session of this id after one more fact."""
+    match fact:
+        case Opened():
+            return replace(
+                session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
+            )
+        case Answered():
+            response = Response(
+                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+            )
+            return replace(session, responses=(*session.responses, response))
+        case Failed():
+            failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
+            return replace(session, failures=(*session.failures, failure))
+        case Gate():
+            return replace(session, gates=(*session.gates, fact))
+        case Dealt():
+            return _dealt(session, session_id, fact)
+        case Reviewed():
+            return _reviewed(session, session_id, fact)
+        case Tallied():
+            return replace(session, scores=fact.scores, flags=fact.flags)
+        case Audited():
+            return replace(session, audit=Audit(fact.findings, fact.bias_audit))
+        case Verdict():
+            return replace(session, verdict=fact)
+        case Finished():
+            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+        case _:
+            return session
+
+
+def opening_of(events: Sequence[Event]) -> Opened:
+    """What the log says of a session before anything happens in it: its seats and options."""
+    opened = read_event(events[0]) if events else None
+    if not isinstance(opened, Opened) or not isinstance(opened.law.get("rubric"), str | None):
+        raise UnreadableError(
+            "it does not begin with its opening.",
+            place=f"session {events[0].session_id}" if events else "",
+        )
+    return opened
+
+
+def with_candidates(session: Session) -> Session:
+    """The session with those who stand to be ranked: on the ballots, or else who answered."""
     on_ballots = {author for ballot in session.ballots for author in ballot.authors}
     answered = {response.model for response in session.responses}
     return replace(session, candidates=tuple(sorted(on_ballots or answered)))
 
 
-def _opened(session: Session, event: Event) -> Session:
-    body = event.body
-    return replace(
-        session,
-        id=event.session_id,
-        query=Query(**body["query"]),
-        seed=body["seed"],
-        ordinal=body["ordinal"],
-    )
-
-
-def _answered(session: Session, event: Event) -> Session:
-    body = event.body
-    response = Response(
-        model=body["seat"],
-        text=body["text"],
-        usage=Usage(**body.get("usage", {})),
-        latency_ms=body.get("latency_ms"),
-        reasoning_words=body.get("reasoning_words"),
-    )
-    return replace(session, responses=(*session.responses, response))
-
-
-def _failed(session: Session, event: Event) -> Session:
-    body = event.body
-    failure = Failure(body["seat"], body["kind"], body["message"], body["stage"])
-    return replace(session, failures=(*session.failures, failure))
-
-
-def _screened(session: Session, event: Event) -> Session:
-    span = event.body.get("span")
-    gate = Gate(**{**event.body, "span": tuple(span) if span else None})
-    return replace(session, gates=(*session.gates, gate))
-
-
-def _dealt(session: Session, event: Event) -> Session:
+def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
+    if any(dealt.labels and len(dealt.labels) != len(dealt.order) for dealt in fact.ballots):
+        raise UnreadableError(
+            "a ballot has not one label for each answer.", place=f"session {session_id}"
+        )
     texts = {response.model: response.text for response in session.responses}
     ballots = tuple(
         Ballot(
-            dealt["reviewer"],
+            dealt.reviewer,
             tuple(
-                Slot(name, author, texts.get(author))
-                for name, author in zip(_labels(dealt), dealt["order"], strict=True)
+                Slot(label_, author, texts.get(author))
+                for label_, author in zip(_labels(dealt), dealt.order, strict=True)
             ),
-            event.body["round"],
-            dealt.get("positions_known", True),
+            fact.round,
+            dealt.positions_known,
         )
-        for dealt in event.body["ballots"]
+        for dealt in fact.ballots
     )
     return replace(session, ballots=(*session.ballots, *ballots))
 
 
-def _labels(dealt: Mapping[str, Any]) -> list[str]:
+def _labels(dealt: DealtBallot) -> Sequence[str]:
     """A, B, C … in the order shown, unless the ballot came from elsewhere with its own."""
-    return dealt.get("labels") or [label(i) for i in range(len(dealt["order"]))]
+    return dealt.labels or [label(i) for i in range(len(dealt.order))]
 
 
-def _reviewed(session: Session, event: Event) -> Session:
-    body = event.body
+def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
     ballot = next(
-        b for b in session.ballots if (b.reviewer, b.round) == (body["reviewer"], body["round"])
+        (b for b in session.ballots if (b.reviewer, b.round) == (fact.reviewer, fact.round)), None
     )
-    return replace(session, reviews=(*session.reviews, parse(body["text"], ballot)))
+    if ballot is None:
+        raise UnreadableError(
+            f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
+        )
+    reading = fact.review or reading_of(parse(fact.text, ballot))
+    review = Review(
+        fact.reviewer,
+        reading.ranking,
+        reading.scores,
+        reading.marks,
+        reading.claimed,
+        reading.notes,
+        reading.abstained,
+        reading.recovered,
+        reading.flags,
+        fact.text,
+        fact.round,
+    )
+    return replace(session, reviews=(*session.reviews, review))
 
 
-def _tallied(session: Session, event: Event) -> Session:
-    scores = tuple(Score(**row) for row in event.body["scores"])
-    return replace(session, scores=scores, flags=tuple(event.body["flags"]))
+# -- readings of replies ----------------------------------------------------------------------
 
 
-def _audited(session: Session, event: Event) -> Session:
-    findings = tuple(Finding(**finding) for finding in event.body["findings"])
-    return replace(session, audit=Audit(findings, event.body["bias_audit"]))
+def reading_of(review: Review) -> ReviewReading:
+    """A review without the reply that it was read from.
 
-
-def _concluded(session: Session, event: Event) -> Session:
-    dissent = tuple(Dissent(**entry) for entry in event.body["dissent"])
-    return replace(session, verdict=Verdict(**{**event.body, "dissent": dissent}))
-
-
-def _finished(session: Session, event: Event) -> Session:
-    return replace(
-        session, finished=True, status=event.body["status"], cost_usd=event.body["cost_usd"]
+    Its text is made valid once more: a reply of plain letters can spell half a pair.
+    """
+    return ReviewReading(
+        ranking=tuple(tuple(map(valid_text, tier)) for tier in review.ranking),
+        scores=review.scores,
+        marks=valid_values(review.marks),
+        claimed=review.claimed,
+        notes=valid_values(review.notes),
+        abstained=valid_text(review.abstained),
+        recovered=review.recovered,
+        flags=tuple(map(valid_text, review.flags)),
     )
 
 
-FOLDS = {
-    OPENED: _opened,
-    ANSWERED: _answered,
-    FAILED: _failed,
-    SCREENED: _screened,
-    DEALT: _dealt,
-    REVIEWED: _reviewed,
-    TALLIED: _tallied,
-    AUDITED: _audited,
-    CONCLUDED: _concluded,
-    FINISHED: _finished,
-}
+def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
+    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    reading = reading_of(review)
+    marks = {label_: _kept_marks(marks, dimensions) for label_, marks in reading.marks.items()}
+    ranking = _kept_ranking(reading.ranking)
+    flags = list(reading.flags)
+    if marks != reading.marks:
+        flags.append("too_many_dimensions")
+    if ranking != reading.ranking:
+        flags.append("ranking_too_long")
+    notes = {label_: note[:MAX_NOTE_CHARACTERS] for label_, note in reading.notes.items()}
+    return replace(reading, ranking=ranking, marks=marks, notes=notes, flags=tuple(flags))
 
 
-# -- bodies -----------------------------------------------------------------------------------
+def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
+    names = sorted(marks, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
+    return {name: marks[name] for name in names if len(name) <= MAX_NAME_CHARACTERS}
+
+
+def _kept_ranking(ranking: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    kept: list[tuple[str, ...]] = []
+    left = MAX_MENTIONS
+    for tier in ranking:
+        names = tuple(name[:MAX_NAME_CHARACTERS] for name in tier)[:left]
+        left -= len(names)
+        if names:
+            kept.append(names)
+    return tuple(kept)
+
+
+def unread(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without how replies were read, so that `fold` reads the replies anew."""
+    for event in events:
+        if event.kind == REVIEWED and "review" in event.body:
+            body = {name: value for name, value in event.body.items() if name != "review"}
+            event = replace(event, body=body)
+        yield event
+
+
+def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
+    """Ballots dealt here, whose labels follow from their order."""
+    return Dealt(round, tuple(DealtBallot(b.reviewer, b.authors) for b in ballots))
 
 
 def plain(noun: Any) -> dict[str, Any]:
-    """A noun as the plain values of a body; nothing that JSON would change on its way."""
-    if isinstance(noun, Usage):
-        return {f.name: getattr(noun, f.name) for f in fields(noun)}
-    return asdict(noun)
-
-
-def dealt_body(ballots: Iterable[Ballot], round: int) -> dict[str, Any]:
-    return {
-        "round": round,
-        "ballots": [{"reviewer": b.reviewer, "order": list(b.authors)} for b in ballots],
-    }
+    """A noun as plain JSON values."""
+    return body_of(noun)
 
 
 def abstention(ballot: Ballot, reason: str) -> Review:

@@ -34,7 +34,7 @@ from peerage.engines.sql import (
     sql,
 )
 from peerage.errors import InputError
-from peerage.texts import is_unicode
+from peerage.text import is_unicode
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import NewType
 
 from peerage.errors import InputError
-from peerage.texts import is_unicode
+from peerage.text import is_unicode
 
 NAME, SPARK_NAME = '"', "`"
 MAX_NAME_CHARACTERS = 64

@@ -9,7 +9,7 @@ from peerage.council import folding
 from peerage.errors import InputError
 from peerage.scoring import Law
 from peerage.tables import MAX_NAME_CHARACTERS, MOST, UNREADABLE, checked, review_rows
-from peerage.texts import valid_text
+from peerage.text import valid_text
 from peerage.types import Event
 
 MAX_EVENTS = 10_000  # of one session

@@ -21,6 +21,10 @@ class StoreError(PeerageError):
     """The store cannot be opened, read or written."""
 
 
+class SessionTakenError(StoreError):
+    """Another process has written to this session since its history was read."""
+
+
 class Log(Protocol):
     """Where a running session's events go."""
 

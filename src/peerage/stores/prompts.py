@@ -12,7 +12,7 @@ from typing import Any
 
 from peerage.embedded import database, located, pattern
 from peerage.errors import InputError
-from peerage.texts import valid_text
+from peerage.text import valid_text
 
 MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category

@@ -64,9 +64,9 @@ def show_one(
 def replay_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
-    """One session scored again; the ballots and the replies are the log's."""
+    """One session read and scored again; the ballots and the replies are the log's."""
     settings, store = configured(config_file, flags)
-    session = folding.fold(_find(store, prefix))
+    session = folding.fold(folding.unread(_find(store, prefix)))
     if not session.ballots:
         raise InputError(f"session {session.id} has no ballots to score.")
     scored = rescored(session, law_of(settings, session.query.category))

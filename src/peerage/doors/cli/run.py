@@ -180,6 +180,8 @@ def summary(progress: Progress) -> dict[str, Any]:
             {"seat": seat, "stage": stage, "kind": kind, "n": n}
             for (seat, stage, kind), n in sorted(progress.failures.items())
         ],
+        "in_another_process": progress.elsewhere,
+        "unreadable": dict(progress.unreadable),
         "out_of_budget": progress.out_of_budget or None,
         "interrupted": progress.stopped,
     }
@@ -207,6 +209,10 @@ def _show(progress: Progress) -> None:
         for (seat, stage, kind), n in progress.failures.most_common():
             table.add_row(seat, stage, kind, str(n))
         console.print(table)
+    if progress.elsewhere:
+        console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
+    for session_id, reason in progress.unreadable.items():
+        console.print(f"Passed over {session_id}: {reason!r}", style="red", markup=False)
     if progress.out_of_budget:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
     if not progress.complete:

@@ -1,0 +1,81 @@
+"""Logs of every kind of event, as an earlier version wrote them, fold to the same sessions."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from peerage.council.folding import fold
+from peerage.errors import UnreadableError
+from peerage.events import KIND_BY_TYPE, TYPE_BY_KIND, body_of, read_event
+from peerage.records import rescored
+from peerage.scoring import Law
+from peerage.tables import review_rows
+from peerage.types import Event
+
+LOGS = [
+    json.loads(line)
+    for line in (Path(__file__).parents[1] / "golden" / "sessions.jsonl").read_text().splitlines()
+]
+
+
+EVENTS = [Event(**event) for log in LOGS for event in log["events"]]
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log["name"])
+def test_a_stored_log_folds_to_the_session_it_was(log):
+    session = fold(Event(**event) for event in log["events"])
+    assert json.loads(json.dumps(asdict(session))) == log["session"]
+
+
+def test_every_kind_is_in_the_golden_logs():
+    assert {event.kind for event in EVENTS} == set(TYPE_BY_KIND)
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda log: log["name"])
+def test_a_stored_body_is_read_and_written_as_it_was(log):
+    """Also the order of its members; an imported one spells out more, and says the same."""
+    for event in (Event(**event) for event in log["events"]):
+        fact = read_event(event)
+        written = body_of(fact)
+        assert KIND_BY_TYPE[type(fact)] == event.kind
+        assert read_event(replace(event, body=written)) == fact
+        if log["name"] != "imported":
+            assert json.dumps(written) == json.dumps(event.body)
+
+
+paths = st.lists(st.integers(0, 40), max_size=4)
+leaves = st.none() | st.booleans() | st.integers() | st.text(max_size=3) | st.floats()
+junk = leaves | st.lists(leaves, max_size=2) | st.dictionaries(st.text(max_size=3), leaves)
+
+
+def spoilt(value, path, other):
+    """The value with another at the end of a path into it."""
+    if not path or not isinstance(value, dict | list) or not value:
+        return other
+    if isinstance(value, list):
+        i = path[0] % len(value)
+        return [spoilt(v, path[1:], other) if j == i else v for j, v in enumerate(value)]
+    name = list(value)[path[0] % len(value)]
+    return {key: spoilt(v, path[1:], other) if key == name else v for key, v in value.items()}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(LOGS), st.integers(0, 100), paths, junk)
+def test_a_log_of_any_other_shape_is_a_session_or_unreadable(log, i, path, other):
+    """Never another error, also not when the session is scored again."""
+    events = [Event(**event) for event in log["events"]]
+    event = events[i % len(events)]
+    body = spoilt(dict(event.body), path, other)
+    if not isinstance(body, dict):
+        body = {}
+    events[i % len(events)] = replace(event, body=body)
+    try:
+        session = fold(events)
+        list(review_rows(events, Law()))
+    except UnreadableError:
+        return
+    rescored(session, Law())

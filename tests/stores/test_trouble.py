@@ -1,0 +1,338 @@
+"""A store in trouble: whoever waits hears of it, in words, and what is well is still served."""
+
+import asyncio
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from peerage.council import folding
+from peerage.errors import PeerageError, UnreadableError
+from peerage.records import UnreadableSession, read_sessions
+from peerage.scoring import Law
+from peerage.stores import StoreError, open_store
+from peerage.tables import reviews_in
+from peerage.types import Event
+
+OPENING = {
+    "query": {"text": "q", "id": "", "category": "c"},
+    "seed": "7",
+    "ordinal": 0,
+    "season": "",
+    "seats": [],
+    "law": {"rubric": None, "order": "balanced"},
+}
+
+
+def opened(session_id, **changes):
+    return Event(session_id, 0, folding.OPENED, 0.0, {**OPENING, **changes})
+
+
+def note(session_id, seq, body=None):
+    return Event(session_id, seq, "x", 0.0, body or {})
+
+
+def nested(levels):
+    value = {}
+    for _ in range(levels):
+        value = {"in": [value]}
+    return value
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "p.db"
+
+
+def results(path, *events, before=None):
+    """What each waiter got, in a time that a hanging one would exceed."""
+
+    async def scene():
+        store = open_store(f"sqlite:///{path}")
+        if before:
+            before(store)
+        kept = [store.append(event) for event in events]
+        done = asyncio.gather(*kept, return_exceptions=True)
+        found = await asyncio.wait_for(done, 30)
+        await asyncio.wait_for(store.close(), 30)
+        return found
+
+    return asyncio.run(scene())
+
+
+WRONG = {
+    "a set": note("s", 1, {"at": {1, 2}}),
+    "nested": note("s", 1, nested(2_000)),
+    "a tuple for a name": note("s", 1, {("a",): 2}),
+    "seq is text": note("s", "one"),
+    "seq is huge": note("s", 2**70),
+    "seq is negative": note("s", -1),
+    "id is a number": note(5, 1),
+    "at no time": Event("s", 1, "x", float("nan"), {}),
+    "at the end of time": Event("s", 1, "x", 1e300, {}),
+    "at is text": Event("s", 1, "x", "today", {}),
+    "no kind": Event("s", 1, None, 0.0, {}),
+    "ordinal is text": opened("s", ordinal="first"),
+    "no season": opened("s", season=None),
+    "query is text": opened("s", query="q"),
+    "query is a list": opened("s", query={"text": ["q"], "category": ""}),
+    "no status": Event("s", 1, folding.FINISHED, 0.0, {}),
+    "status is a number": Event("s", 1, folding.FINISHED, 0.0, {"status": 5}),
+}
+
+
+@pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
+def test_an_event_that_cannot_be_kept_fails_its_waiter_and_nobody_else(path, event):
+    first, wrong, other = results(path, opened("a"), event, opened("b"))
+    assert (first, other) == (None, None)
+    assert isinstance(wrong, StoreError)
+    assert {row.id for row in open_store(f"sqlite:///{path}").sessions()} == {"a", "b"}
+
+
+@pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
+def test_what_comes_from_elsewhere_is_kept_whole_or_not_at_all(path, event):
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreError):
+        store.append_all([opened("a"), event])
+    assert store.sessions() == []
+
+
+def test_what_comes_from_elsewhere_is_not_nested_without_end(path):
+    store = open_store(f"sqlite:///{path}")
+    with pytest.raises(StoreError, match="nested"):
+        store.append_all([opened("a"), note("a", 1, nested(30))])
+
+
+def test_after_a_gap_nothing_more_of_that_session_is_kept_until_it_is_mended(path):
+    first, bad, later, other, mended, after = results(
+        path,
+        opened("a"),
+        note("a", 1, {"x": {1}}),
+        note("a", 2),
+        opened("b"),
+        note("a", 1),
+        note("a", 2),
+    )
+    assert (first, other, mended, after) == (None,) * 4
+    assert isinstance(bad, StoreError)
+    assert isinstance(later, StoreError)
+    assert [e.seq for e in open_store(f"sqlite:///{path}").events("a")] == [0, 1, 2]
+
+
+def test_two_writers_of_one_session_do_not_mix_their_events(path):
+    """The second hears that another was there, and none of its later events comes in between."""
+
+    async def scene():
+        one, two = (open_store(f"sqlite:///{path}") for _ in range(2))
+        await one.append(opened("s"))
+        await one.append(note("s", 1, {"by": 1}))
+        mixed = [two.append(note("s", seq, {"by": 2})) for seq in (1, 2, 3)]
+        refused = await asyncio.gather(*mixed, return_exceptions=True)
+        await one.append(note("s", 2, {"by": 1}))
+        await one.close()
+        await two.close()
+        return refused
+
+    refused = asyncio.run(scene())
+    assert all(isinstance(error, StoreError) for error in refused)
+    assert "another process" in str(refused[0])
+    assert "UNIQUE" not in str(refused[0])
+    stored = open_store(f"sqlite:///{path}").events("s")
+    assert [event.body.get("by") for event in stored[1:]] == [1, 1]
+
+
+def spoil_by_another_file(store):
+    for beside in store.path.parent.glob("p.db*"):
+        beside.unlink()
+    store.path.write_text("no database " * 500)
+
+
+def spoil_by_a_folder(store):
+    for beside in store.path.parent.glob("p.db*"):
+        beside.unlink()
+    store.path.mkdir()
+
+
+def spoil_by_removal(store):
+    shutil.rmtree(store.path.parent)
+
+
+@pytest.mark.parametrize("spoil", [spoil_by_another_file, spoil_by_a_folder, spoil_by_removal])
+def test_when_the_writer_cannot_begin_everybody_who_waits_is_told(path, spoil):
+    found = results(path, opened("a"), *(note("a", i) for i in range(1, 200)), before=spoil)
+    assert len(found) == 200
+    assert all(isinstance(error, StoreError) for error in found)
+
+
+def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(path):
+    async def scene():
+        store = open_store(f"sqlite:///{path}")
+        await store.append(opened("a"))
+        db = sqlite3.connect(path)
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.close()
+        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        with pytest.raises(StoreError, match="disk is full"):
+            store.append_all([note("a", 1, {"text": "x" * 1_000_000})])
+        await store.append(note("a", 1))
+        await store.close()
+
+    asyncio.run(scene())
+    assert len(open_store(f"sqlite:///{path}").events("a")) == 2
+
+
+@pytest.mark.parametrize("text", ["\ud800", "\udcff\udcfe", "a\udfffb"])
+def test_text_that_is_not_unicode_is_kept_and_found_as_what_stands_for_it(path, text):
+    query = {"text": text, "id": text, "category": text}
+    (kept,) = results(path, opened(text, query=query, season=text))
+    assert kept is None
+    store = open_store(f"sqlite:///{path}")
+    (listed,) = store.sessions()
+    json.dumps([listed.id, listed.query, listed.category], ensure_ascii=False).encode()
+    assert store.find(text) == [listed.id]
+    (event,) = store.events(text)
+    json.dumps(event.body, ensure_ascii=False).encode()
+
+
+def poison(path, sql, *values):
+    with sqlite3.connect(path) as db:
+        db.execute(sql, values)
+    db.close()
+
+
+POISON = [
+    ("UPDATE events SET body = ? WHERE session_id = 'bad'", "{"),
+    ("UPDATE events SET body = ? WHERE session_id = 'bad'", "[]"),
+    ("UPDATE events SET body = ? WHERE session_id = 'bad'", "[" * 50_000),
+    ("UPDATE events SET body = ? WHERE session_id = 'bad'", "{}"),
+    ("UPDATE events SET body = ? WHERE session_id = 'bad'", '{"query": 5}'),
+    ("UPDATE events SET at = ? WHERE session_id = 'bad'", "yesterday"),
+]
+
+
+@pytest.mark.parametrize(("sql", "value"), POISON)
+def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(path, sql, value):
+    results(path, opened("good"), opened("bad"), opened("well"))
+    poison(path, sql, value)
+    found = read_sessions(open_store(f"sqlite:///{path}"))
+    assert {session.id for session in found.readable} == {"good", "well"}
+    (bad,) = found.unreadable
+    assert isinstance(bad, UnreadableSession)
+    assert bad.id == "bad"
+    assert bad.reason
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE sessions SET opened_at = 'never' WHERE id = 'bad'",
+        "UPDATE sessions SET opened_at = 1e300 WHERE id = 'bad'",
+        "UPDATE sessions SET ordinal = 'first' WHERE id = 'bad'",
+        "UPDATE sessions SET finished_at = 'then' WHERE id = 'bad'",
+    ],
+)
+def test_a_malformed_line_of_the_list_is_listed_as_such(path, sql):
+    results(path, opened("good"), opened("bad"))
+    poison(path, sql)
+    listed = {row.id: row.status for row in open_store(f"sqlite:///{path}").sessions()}
+    assert listed == {"good": "", "bad": "unreadable"}
+
+
+def test_an_unreadable_event_is_an_error_of_its_session_alone(path):
+    results(path, opened("good"), opened("bad"))
+    poison(path, "UPDATE events SET body = 'x' WHERE session_id = 'bad'")
+    store = open_store(f"sqlite:///{path}")
+    assert store.events("good")
+    with pytest.raises(UnreadableError, match="bad"):
+        store.events("bad")
+
+
+def test_boards_read_what_can_be_read_and_say_what_cannot(path, caplog):
+    def finished(session_id):
+        return Event(session_id, 1, folding.FINISHED, 1.0, {"status": "done", "cost_usd": None})
+
+    def reviewed(session_id):
+        ballots = [{"reviewer": "r", "order": ["x", "y"]}]
+        yield Event(session_id, 1, folding.DEALT, 0.5, {"round": 0, "ballots": ballots})
+        body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A", "B"]}'}
+        yield Event(session_id, 2, folding.REVIEWED, 0.6, body)
+        yield replace(finished(session_id), seq=3)
+
+    results(
+        path,
+        opened("good"),
+        *reviewed("good"),
+        opened("bad"),
+        finished("bad"),
+        opened("odd", seats=[{"name": 5}]),
+        finished("odd"),
+    )
+    poison(path, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
+    segments = reviews_in(open_store(f"sqlite:///{path}"), lambda _: Law())
+    rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
+    assert {row[0] for row in rows} == {"good"}
+    assert len(rows) == 2
+    assert "session bad" in caplog.text
+    assert "session odd" in caplog.text
+
+
+# -- where nothing can be written ---------------------------------------------------------------
+
+
+@contextmanager
+def as_somebody_without_rights():
+    """As a user who owns nothing: the rights of files do not bind root."""
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def shelf():
+    """A folder that anybody may look into, and only its owner may change."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(shelf):
+    path = shelf / "p ?#%41.db"
+    results(path, opened("a"), opened("b"))
+    path.chmod(0o444)
+    shelf.chmod(0o555)
+    before = sorted(shelf.iterdir())
+    with as_somebody_without_rights():
+        store = open_store(f"sqlite:///{path}")
+        assert {row.id for row in store.sessions()} == {"a", "b"}
+        assert store.events("a")
+        with pytest.raises(StoreError, match="cannot be written"):
+            store.append_all([opened("c")])
+        (refused,) = results(path, opened("d"))
+        assert isinstance(refused, StoreError)
+    assert sorted(shelf.iterdir()) == before
+
+
+def test_a_store_that_cannot_be_made_is_refused_with_a_hint(shelf):
+    shelf.chmod(0o555)
+    with as_somebody_without_rights(), pytest.raises(StoreError, match="permissions"):
+        open_store(f"sqlite:///{shelf / 'p.db'}")
+
+
+@pytest.mark.parametrize("url", ["sqlite:////", "sqlite:///a\0b.db", "sqlite:////proc/p.db"])
+def test_a_place_that_is_no_file_is_refused(url):
+    with pytest.raises(PeerageError):
+        open_store(url)
