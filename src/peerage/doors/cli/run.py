@@ -212,7 +212,7 @@ def _show(progress: Progress) -> None:
     if progress.elsewhere:
         console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
     for session_id, reason in progress.unreadable.items():
-        console.print(f"Passed over {session_id}: {reason!r}", style="red", markup=False)
+        console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
     if not progress.complete:
