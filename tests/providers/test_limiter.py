@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers.limits import Limiter
+from peerage.providers.limiter import Limiter
 
 
 def test_no_more_are_in_flight_than_the_window_allows() -> None:
