@@ -62,6 +62,14 @@ class ScriptedWhole(Scripted):
         return await super().complete(call, None)
 
 
+@providers.register("scripted-raw")
+class ScriptedRaw(Scripted):
+    async def complete(self, call: Call, _: OnText | None = None) -> Reply:
+        self.calls.append(call)
+        given: Reply = self.script[0]
+        return given
+
+
 @providers.register("scripted-shared")
 class ScriptedShared(Scripted):
     """One endpoint for all its seats; the script is that of whichever seat calls."""
@@ -139,6 +147,72 @@ def test_a_cost_that_was_reported_stands_against_any_price() -> None:
     reported = Reply("yes", Usage(100, 10, 0.5))
     reply = once(call_of(seat(reported, price_in=3.0, price_out=15.0)))
     assert reply.usage == Usage(100, 10, 0.5)
+
+
+@pytest.mark.parametrize("reported", [0.0001, 0.5])
+@pytest.mark.parametrize("price", [0.0, 3.0])
+def test_the_higher_of_a_reported_cost_and_the_seats_own_price_counts(
+    reported: float, price: float
+) -> None:
+    reply = once(
+        call_of(seat(Reply("yes", Usage(100, 10, reported)), price_in=price, price_out=price))
+    )
+    assert reply.usage is not None
+    assert reply.usage.cost_usd == pytest.approx(max(reported, price * 110 / 1e6))
+
+
+@pytest.mark.parametrize("priced", [{}, {"price_in": 1.0, "price_out": 1.0}])
+@pytest.mark.parametrize("cost", [1e300, -1.0, float("nan"), float("inf"), True, "0.5"])
+def test_a_usage_that_cannot_be_true_leaves_a_call_unpriced(cost: Any, priced: Any) -> None:
+    for usage in (Usage(1, 1, cost), Usage(10**400, 1, 0.5), Usage(-1, 1, 0.5)):
+        reply = once(call_of(seat(Reply("yes", usage), **priced)))
+        assert isinstance(reply, Reply)
+        assert reply.usage == Usage()
+
+
+@pytest.mark.parametrize("cost", [1e300, float("nan"), -5.0])
+def test_a_usage_that_cannot_be_true_uses_up_what_was_set_aside_and_no_more(cost: float) -> None:
+    dear = seat(Reply("yes", Usage(1, 1, cost)), price_in=1.0, price_out=1.0)
+
+    async def go() -> list[float | None]:
+        left = []
+        async with Caller([dear], budget_usd=1.0) as caller:
+            for _ in range(3):
+                left.append(caller.budget.left_usd)
+                await caller.call(call_of(dear))
+        return left
+
+    first, second, third = run(go())
+    assert first == 1.0
+    assert second is not None
+    assert third is not None
+    assert 1.0 - second == pytest.approx(second - third)
+    assert second < 1.0
+
+
+@pytest.mark.parametrize("reply", [Reply(None), Reply(b"yes"), Reply("yes", None), None, "text"])  # type: ignore[arg-type]
+def test_a_provider_that_gives_something_else_than_a_reply_fails_that_call(reply: Any) -> None:
+    outcome = once(call_of(seat(reply, provider="scripted-raw")))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "provider"
+
+
+def test_a_seat_that_its_provider_could_never_serve_is_refused_before_any_call() -> None:
+    with pytest.raises(ConfigError, match="no option 'charm'"):
+        Caller([seat(name="a"), Seat("b", provider="simulated", options={"charm": 1.0})])
+
+
+def test_a_provider_needs_only_one_method() -> None:
+    class Plain(Provider):
+        async def complete(self, call: Call, _: OnText | None = None) -> Reply:
+            return Reply(call.prompt)
+
+    made = Plain(Seat("a"))
+    assert not made.can_constrain(Seat("a"))
+    assert Plain.endpoint(Seat("a")) != Plain.endpoint(Seat("a"))
+    assert (made.streams, made.is_free, made.max_concurrency) == (False, False, None)
+    assert Plain.check(Seat("a")) is None  # type: ignore[func-returns-value]
+    asyncio.run(made.aclose())
 
 
 def test_a_cost_nobody_knows_is_unknown() -> None:

@@ -457,3 +457,28 @@ def test_only_this_very_machine_may_go_without_a_key(host: str, here: bool) -> N
 
 def _call(seat: Seat) -> Call:
     return Call(seat, "answer", "?", "k", Query("?"))
+
+
+# -- beside the client that everybody tests with -----------------------------------------------
+
+
+@pytest.mark.parametrize("behaviour", ["", "reasoning_words=4", "do=length", "n_words=200"])
+def test_a_reply_reads_as_the_openai_client_reads_it(ask_for: AskFor, behaviour: str) -> None:
+    import openai
+
+    call = ask_for(behaviour)
+    (ours,) = complete(call)
+
+    async def run() -> Any:
+        async with openai.AsyncOpenAI(
+            base_url=call.seat.base_url, api_key="none", max_retries=0
+        ) as client:
+            return await client.chat.completions.create(
+                model=call.seat.model, messages=[{"role": "user", "content": call.prompt}]
+            )
+
+    theirs = asyncio.run(run())
+    assert ours.text == theirs.choices[0].message.content
+    assert ours.finish_reason == theirs.choices[0].finish_reason
+    assert ours.usage.tokens_in == theirs.usage.prompt_tokens
+    assert ours.usage.tokens_out == theirs.usage.completion_tokens

@@ -7,13 +7,13 @@ are the business of `calling`, so that a provider of somebody else's gets them t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
 from peerage.registry import Registry
-from peerage.types import Ballot, Query, Response, Seat, Usage
+from peerage.types import Ballot, Query, Seat, Usage
 
 Stage = Literal["answer", "review", "conclude"]
 
@@ -45,8 +45,8 @@ class Call:
     """What one seat is asked.
 
     `key` names the call in its season (seed, session, stage, seat, round), so that seats
-    which must be repeatable can be. `ballot`, `responses` and `query` say in nouns what
-    the prompt says in words; real models read only the words.
+    which must be repeatable can be. `ballot` and `query` say in nouns what the prompt says
+    in words; real models read only the words.
     """
 
     seat: Seat
@@ -56,7 +56,6 @@ class Call:
     query: Query
     schema: Mapping[str, Any] | None = None
     ballot: Ballot | None = None
-    responses: Sequence[Response] = ()
     max_tokens: int = 4096
     attempt: int = 0
 

@@ -13,7 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from types import TracebackType
 
 from peerage.config import secret
 from peerage.errors import BudgetError, ConfigError
@@ -133,12 +132,7 @@ class Caller:
     async def __aenter__(self) -> Caller:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -81,6 +81,9 @@ class HttpClient:
             return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
         if isinstance(error, aiohttp.ClientResponseError):
             return CallError("not_json", f"{self._place} does not speak HTTP")
+        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+            why = f"the certificate of {self._place} is not trusted: {error.certificate_error}"
+            return CallError("connection", why, usage=UNSENT)
         if isinstance(error, aiohttp.ClientConnectorError):
             why = f"no connection to {self._place}: {error.os_error.strerror or error}"
             return CallError("connection", why, usage=UNSENT)

@@ -83,8 +83,8 @@ class Redactor:
         if "\ud800" <= rest[-1:] <= "\udbff":  # the other half may be in the next piece
             end -= 1
         for start in range(max(0, end - self._longest), end):
-            forms = self._forms_by_first.get(rest[start], ())
-            if any(_follow(rest, start, form).is_open for form in forms):
+            forms = self._forms_by_first.get(rest[start])
+            if forms and any(_follow(rest, start, form).is_open for form in forms):
                 end = start
                 break
         return well_formed(struck + rest[:end]), rest[end:]

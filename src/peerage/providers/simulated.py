@@ -60,7 +60,7 @@ class SimulatedOptions:
 
 
 @providers.register("simulated")
-class Simulated(Provider):
+class SimulatedProvider(Provider):
     """A provider whose replies are drawn."""
 
     constrains = True
