@@ -10,7 +10,16 @@ from typing import Any, TypeVar, get_args
 import pytest
 
 from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Kind, OnText, Provider, Reply, providers
+from peerage.providers import (
+    MAX_REPLY_BYTES,
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+)
 from peerage.providers.calling import Caller
 from peerage.providers.retries import RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
@@ -195,6 +204,14 @@ def test_a_provider_that_gives_something_else_than_a_reply_fails_that_call(reply
     outcome = once(call_of(seat(reply, provider="scripted-raw")))
     assert isinstance(outcome, Failure)
     assert outcome.kind == "provider"
+
+
+@pytest.mark.parametrize("place", ["text", "reasoning"])
+def test_no_provider_gets_a_reply_without_end_through(place: str) -> None:
+    endless = Reply(**{"text": "yes", place: "x" * (MAX_REPLY_BYTES + 1)})
+    outcome = once(call_of(seat(endless)))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "too_long"
 
 
 def test_a_seat_that_its_provider_could_never_serve_is_refused_before_any_call() -> None:

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers import CallError, Reply
+from peerage.providers import MAX_REPLY_BYTES, CallError, Reply
 from peerage.providers.completions import (
-    MAX_REPLY_BYTES,
     CompletionStream,
     kind_of,
     parse_completion,

@@ -36,6 +36,8 @@ Kind = Literal[
     "provider",  # anything else a provider's library throws
 ]
 
+MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
+
 OnText = Callable[[str], None]
 T = TypeVar("T")
 

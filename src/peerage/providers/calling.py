@@ -16,7 +16,16 @@ from dataclasses import dataclass, replace
 
 from peerage.config import secret
 from peerage.errors import BudgetError, ConfigError
-from peerage.providers import Call, CallError, Kind, OnText, Provider, Reply, providers
+from peerage.providers import (
+    MAX_REPLY_BYTES,
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+)
 from peerage.providers.limiter import Limiter
 from peerage.providers.money import (
     FREE,
@@ -80,6 +89,10 @@ class SeatChannel:
         try:
             async with asyncio.timeout(self.seat.timeout_s):
                 reply = await self.provider.complete(call, stream.feed if stream else None)
+            if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
+                raise CallError(
+                    "too_long", "the reply is longer than any may be", usage=reply.usage
+                )
             if stream is not None:
                 if not self.provider.streams:
                     stream.feed(reply.text)

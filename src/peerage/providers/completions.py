@@ -11,11 +11,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from peerage.providers import CallError, Kind, OnText, Reply
+from peerage.providers import MAX_REPLY_BYTES, CallError, Kind, OnText, Reply
 from peerage.providers.money import MAX_CALL_TOKENS, checked_usage
 from peerage.types import Usage
 
-MAX_REPLY_BYTES = 1_000_000  # of a whole document, of a line of a stream, or of its text
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each carries one word or so
 
 THINKING, THOUGHT = "<think>", "</think>"  # how models served locally fence their reasoning

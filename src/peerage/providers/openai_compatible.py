@@ -18,9 +18,16 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from peerage.config import secret
-from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
-from peerage.providers.completions import (
+from peerage.providers import (
     MAX_REPLY_BYTES,
+    Call,
+    CallError,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+)
+from peerage.providers.completions import (
     CompletionStream,
     kind_of,
     parse_completion,
