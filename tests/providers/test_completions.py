@@ -240,7 +240,7 @@ def test_reasoning_in_a_stream_is_kept_apart() -> None:
 def test_a_stream_that_does_not_end_is_too_long(
     part: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("peerage.providers.completions.MAX_STREAM_BYTES", 3_000_000)
+    monkeypatch.setattr("peerage.providers.completions.MAX_STREAM_BYTES", 1_200_000)
     with pytest.raises(CallError) as endless:
         streamed(*[part] * 200)
     assert endless.value.kind == "too_long"

@@ -128,14 +128,16 @@ class CompletionStream:
         self._n_bytes += len(data)
         if self._n_bytes > MAX_STREAM_BYTES:
             raise CallError("too_long", f"the stream went on after {MAX_STREAM_BYTES} bytes")
-        first, *more = data.split(b"\n")
+        first, *lines = data.split(b"\n")
         self._line += first
-        for start in more:
-            if self._line.startswith(b"data:"):
-                self._event(bytes(self._line[5:]).strip())
-            self._line = bytearray(start)
         if len(self._line) > MAX_REPLY_BYTES:
             raise CallError("too_long", "a line of the stream does not end")
+        if not lines:
+            return
+        last, self._line = bytes(self._line), bytearray(lines.pop())
+        for line in (last, *lines):
+            if line.startswith(b"data:"):
+                self._event(line[5:].strip())
 
     def reply(self) -> Reply:
         """The whole reply, once the stream has ended."""
