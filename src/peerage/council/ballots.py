@@ -160,7 +160,7 @@ def _last_word(last: Found, reply: Reply) -> Stated | str:
         return "ambiguous"
     if last.state != "whole" and not reply.shape.is_verdict(last.value):
         return "truncated" if last.state == "cut" else "unparsed"
-    if has_loose_end(reply.text, last.end):
+    if last.state != "cut" and has_loose_end(reply.text, last.end):
         return "unparsed"
     return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
 
@@ -276,7 +276,7 @@ def parse_decision(text: str) -> Decision:
         return Decision(None, flag="quoted" if verdicts else "no_decision")
     last = own[-1]
     approved = _approval(last.value)
-    if approved is None or last.standing == "doubtful":
+    if approved is None or last.standing == "doubtful" or last.state != "whole":
         return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
     if approved and not _is_plain(last, body):
         return Decision(None, flag="doubtful_approval")
@@ -285,14 +285,16 @@ def parse_decision(text: str) -> Decision:
     reasons = last.value.get("reasons")
     listed = reasons if isinstance(reasons, list) else [reasons]
     told = tuple(valid_text(why) for why in listed if isinstance(why, str) and why)
-    return Decision(approved, told, HOW_BY_STATE[last.state][0] if HOW_BY_STATE[last.state] else "")
+    return Decision(approved, told, "+".join(last.repairs))
 
 
 def _approval(value: Object) -> bool | None:
     """Whether an object approves; None where it does not say, or says two things."""
     if abstention(value) or "approved" not in value:
         return None
-    if isinstance(value, RepeatedKeys) and DECISION_KEYS.intersection(map(fold_key, value.repeated)):
+    if isinstance(value, RepeatedKeys) and DECISION_KEYS.intersection(
+        map(fold_key, value.repeated)
+    ):
         return None
     words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
     approved = words.pop("approved")
@@ -310,7 +312,7 @@ def _is_plain(found: Found, text: str) -> bool:
     """Whether an approval is whole, was read without guessing at quotes, and ends its line."""
     rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
     before = text[: found.start].rpartition("\n")[2]
-    clean = found.state == "whole" and "unescaped_quotes" not in found.repairs
+    clean = "unescaped_quotes" not in found.repairs
     return clean and not rest and '"' not in before and not has_loose_end(text, found.end)
 
 
@@ -350,7 +352,9 @@ def abstention(data: Object) -> str:
     elif not (value is True or (isinstance(value, NUMBERS) and value == 1)):
         return ""
     reason = next((data[key] for key in REASON_KEYS if key in data), None)
-    return (valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else "") or "abstained"
+    return (
+        valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
+    ) or "abstained"
 
 
 def names_a_label(data: Object, labels: Labels) -> bool:
@@ -408,7 +412,9 @@ class _Reading:
         ranked = any(name in self.known for tier in self.ranking for name in tier)
         if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
             reason = "no_marks" if self.names_a_label else "no_labels"
-            return abstain(ballot, "ambiguous" if self.unclear else reason, raw, _capped(self.flags))
+            return abstain(
+                ballot, "ambiguous" if self.unclear else reason, raw, _capped(self.flags)
+            )
         return Review(
             ballot.reviewer,
             tuple(tuple(map(valid_text, tier)) for tier in self.ranking),

@@ -36,7 +36,7 @@ def with_names(quote: str, ballot: Ballot) -> str:
     """
     author_by_label = ballot.author_by_label
     longest_first = sorted(map(re.escape, author_by_label), key=len, reverse=True)
-    label = re.compile(rf"\bResponse ({'|'.join(longest_first)})(?![\w-]*\w)")
+    label = re.compile(rf"\bResponse ({'|'.join(longest_first)})(?!\w|-\w)")
     return label.sub(lambda match: author_by_label[match[1]], quote)
 
 

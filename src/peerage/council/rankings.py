@@ -229,6 +229,7 @@ NUMBERED = re.compile(
     re.IGNORECASE,
 )
 INLINE_NUMBER = re.compile(r"[ \t,;]{1,8}+(?=[*_#(]{0,4}\d{1,3}[.):][*_)]{0,3}[ \t])")
+UNFINISHED = re.compile(r"[ \t*_#(]{0,20}+(?:\d{1,4}[ \t.):]{0,4}|[-*•])[ \t]{0,20}")
 BULLET = re.compile(r"[ \t]{0,20}+[-*•][ \t]{1,20}+(\S.{0,2000})")
 LOW = r"(?:worst|weakest|least|lowest|poorest|bottom|bad)"
 HIGH = r"(?:best|strongest|most|highest|top|good|better)"
@@ -314,7 +315,7 @@ class Ranking:
             text = INLINE_NUMBER.sub("\n", text)
         lines = [line for line in text.splitlines() if line.strip()]
         if any(NUMBERED.match(line) for line in lines):
-            return self._numbered(self._first(lines))
+            return self.numbered(self._first(lines))
         if BETTER.search(text):
             parts = BETTER.split(text)
         elif len(lines) > 1:
@@ -323,8 +324,8 @@ class Ranking:
             parts = re.split("[,;]", text)
         parts = [part.strip(" \t\r\n-=") for part in self._first(parts)]
         tiers = [tuple(self.tied(part, alone=True)) for part in parts if part]
-        named = [any(map(self._is_label, tier)) for tier in tiers]
-        if any(named) and not all(named):
+        named = [any(map(self.is_label, tier)) for tier in tiers]
+        if any(named) and not (all(named) and parts[-1]):
             self._give_up("not_all_labels")
         elif not any(named) and self.labels.mentioned(text[:MAX_LINE]):
             self._give_up("not_a_ranking")
@@ -333,30 +334,31 @@ class Ranking:
     def _letters(self, text: str) -> bool:
         return any(self.labels.exactly(word) for word in text[:MAX_LINE].split())
 
-    def _is_label(self, name: str) -> bool:
+    def is_label(self, name: str) -> bool:
         return self.labels.find(name) is not None or LETTERS.fullmatch(name) is not None
 
     def _give_up(self, why: str, names_labels: object = True) -> None:
         if names_labels:
             self.unclear = self.unclear or why
 
-    def _numbered(self, items: Sequence[Any]) -> Tiers:
+    def numbered(self, items: Sequence[str], *, lazily: bool = False) -> Tiers:
         """Tiers of items that are all numbered; equal numbers tie.
 
-        A list whose every number is the same was left to be numbered by whoever shows it.
+        In Markdown, a list whose every number is the same is numbered when it is shown;
+        elsewhere it may be a tie.
         """
         matches = [NUMBERED.match(item[:MAX_LINE]) for item in items]
         pairs = [
             (tuple(self.tied(match[2], alone=True)), float(match[1])) for match in matches if match
         ]
-        if not any(self._is_label(name) for names, _ in pairs for name in names):
+        if not any(self.is_label(name) for names, _ in pairs for name in names):
             return []
         numbers = [number for _, number in pairs]
-        if len(pairs) < len(items) or not all(names for names, _ in pairs):
+        if len(pairs) < len(items) or not all(any(map(self.is_label, n)) for n, _ in pairs):
             self._give_up("not_all_labels")
-        elif len(set(numbers)) == 1 < len(numbers):
+        elif lazily and set(numbers) == {1}:
             return [names for names, _ in pairs]
-        elif not _counts_up(numbers):
+        elif not _counts_up(numbers) or len(set(numbers)) == 1 < len(numbers):
             self._give_up("numbered_otherwise")
         return by_rank([(name, number) for names, number in pairs for name in names])
 
@@ -379,7 +381,7 @@ class Ranking:
             texts = [item for item in items if isinstance(item, str)]
             known = [self.labels.exactly(text) for text in texts]
             if not any(known):
-                return self._numbered(texts)
+                return self.numbered(texts)
         tiers = []
         for item in items:
             label = self.labels.exactly(item) if isinstance(item, str) else None
@@ -422,9 +424,8 @@ class Ranking:
         return by_rank(ranked) if ranked else None
 
     def _are_ranks(self, ranks: Sequence[tuple[str, float]]) -> bool:
-        """Whether numbers beside labels can be places: the first is 1 and none is beyond the last."""
-        values = [rank for _, rank in ranks]
-        return min(values) == 1 and max(values) <= max(len(ranks), len(self.labels))
+        """Whether numbers beside labels can be places: they begin with 1 and leave none out."""
+        return _counts_up(sorted(rank for _, rank in ranks))
 
     def _item(self, item: Any) -> Iterator[str]:
         """The label that one item of a list names, or labels if it ties them."""
@@ -462,8 +463,11 @@ class Ranking:
 
     def _from_object(self, data: Mapping[Any, Any]) -> Tiers:
         """Tiers of an object from labels to ranks, or from ranks to labels."""
-        inner = [(self.labels.read(k), v) for k, v in data.items() if isinstance(v, dict)
-                 and isinstance(k, str)]
+        inner = [
+            (self.labels.read(k), v)
+            for k, v in data.items()
+            if isinstance(v, dict) and isinstance(k, str)
+        ]
         if inner and len(inner) == len(data) and not any(read_rank(key) for key in data):
             tiers = self._by_inner_ranks(inner)
             if tiers is not None:
@@ -528,8 +532,9 @@ def stated_in_prose(prose: str, labels: Labels) -> Stated | None:
         return Stated({}, unclear=ranking.unclear or (table.unclear if table else ""))
     if table is None:
         return Stated({"ranking": tiers}, ("final_ranking",)) if tiers else None
-    ranks = {answer["label"]: answer["rank"] for answer in table.data["evaluations"]
-             if "rank" in answer}
+    ranks = {
+        answer["label"]: answer["rank"] for answer in table.data["evaluations"] if "rank" in answer
+    }
     if not tiers:
         return table
     if ranks and ranking.tiers(ranks) != tiers:
@@ -543,7 +548,8 @@ def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
     for heading in reversed(list(FINAL_RANKING.finditer(prose))):
         tiers = _under(heading[0], prose[heading.end() : end], ranking)
         if ranking.unclear or any(map(ranking.labels.find, (n for tier in tiers for n in tier))):
-            standing = standing_in(prose, heading.start(), heading.end())
+            line_end = prose.find("\n", heading.end())
+            standing = standing_in(prose, heading.start(), line_end if line_end >= 0 else end)
             if standing != "quoted":
                 if standing == "doubtful":
                     ranking.unclear = "doubtful"
@@ -564,7 +570,12 @@ def _under(heading: str, section: str, ranking: Ranking) -> Tiers:
         tiers = _numbered_lines(lines, ranking)
     else:
         items = (tuple(ranking.tied(match[1])) for line in lines if (match := BULLET.match(line)))
-        tiers = [tier for tier in items if any(map(ranking._is_label, tier))]
+        tiers = [tier for tier in items if any(map(ranking.is_label, tier))]
+    names = {ranking.labels.find(name) for tier in tiers for name in tier}
+    if tiers and (None in names or len(names) < min(2, len(ranking.labels))):
+        ranking.unclear = "unfinished"
+    if tiers and UNFINISHED.fullmatch(lines[-1]):
+        ranking.unclear = "unfinished"
     if tiers and says_worst_first("\n".join((heading, first, *listed, *lines[-1:]))):
         ranking.unclear = "worst_first"
     return tiers
@@ -587,7 +598,7 @@ def _numbered_lines(lines: list[str], ranking: Ranking) -> Tiers:
             break
         items.append(line)
         last = number
-    return ranking._numbered(items)
+    return ranking.numbered(items, lazily=True)
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -612,10 +623,11 @@ def _tables(prose: str, labels: Labels) -> Iterator[Stated]:
             continue
         data = {"evaluations": [_worded(answer) for answer in answers]}
         standing = standing_in(prose, start, start + 1)
-        even = len({len(row) for row in rows}) == 1
+        names = {labels.find(answer["label"]) for answer in answers}
+        even = len({len(row) for row in rows}) == 1 and len(names) >= min(2, len(labels))
         if standing != "quoted":
-            unclear = "" if even and standing == "own" else "uneven_table" if not even else standing
-            yield Stated(data, ("table",), unclear)
+            clear = even and standing == "own"
+            yield Stated(data, ("table",), "" if clear else f"table_{standing if even else 'cut'}")
 
 
 def _table_blocks(prose: str) -> Iterator[tuple[int, list[Row]]]:

@@ -14,7 +14,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple
 
-from peerage.council.jsonish import KEY, Broken, Object, Reader, Whole, fold_key, folded, read_strict
+from peerage.council.jsonish import (
+    KEY,
+    Broken,
+    Object,
+    Reader,
+    Whole,
+    fold_key,
+    folded,
+    read_strict,
+)
 
 MAX_REPLY_CHARACTERS = 256_000
 # The strict reader counts lines from the top whenever it refuses, so it is not asked for ever.
@@ -88,12 +97,15 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 # -- what is not the reviewer's word ------------------------------------------------------------
 
-THINK_TAG = re.compile(r"<(/?)(?:think|thinking|thought|reasoning)>", re.IGNORECASE)
+THINK_TAG = re.compile(
+    r"(?:<|&lt;)(/?)(?:think|thinking|thought|reasoning)(?:>|&gt;)", re.IGNORECASE
+)
 BRACKET_TAG = re.compile(r"\[(/?)THINK\]")
 # In pairs, the same name at both ends: fences of our prompt, quotations in HTML and BBCode.
 BLOCK = re.compile(
     r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
-    r"|[<\[](?P<slash>/?)(?P<tag>blockquote|quote|cite|q)(?:[ =][^<>\[\]\n]{0,200})?[>\]]",
+    r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>blockquote|quote|cite|q)"
+    r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)",
     re.IGNORECASE,
 )
 QUOTATION = re.compile(r"^[ \t]{0,20}+(?:>|&gt;)[^\n]*+", re.MULTILINE)
@@ -105,10 +117,11 @@ QUOTING = re.compile(
 # Opening marks with what closes them.
 QUOTES = {"„": "“”", "“": "”", "‟": "”", "”": "”", "‚": "‘’", "‘": "’", "〝": "〞〟", "❝": "❞"}
 QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉"}
-QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", '"': '"', "`": "`"}
+QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", "`": "`"}
 MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
 QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]")
-MENTION = MARKS + "'"
+MENTION = MARKS + "'\""
+STRAIGHT = re.compile('"')
 ATTRIBUTED = re.compile(
     r"\b(?:(?i:response|answer|candidate|option|submission|model|assistant|author|text|it|they)"
     r"|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wrote|writes|written|says?|said|states?|claims?"
@@ -128,10 +141,10 @@ class _Aside(NamedTuple):
 
 def _asides(text: str) -> list[_Aside]:
     """Every place where something else than the reviewer's word begins or ends, in order."""
-    marks = [*_tags(text, THINK_TAG)] if "<" in text else []
+    marks = [*_tags(text, THINK_TAG)] if "<" in text or "&lt;" in text else []
     if "[" in text:
         marks += _tags(text, BRACKET_TAG)
-    if "[" in text or "<" in text:
+    if "[" in text or "<" in text or "&lt;" in text:
         marks += _blocks(text)
     if ">" in text or "&gt;" in text:
         marks += [_Aside(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text)]
@@ -230,11 +243,6 @@ class _Walk:
             else:
                 break
         self._settle_drift()
-        ends = [found.start for found in self.found[1:]] + [len(self.text)]
-        self.found = [
-            found._replace(end=end) if found.state == "cut" else found
-            for found, end in zip(self.found, ends, strict=False)
-        ]
         found = _with_standing(self.text, self.found, self.hidden)
         return Reply(self.text, tuple(found), tuple(self.hidden), self.shape)
 
@@ -322,14 +330,21 @@ class _Walk:
         begins_line = self._begins_line(start)
         inside = self._is_in_a_ruin(start)
         end = self._closing(start)
-        if broken.misquoted or self._n_votes(start, end or len(text)) > 1:
+        n_votes = self._n_votes(start, end or len(text))
+        if broken.misquoted or n_votes > 1:
             value = {}  # some of it may have been said in a string
-        standing: Standing = "doubtful" if inside else "own"
-        state: Literal["broken", "cut"] = "broken" if end else "cut"
-        if not inside or begins_line:
-            self.found.append(
-                Found(start, end or len(text), value, broken.repairs, state, standing, is_like)
+        is_own = begins_line and not inside
+        self.found.append(
+            Found(
+                start,
+                end or max(broken.resume, start + 1),
+                value,
+                broken.repairs,
+                "broken" if end else "cut",
+                "own" if is_own else "doubtful",
+                is_like and (begins_line or not inside or n_votes > 0),
             )
+        )
         if end:
             return end
         self.parts.update(broken.open_braces)
@@ -365,93 +380,110 @@ class _Walk:
 # -- whose word an object is ---------------------------------------------------------------------
 
 
-class _Quote(NamedTuple):
-    """A quotation mark in prose that may open a quotation: where, and before which object."""
-
-    at: int
-    mark: str
-    n_before: int
-
-
 def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]]) -> list[Found]:
-    """The objects, each with whose word it is as far as quotation marks around it tell."""
-    standing: list[Standing] = [item.standing for item in found]
-    opened: dict[str, _Quote] = {}  # by the kind of mark: straight, backtick, any other
-    spans = [(item.start, item.end) for item in found]
-    n_before = 0
-    for start, end in _gaps(text, [*spans, *hidden]):
-        while n_before < len(found) and found[n_before].start < start:
-            n_before += 1
-        for match in QUOTE_MARK.finditer(text, start, end):
-            _turn(text, match, opened, n_before, found, standing)
-    for quote in opened.values():
-        _close(text, quote, len(found), found, standing, closed=False)
-    return [
-        _in_context(text, item, stands, found[i - 1].end if i else 0)
-        for i, (item, stands) in enumerate(zip(found, standing, strict=True))
-    ]
+    """The objects, each with whose word it is as far as the prose around it tells."""
+    prose = list(_gaps(text, [*((item.start, item.end) for item in found), *hidden]))
+    quoted, doubtful = _in_marks(text, prose)
+    straight = [m.start() for start, end in prose for m in STRAIGHT.finditer(text, start, end)]
+    odd_from = _first_odd_paragraph(text, straight)
+    result: list[Found] = []
+    for i, item in enumerate(found):
+        after = found[i - 1].end if i else 0
+        before = text[max(after, item.start - MAX_CONTEXT) : item.start]
+        context = _context(before, text[item.end : item.end + MAX_CONTEXT])
+        standing = item.standing
+        if standing == "own":
+            standing = _between_straight(text, item, straight, odd_from)
+        if standing == "own" and (doubtful.covers(item) or ATTRIBUTED.search(context)):
+            standing = "doubtful"
+        fenced = before.endswith("```")
+        if item.standing == "own" and not fenced:
+            adjacent = _between_quotes(text, item.start, item.end)
+            standing = "quoted" if adjacent or quoted.covers(item) else standing
+        result.append(item._replace(standing=standing, context=context))
+    return result
 
 
-def _turn(
-    text: str,
-    match: re.Match[str],
-    opened: dict[str, _Quote],
-    n_before: int,
-    found: list[Found],
-    standing: list[Standing],
-) -> None:
-    """Open or close a quotation at a mark in prose."""
-    mark = match[0]
-    if len(mark) > 2:
-        return  # a code fence
-    mark = mark[0]
-    kind = mark if mark in "\"`" else "other"
-    quote = opened.get(kind)
-    is_apostrophe = mark == "’" and text[match.end() : match.end() + 1].isalnum()
-    if quote is None:
-        if mark in QUOTES and not is_apostrophe:
-            opened[kind] = _Quote(match.start(), mark, n_before)
-    elif mark in QUOTES[quote.mark] and not is_apostrophe:
-        _close(text, quote, n_before, found, standing, closed=True)
-        del opened[kind]
+class _Spans:
+    """Spans in order, none inside another."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    def add(self, start: int, end: int) -> None:
+        self.starts.append(start)
+        self.ends.append(end)
+
+    def covers(self, item: Found) -> bool:
+        i = bisect_left(self.starts, item.start) - 1
+        return i >= 0 and item.end <= self.ends[i]
 
 
-def _close(
-    text: str, quote: _Quote, n: int, found: list[Found], standing: list[Standing], *, closed: bool
-) -> None:
-    """Note the objects in a quotation; over several paragraphs, or without end, in doubt."""
-    if n == quote.n_before:
-        return
-    paragraph = text.find("\n\n", quote.at, found[n - 1].start)
-    line = text.find("\n", quote.at, found[n - 1].start)
-    for i in range(quote.n_before, n):
-        goes_on = 0 <= paragraph < found[i].start
-        if quote.mark == "`" and (not closed or 0 <= line < found[i].start):
+def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
+    """The spans of prose between quotation marks with two sides, and between backticks.
+
+    Over several paragraphs, or without end, it is in doubt who speaks.
+    """
+    quoted, doubtful = _Spans(), _Spans()
+    mark, opened = "", 0
+    for match in (m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end)):
+        char = match[0]
+        is_apostrophe = char == "’" and text[match.end() : match.end() + 1].isalnum()
+        if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
             continue
-        if standing[i] == "own" and (closed or not goes_on):
-            standing[i] = "quoted" if closed and not goes_on else "doubtful"
+        if mark == "`" and text.find("\n", opened, match.start()) >= 0:
+            mark = ""  # backticks quote within a line
+        if not mark:
+            mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
+        elif char[0] in QUOTES[mark]:
+            goes_on = text.find("\n\n", opened, match.start()) >= 0
+            (doubtful if goes_on else quoted).add(opened, match.start())
+            mark = ""
+    if mark and mark != "`":
+        end = text.find("\n\n", opened)
+        doubtful.add(opened, len(text) if end < 0 else end)
+    return quoted, doubtful
 
 
-def _in_context(text: str, item: Found, standing: Standing, after: int) -> Found:
-    """The object with its final standing and the clauses around it."""
-    start, end = item.start, item.end
-    before = text[max(after, start - MAX_CONTEXT) : start]
-    behind = text[end : end + MAX_CONTEXT].partition("\n")[0]
-    fenced = before.endswith("```")
-    if standing == "own" and not fenced and _between_quotes(text, start, end):
-        standing = "quoted"
-    line = before.rpartition("\n")[2]
-    if standing == "own" and '"' in line and '"' in behind:
-        standing = "doubtful"
+def _first_odd_paragraph(text: str, straight: list[int]) -> int:
+    """The first straight quotation mark of a paragraph that has an odd number of them."""
+    first, n = -1, 0
+    for i, at in enumerate(straight):
+        if n % 2 and text.find("\n\n", straight[i - 1], at) >= 0:
+            return first
+        if not n % 2:
+            first = at
+        n += 1
+    return first if n % 2 else len(text)
+
+
+def _between_straight(text: str, item: Found, straight: list[int], odd_from: int) -> Standing:
+    """Whose word an object is, from the straight quotation marks before and behind it.
+
+    On its own line an odd number before and one behind quote it. A pair that may or may
+    not be around it leaves it in doubt.
+    """
+    at = bisect_left(straight, item.start)
+    before = text.rfind("\n\n", 0, item.start) if at else 0
+    n_before = at - bisect_left(straight, before)
+    if at < len(straight) and odd_from < item.start:
+        one_line = "\n" not in text[straight[at - 1] : item.start]
+        one_line = one_line and "\n" not in text[item.end : straight[at]]
+        return "quoted" if n_before % 2 and one_line else "doubtful"
+    if n_before % 2:
+        return "doubtful"
+    behind = text.find("\n\n", item.end)
+    n_behind = bisect_left(straight, behind if behind >= 0 else len(text)) - at
+    return "doubtful" if n_before and n_behind else "own"
+
+
+def _context(before: str, behind: str) -> str:
+    """The clause that introduces an object, and the one that follows it on its line."""
     lead = before.rstrip(FENCE_AND_SPACE).removesuffix("json").rstrip(FENCE_AND_SPACE)
-    if lead.endswith(":") or not before[len(lead) :].count("\n"):
-        lead = CLAUSE_END.split(lead)[-1]
-    else:
-        lead = ""
-    context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
-    if standing == "own" and ATTRIBUTED.search(context):
-        standing = "doubtful"
-    return item._replace(standing=standing, context=context)
+    led = lead.endswith(":") or "\n" not in before[len(lead) :]
+    lead = CLAUSE_END.split(lead)[-1] if led else ""
+    return f"{lead}\n{CLAUSE_END.split(behind)[0]}"
 
 
 def objects_of(text: str, shape: Shape) -> Reply:
@@ -461,8 +493,8 @@ def objects_of(text: str, shape: Shape) -> Reply:
 
 def standing_in(prose: str, start: int, end: int) -> Standing:
     """Whose word a passage of prose is; between straight quotation marks it is in doubt."""
-    item = Found(start, end, {})
-    standing = _with_standing(prose, [item], [])[0].standing
-    if standing == "own" and '"' in prose[:start] and '"' in prose[end:]:
+    standing = _with_standing(prose, [Found(start, end, {})], [])[0].standing
+    between = '"' in prose[:start] and '"' in prose[end:]
+    if standing == "own" and (between or ATTRIBUTED.search(prose[start:end])):
         return "doubtful"
     return standing
