@@ -214,7 +214,7 @@ def _unwrapped(reply: Reply, labels: Labels) -> Stated | None:
 def _json_string(body: str) -> str | None:
     """The reply inside a reply that was encoded once too often."""
     value = _loaded(body) if body.startswith('"') and body.endswith('"') else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and value.lstrip().startswith("{") else None
 
 
 def _loaded(body: str) -> Any:
@@ -298,7 +298,7 @@ def _approval(value: Object) -> bool | None:
         return None
     words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
     approved = words.pop("approved")
-    others = {key in NEGATED_KEYS is not word for key, word in words.items() if word is not None}
+    others = {word is not (key in NEGATED_KEYS) for key, word in words.items() if word is not None}
     return None if others - {approved} else approved
 
 

@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from peerage.council.jsonish import MAX_CACHED, fold_key, key_value
@@ -260,8 +261,7 @@ def _counts_up(numbers: Sequence[float]) -> bool:
     """Whether the numbers of a list are places from the first on: 1 2 3, 1 2 2 3 or 1 2 2 4."""
     if not numbers or numbers[0] != 1:
         return False
-    pairs = zip(numbers, numbers[1:], strict=False)
-    return all(b in (a, a + 1, i + 2) for i, (a, b) in enumerate(pairs))
+    return all(b in (a, a + 1, i + 2) for i, (a, b) in enumerate(pairwise(numbers)))
 
 
 def says_worst_first(text: str) -> bool:
@@ -409,7 +409,7 @@ class Ranking:
         return self._by_inner_ranks(pairs)
 
     def _by_inner_ranks(self, pairs: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers | None:
-        """Labels by the ranks in their objects, None if there are none; scores must not disagree."""
+        """Labels by the ranks in their objects, None without any; scores must not disagree."""
         ranks = [read_rank(key_value(item, *RANK_KEYS)) for _, item in pairs]
         marks = [key_value(item, *MARK_KEYS) for _, item in pairs]
         numbers = [m if isinstance(m, NUMBERS) else read_mark(m) for m in marks]
@@ -419,7 +419,7 @@ class Ranking:
             return []
         order = sorted(range(len(pairs)), key=lambda i: ranks[i] or 0)
         scored = [number for i in order if (number := numbers[i]) is not None]
-        if any(a < b for a, b in zip(scored, scored[1:], strict=False)):
+        if any(a < b for a, b in pairwise(scored)):
             self._give_up("scores_disagree")
         return by_rank(ranked) if ranked else None
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from peerage.council.jsonish import (
@@ -28,7 +29,7 @@ from peerage.council.jsonish import (
 MAX_REPLY_CHARACTERS = 256_000
 # The strict reader counts lines from the top whenever it refuses, so it is not asked for ever.
 MAX_REFUSED = 8
-MAX_REREAD_CHARACTERS = 2_000_000  # by the tolerant reader, in objects that then did not end
+MAX_REREAD_CHARACTERS = 1_000_000  # by the tolerant reader, in objects that then did not end
 MAX_INDENT = 200
 MAX_CONTEXT = 300
 FENCE_AND_SPACE = " \t\r\n`"
@@ -108,7 +109,7 @@ BLOCK = re.compile(
     r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)",
     re.IGNORECASE,
 )
-QUOTATION = re.compile(r"^[ \t]{0,20}+(?:>|&gt;)[^\n]*+", re.MULTILINE)
+QUOTATION = re.compile(r"^[ \t]{0,20}+(?:>|&(?:amp;){0,3}gt;)[^\n]*+", re.MULTILINE)
 CODE_FENCE = re.compile(r"^[ \t]{0,20}+(?:```|~~~)[`~]*+([^\n`]{0,200})$", re.MULTILINE)
 QUOTING = re.compile(
     r"quot|cit(?:e|ation)|excerpt|example|candidate|response|answer|injected|untrusted|zitat",
@@ -122,6 +123,7 @@ MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
 QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]")
 MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
+BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
 ATTRIBUTED = re.compile(
     r"\b(?:(?i:response|answer|candidate|option|submission|model|assistant|author|text|it|they)"
     r"|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wrote|writes|written|says?|said|states?|claims?"
@@ -146,10 +148,10 @@ def _asides(text: str) -> list[_Aside]:
         marks += _tags(text, BRACKET_TAG)
     if "[" in text or "<" in text or "&lt;" in text:
         marks += _blocks(text)
-    if ">" in text or "&gt;" in text:
+    if ">" in text or "gt;" in text:
         marks += [_Aside(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text)]
     fences = list(CODE_FENCE.finditer(text))
-    for opening, closing in zip(fences, fences[1:], strict=False):
+    for opening, closing in pairwise(fences):
         if QUOTING.search(opening[1]) and not closing[1].strip():
             marks.append(_Aside(opening.start(), closing.end(), "quotes"))
     marks.sort(key=lambda mark: mark.start)
@@ -197,6 +199,7 @@ def _between_quotes(text: str, start: int, end: int) -> bool:
 # A brace that a key follows; a comment between them is short and has no brace of its own.
 COMMENTS = r"(?:(?://|\#)[^\n{]{0,200}+\n\s{0,200}+|/\*[^*{]{0,200}+\*/\s{0,200}+)*+"
 OPENER = re.compile(rf"\{{(?=\s{{0,1000}}+{COMMENTS}{KEY.pattern})")
+LINE_OPENER = re.compile(r"\n[ \t]{0,200}+\{")
 BRACE = re.compile(r"[{}]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
@@ -342,7 +345,7 @@ class _Walk:
                 broken.repairs,
                 "broken" if end else "cut",
                 "own" if is_own else "doubtful",
-                is_like and (begins_line or not inside or n_votes > 0),
+                n_votes > 0 or (is_like and (begins_line or not inside)),
             )
         )
         if end:
@@ -353,7 +356,8 @@ class _Walk:
         self.after_verdict |= is_like
         if begins_line:
             self.own_until = max(self.own_until, broken.resume)
-        return start + 1
+        again = LINE_OPENER.search(text, start + 1, broken.resume)
+        return again.end() - 1 if again else max(broken.resume, start + 1)
 
     def _closing(self, start: int) -> int | None:
         """Where the brace at `start` is closed, counting every brace; None if nowhere."""
@@ -384,8 +388,7 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
     """The objects, each with whose word it is as far as the prose around it tells."""
     prose = list(_gaps(text, [*((item.start, item.end) for item in found), *hidden]))
     quoted, doubtful = _in_marks(text, prose)
-    straight = [m.start() for start, end in prose for m in STRAIGHT.finditer(text, start, end)]
-    odd_from = _first_odd_paragraph(text, straight)
+    straight = _straight_marks(text, prose)
     result: list[Found] = []
     for i, item in enumerate(found):
         after = found[i - 1].end if i else 0
@@ -393,7 +396,7 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
         context = _context(before, text[item.end : item.end + MAX_CONTEXT])
         standing = item.standing
         if standing == "own":
-            standing = _between_straight(text, item, straight, odd_from)
+            standing = straight.standing(text, item)
         if standing == "own" and (doubtful.covers(item) or ATTRIBUTED.search(context)):
             standing = "doubtful"
         fenced = before.endswith("```")
@@ -446,36 +449,47 @@ def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
     return quoted, doubtful
 
 
-def _first_odd_paragraph(text: str, straight: list[int]) -> int:
-    """The first straight quotation mark of a paragraph that has an odd number of them."""
-    first, n = -1, 0
-    for i, at in enumerate(straight):
-        if n % 2 and text.find("\n\n", straight[i - 1], at) >= 0:
-            return first
-        if not n % 2:
-            first = at
-        n += 1
-    return first if n % 2 else len(text)
+class _Straight(NamedTuple):
+    """The straight quotation marks in prose, and the blank lines of the text."""
+
+    marks: list[int]
+    blanks: list[int]
+    odd_from: int  # the first mark without a second one in its paragraph
+
+    def standing(self, text: str, item: Found) -> Standing:
+        """Whose word an object is, from the marks before and behind it.
+
+        On its own line an odd number before and one behind quote it. Marks that may or
+        may not be around it leave it in doubt.
+        """
+        marks, blanks = self.marks, self.blanks
+        at = bisect_left(marks, item.start)
+        if not at:
+            return "own"
+        above = bisect_left(blanks, item.start)
+        n_before = at - bisect_left(marks, blanks[above - 1] if above else 0)
+        is_last = at == len(marks)
+        if n_before % 2:
+            around = (
+                ""
+                if is_last
+                else text[max(marks[at - 1], item.start - MAX_CONTEXT - 1) : item.start]
+                + text[item.end : marks[at]][:MAX_CONTEXT]
+            )
+            near = 0 < len(around) <= MAX_CONTEXT and "\n" not in around
+            return "quoted" if near else "doubtful"
+        below = bisect_left(blanks, item.end)
+        end = blanks[below] if below < len(blanks) else len(text)
+        among = n_before and bisect_left(marks, end) > at
+        return "doubtful" if among or (self.odd_from < item.start and not is_last) else "own"
 
 
-def _between_straight(text: str, item: Found, straight: list[int], odd_from: int) -> Standing:
-    """Whose word an object is, from the straight quotation marks before and behind it.
-
-    On its own line an odd number before and one behind quote it. A pair that may or may
-    not be around it leaves it in doubt.
-    """
-    at = bisect_left(straight, item.start)
-    before = text.rfind("\n\n", 0, item.start) if at else 0
-    n_before = at - bisect_left(straight, before)
-    if at < len(straight) and odd_from < item.start:
-        one_line = "\n" not in text[straight[at - 1] : item.start]
-        one_line = one_line and "\n" not in text[item.end : straight[at]]
-        return "quoted" if n_before % 2 and one_line else "doubtful"
-    if n_before % 2:
-        return "doubtful"
-    behind = text.find("\n\n", item.end)
-    n_behind = bisect_left(straight, behind if behind >= 0 else len(text)) - at
-    return "doubtful" if n_before and n_behind else "own"
+def _straight_marks(text: str, prose: list[tuple[int, int]]) -> _Straight:
+    marks = [m.start() for start, end in prose for m in STRAIGHT.finditer(text, start, end)]
+    blanks = [match.start() for match in BLANK_LINE.finditer(text)]
+    counts = Counter(bisect_left(blanks, mark) for mark in marks)
+    odd = (mark for mark in marks if counts[bisect_left(blanks, mark)] % 2)
+    return _Straight(marks, blanks, next(odd, len(text)))
 
 
 def _context(before: str, behind: str) -> str:
