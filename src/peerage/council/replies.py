@@ -334,6 +334,7 @@ class _Walk:
         inside = self._is_in_a_ruin(start)
         end = self._closing(start)
         n_votes = self._n_votes(start, end or len(text))
+        is_like = is_like or self._n_votes(start, broken.resume) > 0
         if broken.misquoted or n_votes > 1:
             value = {}  # some of it may have been said in a string
         is_own = begins_line and not inside
