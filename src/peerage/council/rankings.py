@@ -307,7 +307,7 @@ class Ranking:
 
         Every part must name a label, or the text is a ranking of something else.
         """
-        text = html.unescape(text).strip()
+        text = html.unescape(html.unescape(text)).strip()
         if says_worst_first(text):
             self._give_up("worst_first", self.labels.mentioned(text) or self._letters(text))
             return []
@@ -324,10 +324,11 @@ class Ranking:
             parts = re.split("[,;]", text)
         parts = [part.strip(" \t\r\n-=") for part in self._first(parts)]
         tiers = [tuple(self.tied(part, alone=True)) for part in parts if part]
-        named = [any(map(self.is_label, tier)) for tier in tiers]
-        if any(named) and not (all(named) and parts[-1]):
+        named = [bool(tier) and all(map(self.is_label, tier)) for tier in tiers]
+        some = any(self.is_label(name) for tier in tiers for name in tier)
+        if some and not (all(named) and parts[-1]):
             self._give_up("not_all_labels")
-        elif not any(named) and self.labels.mentioned(text[:MAX_LINE]):
+        elif not some and self.labels.mentioned(text[:MAX_LINE]):
             self._give_up("not_a_ranking")
         return tiers if all(named) else []
 

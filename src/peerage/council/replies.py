@@ -319,7 +319,9 @@ class _Walk:
         """Whether an object may be part of an earlier one that never ended."""
         if self.all_doubtful or start < self.own_until:
             return True
-        return (self.after_verdict or start < self.any_until) and not self._begins_line(start)
+        if start < self.any_until:  # what is indented there is a part of it
+            return start == 0 or self.text[start - 1] != "\n"
+        return self.after_verdict and not self._begins_line(start)
 
     def _ruin(self, start: int, broken: Broken) -> int:
         """Note an object that cannot be read, and return where to look on.
@@ -358,7 +360,9 @@ class _Walk:
         if begins_line:
             self.own_until = max(self.own_until, broken.resume)
         again = LINE_OPENER.search(text, start + 1, broken.resume)
-        return again.end() - 1 if again else max(broken.resume, start + 1)
+        next_look = again.end() - 1 if again else max(broken.resume, start + 1)
+        aside = self.marks[self.at_mark].start if self.at_mark < len(self.marks) else len(text)
+        return min(next_look, max(aside, start + 1))
 
     def _closing(self, start: int) -> int | None:
         """Where the brace at `start` is closed, counting every brace; None if nowhere."""
