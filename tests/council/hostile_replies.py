@@ -233,7 +233,8 @@ def framed(rng: random.Random, text: str) -> str:
 def final_ranking(rng: random.Random, tiers: Tiers) -> str:
     """A ranking in prose, in a direction that is the usual one or is said."""
     tiers = flat(tiers)
-    names = [named(rng, tier[0]) for tier in tiers]
+    # "Answer E" cut after its first letter would be a label, so prose has responses only.
+    names = [named(rng, tier[0]).replace("Answer", "Response") for tier in tiers]
     n = len(names)
     kind = rng.randrange(7)
     if kind == 0:
@@ -258,7 +259,7 @@ def final_ranking(rng: random.Random, tiers: Tiers) -> str:
 
 
 def table(rng: random.Random, tiers: Tiers) -> str:
-    rows = [(named(rng, x), i) for i, tier in enumerate(tiers, 1) for x in tier]
+    rows = [(f"Response {x}", i) for i, tier in enumerate(tiers, 1) for x in tier]
     rng.shuffle(rows)
     note = rng.choice((r"a \| b", "fine", "so so", r"`x \| y`"))
     lines = [f"| {x} | {note} | {i} |" for x, i in rows]

@@ -573,7 +573,8 @@ def _under(heading: str, section: str, ranking: Ranking) -> Tiers:
         items = (tuple(ranking.tied(match[1])) for line in lines if (match := BULLET.match(line)))
         tiers = [tier for tier in items if any(map(ranking.is_label, tier))]
     names = {ranking.labels.find(name) for tier in tiers for name in tier}
-    if tiers and (None in names or len(names) < min(2, len(ranking.labels))):
+    is_short = len(names) < min(2, len(ranking.labels))
+    if tiers and (None in names or is_short or len(names) < sum(map(len, tiers))):
         ranking.unclear = "unfinished"
     if tiers and UNFINISHED.fullmatch(lines[-1]):
         ranking.unclear = "unfinished"
