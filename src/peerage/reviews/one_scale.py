@@ -1,0 +1,518 @@
+"""Put reviewers on one scale: score = level + scale × quality of the answer, from sums.
+
+Reviewers differ in level and in spread. Comparing a wide one with a narrow one by the gap
+of their scores turns every good answer into a favour and every bad one into a grudge, so
+levels and scales are fitted first, over all answers that others judged too and with nobody's
+own answers among them.
+
+The quality of an answer, as reviewer r must see it, is what the *others* make of it:
+
+    q = Σ b_s (y_s − a_s) / Σ b_s²            over the others s ≠ r
+
+which divides nothing by a small scale. Regressing r on this noisy q would shrink r's scale, so
+the spread of quality comes from products of *different* others, which share no noise:
+
+    P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = b_s (y_s − a_s), w = b_s², s ≠ r
+
+P needs two others and has the mean of quality squared. Then, with S = ΣP − n·q̄² and a prior that
+scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ), a = mean(y − b·q),
+again and again until nothing moves. A panel needs one pass over the rows for this: the sweeps
+run on sums by *pattern of judges* (who judged an answer), which add up over blocks. A crowd has
+too many patterns; there the sweeps run over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.integer]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
+
+TAU = 0.5  # how far scales lie from 1, before anything is known
+N_SCALE = 20  # answers with two others below which a scale is taken to be 1
+N_POOLED = 20.0  # answers that everyone's residual variance counts for in one reviewer's own
+LOWEST, HIGHEST = 0.1, 4.0
+MAX_PATTERN_CELLS = 2_000_000  # beyond it the rows are swept instead
+MAX_PANEL = 62  # reviewers whose pattern fits into one integer
+PANEL_SWEEPS, ROW_SWEEPS = 400, 60
+STILL = 1e-10  # the largest change, beside the spread of scores, after which sweeps end
+DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
+EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
+MAX_REFITS = 3
+FLAT = 1e-12
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """Scored reviews of whole sessions, one element a row in every array.
+
+    An `answer` is what one session's candidate wrote, judged once by each reviewer (an
+    answer judged in several rounds has a code for each). Codes of answers and ballots count from
+    zero within these rows; reviewers and candidates share one list of names. Optional columns
+    are NaN where a row has no value. With `rival` the rows are comparisons: `score` is how
+    far `candidate` was placed above `rival`, and levels are zero by construction.
+    """
+
+    n_names: int
+    n_clusters: int
+    answer: Ints
+    reviewer: Ints
+    candidate: Ints
+    cluster: Ints
+    score: Floats
+    own: Bools  # the reviewer wrote it, or one of the two
+    ballot: Ints | None = None
+    first: Floats | None = None  # 1 for the answer shown first, else 0
+    length: Floats | None = None  # log words
+    week: Floats | None = None
+    rival: Ints | None = None
+    rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
+
+    @property
+    def n(self) -> int:
+        return len(self.answer)
+
+    @property
+    def n_answers(self) -> int:
+        return int(self.answer.max(initial=-1)) + 1
+
+    @property
+    def compares(self) -> bool:
+        return self.rival is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelSums:
+    """Sums by pattern of judges; those of two blocks add up to those of both."""
+
+    pattern: Ints  # a bit for each reviewer who judged
+    n: Floats
+    y: Floats  # patterns by reviewers
+    yy: Floats  # patterns by reviewers by reviewers
+    compares: bool
+
+    def __add__(self, other: PanelSums) -> PanelSums:
+        pattern, code = np.unique(
+            np.concatenate([self.pattern, other.pattern]), return_inverse=True
+        )
+
+        def added(mine: Floats, theirs: Floats) -> Floats:
+            total = np.zeros((len(pattern), *mine.shape[1:]))
+            np.add.at(total, code, np.concatenate([mine, theirs]))
+            return total
+
+        return PanelSums(
+            pattern,
+            added(self.n, other.n),
+            added(self.y, other.y),
+            added(self.yy, other.yy),
+            self.compares,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """By reviewer: sums over answers with one other, and over those with two (`2`).
+
+    `p` adds up the squared quality that two others agree on, `q` the quality by all others.
+    """
+
+    n: Floats
+    y: Floats
+    q: Floats
+    n2: Floats
+    y2: Floats
+    q2: Floats
+    yq: Floats
+    p: Floats
+    yy: Floats
+    qq: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Levels and scales of all reviewers, by name code, and how far to trust them.
+
+    `quality` of an average answer is 0 and the mean scale is 1. A scale that is `assumed`
+    is 1 because too few answers were judged by two others; a `contrarian` rates good answers low; a
+    `constant` reviewer gives everything one score; one who is `alone` shares no answer with
+    anyone. Constant and contrarian reviewers have no voice in the quality of answers.
+    """
+
+    level: Floats
+    scale: Floats
+    scale_se: Floats
+    status: tuple[ScaleStatus, ...]
+    voice: Bools
+    n_shared: Floats  # answers with another judge
+    sd: Floats  # of each reviewer's own scores
+    ridge: Floats  # the prior's weight λ; infinite for an assumed scale
+    shift: float  # what the last normalisation multiplied scales by
+    residual_variance: Floats
+    n_sweeps: int
+    converged: bool
+    compares: bool
+    aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
+
+    def of_sums(self, reviewer: Ints, moments: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Scales from (n, y, q, yq, p) of answers with two others, and how much prior is in each.
+
+        The second number is 1 − κ: 1 where nothing but the prior speaks.
+        """
+        covariance, spread = _regression(*moments, centred=not self.compares)
+        ridge = self.ridge[reviewer]
+        known = np.isfinite(ridge)
+        ridge = np.where(known, ridge, 1.0)
+        whole = np.maximum(spread, 0.0) + ridge
+        free = (covariance + ridge) / np.where(whole > 0.0, whole, 1.0)
+        turned = ~self.voice[reviewer]
+        free = np.where(turned, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
+        scale = np.where(known, free, self.scale[reviewer])
+        prior = np.where(known, ridge / np.where(whole > 0.0, whole, 1.0), 1.0)
+        return scale, prior
+
+
+def fit_scales(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales from rows in memory, by patterns of judges where those are few."""
+    sums = panel_sums(reviews, aside)
+    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
+
+
+# -- sums by pattern of judges -------------------------------------------------------------------
+
+
+def panel_sums(reviews: Reviews, aside: Ints = NOBODY) -> PanelSums | None:
+    """The sums that `scales_of_panel` fits; None where there are too many patterns of judges."""
+    k = reviews.n_names
+    if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
+        return None
+    kept = is_heard(reviews, aside)
+    answer, reviewer = reviews.answer[kept], reviews.reviewer[kept]
+    score = np.zeros((reviews.n_answers, k))
+    score[answer, reviewer] = reviews.score[kept]
+    mask = np.zeros(reviews.n_answers, dtype=np.int64)
+    np.bitwise_or.at(mask, answer, np.int64(1) << reviewer.astype(np.int64))
+    pattern, code = np.unique(mask, return_inverse=True)
+    if len(pattern) * k * k > MAX_PATTERN_CELLS:
+        return None
+    order = np.argsort(code, kind="stable")
+    ends = np.cumsum(np.bincount(code, minlength=len(pattern)))
+    yy = np.zeros((len(pattern), k, k))
+    y = np.zeros((len(pattern), k))
+    for i, part in enumerate(np.split(order, ends[:-1])):
+        rows = score[part]
+        y[i], yy[i] = rows.sum(axis=0), rows.T @ rows
+    n = np.bincount(code, minlength=len(pattern)).astype(np.float64)
+    return PanelSums(pattern, n, y, yy, reviews.compares)
+
+
+def is_heard(reviews: Reviews, aside: Ints) -> Bools:
+    """Which rows are about somebody else's answer and not of a pair that was set aside."""
+    heard: Bools = ~reviews.own
+    if len(aside):
+        heard = heard & ~is_aside(reviews, aside)
+    return heard
+
+
+def is_aside(reviews: Reviews, aside: Ints) -> Bools:
+    """Which rows belong to one of the pairs, coded reviewer × names + candidate."""
+    base = reviews.reviewer.astype(np.int64) * reviews.n_names
+    found: Bools = np.isin(base + reviews.candidate, aside)
+    if reviews.rival is not None:
+        found = found | np.isin(base + reviews.rival, aside)
+    return found
+
+
+def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales of a panel from its sums by pattern of judges."""
+    k = sums.y.shape[1]
+    held = (sums.pattern[:, None] >> np.arange(k)) & 1
+    mask = held.astype(np.float64)
+    n = (mask * sums.n[:, None]).sum(axis=0)
+    yy = np.einsum("prr->r", sums.yy)
+    moments = partial(_panel_moments, sums, mask)
+    return _fit(moments, (n, sums.y.sum(axis=0), yy), sums.compares, aside, PANEL_SWEEPS)
+
+
+def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats) -> Moments:
+    """Sums over answers from sums by pattern; `weight` is the scale, 0 for no voice."""
+    n = sums.n[:, None]
+    heard = mask * (weight > 0.0)
+    off = sums.y - n * level * mask
+    x = weight * off
+    both = mask[:, :, None] * mask[:, None, :]
+    yx = weight * (sums.yy - level * sums.y[:, :, None] * mask[:, None, :])
+    xx = weight[:, None] * (yx - level[:, None] * both * x[:, None, :])
+    own_xx, own_yx = np.einsum("prr->pr", xx), np.einsum("prr->pr", yx)
+    square = xx.sum(axis=(1, 2))[:, None] - 2.0 * xx.sum(axis=2) + own_xx
+    single = own_xx.sum(axis=1, keepdims=True) - own_xx
+    w, w2 = heard * weight**2, heard * weight**4
+    w, w2 = w.sum(axis=1, keepdims=True) - w, w2.sum(axis=1, keepdims=True) - w2
+    others = heard.sum(axis=1, keepdims=True) - heard
+    one, two = mask * (others > 0.0), mask * (others > 1.0)
+    w = np.where(one > 0.0, w, 1.0)
+    pairs = np.where(two > 0.0, w * w - w2, 1.0)
+    q = (x.sum(axis=1, keepdims=True) - x) / w
+    yq = (yx.sum(axis=2) - own_yx) / w
+    yy = np.einsum("prr->pr", sums.yy)
+    return Moments(
+        (one * n).sum(axis=0),
+        (one * sums.y).sum(axis=0),
+        (one * q).sum(axis=0),
+        (two * n).sum(axis=0),
+        (two * sums.y).sum(axis=0),
+        (two * q).sum(axis=0),
+        (two * yq).sum(axis=0),
+        (two * (square - single) / pairs).sum(axis=0),
+        (two * yy).sum(axis=0),
+        (two * square / w**2).sum(axis=0),
+    )
+
+
+# -- sweeps over rows ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What the others make of each row's answer: how many they are, q, P and their mean level."""
+
+    n_others: Ints
+    q: Floats  # 0 without others
+    p: Floats  # 0 without two others
+    level: Floats
+
+
+def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales of any number of reviewers, by sweeps over the rows."""
+    kept = np.flatnonzero(is_heard(reviews, aside))
+    k = reviews.n_names
+    answer, reviewer, y = reviews.answer[kept], reviews.reviewer[kept], reviews.score[kept]
+    n = np.bincount(reviewer, minlength=k).astype(np.float64)
+    totals = (n, np.bincount(reviewer, y, minlength=k), np.bincount(reviewer, y * y, minlength=k))
+
+    def moments(level: Floats, weight: Floats) -> Moments:
+        heard = weight[reviewer] > 0.0
+        seen = quality_by_others(answer, reviewer, y, heard, level, weight)
+        one, two = seen.n_others > 0, seen.n_others > 1
+
+        def total(values: Floats | Bools, where: Bools) -> Floats:
+            added: Floats = np.bincount(reviewer, values * where, minlength=k).astype(np.float64)
+            return added
+
+        return Moments(
+            total(one, one),
+            total(y, one),
+            total(seen.q, one),
+            total(two, two),
+            total(y, two),
+            total(seen.q, two),
+            total(y * seen.q, two),
+            total(seen.p, two),
+            total(y * y, two),
+            total(seen.q * seen.q, two),
+        )
+
+    return _fit(moments, totals, reviews.compares, aside, ROW_SWEEPS)
+
+
+def quality_by_others(
+    answer: Ints, reviewer: Ints, score: Floats, heard: Bools, level: Floats, scale: Floats
+) -> Quality:
+    """For each row, the quality of its answer by the heard rows of other reviewers."""
+    b = np.where(heard, scale[reviewer], 0.0)
+    a = np.where(heard, level[reviewer], 0.0)
+    x, w = b * (score - a), b * b
+    size = int(answer.max(initial=-1)) + 1
+
+    def others(values: Floats | Bools) -> Floats:
+        gap: Floats = np.bincount(answer, values, minlength=size)[answer] - values
+        return gap
+
+    n_others = np.rint(others(heard.astype(np.float64))).astype(np.int64)
+    one, two = n_others > 0, n_others > 1
+    sx, sw = others(x), others(w)
+    sw = np.where(one, sw, 1.0)
+    pairs = np.where(two, sw * sw - others(w * w), 1.0)
+    p = np.where(two, (sx * sx - others(x * x)) / pairs, 0.0)
+    return Quality(
+        n_others, np.where(one, sx / sw, 0.0), p, np.where(one, others(w * a) / sw, 0.0)
+    )
+
+
+# -- the fixed point -----------------------------------------------------------------------------
+
+MomentsOf = Callable[[Floats, Floats], Moments]
+
+
+def _regression(
+    n: Floats, y: Floats, q: Floats, yq: Floats, p: Floats, *, centred: bool
+) -> tuple[Floats, Floats]:
+    """Summed covariance of score and quality, and summed spread of quality without noise."""
+    if not centred:
+        return yq, p
+    some = np.maximum(n, 1.0)
+    return yq - y * q / some, p - q * q / some
+
+
+def _fit(
+    moments: MomentsOf,
+    totals: tuple[Floats, Floats, Floats],
+    compares: bool,
+    aside: Ints,
+    max_sweeps: int,
+) -> Scales:
+    n, y, yy = totals
+    some = np.maximum(n, 1.0)
+    middle = np.zeros_like(y) if compares else y / some
+    variance = np.maximum(yy / some - middle * middle, 0.0)
+    size = np.maximum(np.abs(yy / some), 1e-300)
+    constant = (n > 0) & (variance <= FLAT * size)
+    state = _State(middle, np.ones_like(y), ~constant & (n > 0))
+    sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
+    for _ in range(MAX_REFITS):
+        fitted = _sweep(moments, state, sd, compares, max_sweeps)
+        contrary = _contrarians(fitted, compares)
+        if not contrary.any():
+            break
+        state = replace(fitted.state, voice=fitted.state.voice & ~contrary)
+    return _concluded(moments, fitted, sd, constant, compares, aside)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    level: Floats
+    scale: Floats
+    voice: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    state: _State
+    moments: Moments
+    ridge: Floats
+    variance: Floats
+    shift: float
+    n_sweeps: int
+    converged: bool
+
+
+def _sweep(
+    moments: MomentsOf, state: _State, sd: Floats, compares: bool, max_sweeps: int
+) -> _Fitted:
+    level, scale, voice = state.level, state.scale, state.voice
+    unit = float(np.median(sd[sd > 0.0])) if (sd > 0.0).any() else 1.0
+    shift, change, sweep = 1.0, np.inf, 0
+    while sweep < max_sweeps and change > STILL:
+        sums = moments(level, np.where(voice, scale, 0.0))
+        new, ridge, variance = _scales_from(sums, voice, scale, compares)
+        estimated = voice & np.isfinite(ridge)
+        shift = 1.0 / float(new[estimated].mean()) if estimated.any() else 1.0
+        new = np.where(estimated, new * shift, new)
+        target = _levels_from(sums, new, level, compares)
+        step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
+        level, scale = level + step_level, scale + step
+        change = max(float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max()) / unit)
+        sweep += 1
+    final = _State(level, scale, voice)
+    return _Fitted(final, sums, ridge, variance, shift, sweep, change <= STILL)
+
+
+def _scales_from(
+    sums: Moments, voice: Bools, scale: Floats, compares: bool
+) -> tuple[Floats, Floats, Floats]:
+    """New scales, the prior's weight in each (infinite where a scale is assumed), residuals."""
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    some = np.maximum(sums.n2, 1.0)
+    yy = sums.yy - (0.0 if compares else sums.y2**2 / some)
+    qq = sums.qq - (0.0 if compares else sums.q2**2 / some)
+    left = np.maximum(yy - 2.0 * scale * covariance + scale**2 * qq, 0.0)
+    n_all = float(sums.n2[voice].sum())
+    pooled = float(left[voice].sum()) / n_all if n_all else 0.0
+    variance = (left + N_POOLED * pooled) / (sums.n2 + N_POOLED)
+    ridge = np.where(sums.n2 >= N_SCALE, np.maximum(variance, 1e-300) / TAU**2, np.inf)
+    known = np.isfinite(ridge)
+    weight = np.where(known, ridge, 1.0)
+    new = np.clip((covariance + weight) / (np.maximum(spread, 0.0) + weight), LOWEST, HIGHEST)
+    return np.where(known, new, 1.0), ridge, variance
+
+
+def _levels_from(sums: Moments, scale: Floats, level: Floats, compares: bool) -> Floats:
+    """Levels at which an average answer has quality 0; unchanged for who shares no answer."""
+    if compares:
+        return np.zeros_like(level)
+    n = float(sums.n.sum())
+    centre = float(sums.q.sum()) / n if n else 0.0
+    target = (sums.y - scale * (sums.q - centre * sums.n)) / np.maximum(sums.n, 1.0)
+    return np.where(sums.n > 0, target, level)
+
+
+def _contrarians(fitted: _Fitted, compares: bool) -> Bools:
+    """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
+    sums = fitted.moments
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
+    found: Bools = evident & (spread > 0.0) & (sums.n2 >= N_SCALE) & fitted.state.voice
+    return found
+
+
+def _concluded(
+    moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, compares: bool, aside: Ints
+) -> Scales:
+    voice = fitted.state.voice
+    sums = moments(fitted.state.level, np.where(voice, fitted.state.scale, 0.0))
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    spread = np.maximum(spread, 0.0)
+    alone = sums.n == 0.0
+    contrary = ~voice & ~constant & ~alone & (spread > 0.0)
+    whole = np.where(spread > 0.0, spread, 1.0)
+    scale = np.where(contrary, covariance / whole, fitted.state.scale)
+    level = np.where(
+        contrary & (not compares), (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0),
+        fitted.state.level,
+    )
+    ridge = np.where(contrary, 0.0, np.where(voice, fitted.ridge, np.inf))
+    known = np.isfinite(ridge)
+    weight = np.where(known, ridge, 1.0)
+    prior = np.where(known, weight / np.where(spread + weight > 0.0, spread + weight, 1.0), 1.0)
+    noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
+    se = np.hypot((1.0 - prior) * noise, TAU * prior)
+    unknown = constant | alone
+    status: list[ScaleStatus] = [
+        "alone" if alone[r]
+        else "constant" if constant[r]
+        else "contrarian" if contrary[r]
+        else "estimated" if known[r]
+        else "assumed"
+        for r in range(len(sd))
+    ]
+    return Scales(
+        np.where(unknown, np.nan, level),
+        np.where(unknown, np.nan, scale),
+        np.where(unknown, np.nan, se),
+        tuple(status),
+        voice & ~alone,
+        sums.n,
+        sd,
+        ridge,
+        fitted.shift,
+        fitted.variance,
+        fitted.n_sweeps,
+        fitted.converged,
+        compares,
+        aside,
+    )
