@@ -136,10 +136,11 @@ def _beside_base(table: SumsTable, base: SumsTable, reviewer_of: Callable[[Ints]
     cluster = base.cluster[cell]
     width = int(max(base.cluster.max(initial=0), table.cluster.max(initial=0))) + 1
     at = np.searchsorted(subject, table.subject) * width + table.cluster
-    key = place * width + cluster
-    found = np.minimum(np.searchsorted(at, key), max(len(at) - 1, 0))
-    same = (at[found] == key) if len(at) else np.zeros(len(key), dtype=bool)
-    own = np.where(same[:, None], table.sums[found] if len(at) else 0.0, 0.0)
+    found = np.searchsorted(at, place * width + cluster)
+    own = np.zeros((len(place), table.sums.shape[1]))
+    within = np.flatnonzero(found < len(at))
+    within = within[at[found[within]] == (place * width + cluster)[within]]
+    own[within] = table.sums[found[within]]
     return _Cells(subject, reviewer, place, own, base.sums[cell])
 
 
