@@ -39,6 +39,7 @@ CANNOT = {
 ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
 TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
 NO_SPREAD = "no spread over sessions, so no telling how it would vary"
+COINCIDE = "every answer kept one position, so position and answer coincide"
 LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
 
 
@@ -484,6 +485,8 @@ def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     """
     if sums.first is None or sums.first_others is None or sums.first_alone is None:
         return []
+    if len(scales.sd) > MAX_JOINT:
+        return _position_of_crowd(sums, scales)
     system = _PositionSystem.of(sums, scales)
     if len(system.reviewer) == 0:
         return []
@@ -494,10 +497,7 @@ def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     held = system.held.T.ravel()
     tilt = system.tilt * TAU * system.prior
     spread = _spread(left_out.T.ravel()[held], place[held], n, tilt)
-    coincide = (
-        np.isnan(whole[0]),
-        "every answer kept one position, so position and answer coincide",
-    )
+    coincide = (np.isnan(whole[0]), COINCIDE)
     return _measurements(
         system.reviewer, system.reviewer, whole[0], spread, system.n_first, scales, [coincide]
     )
@@ -512,7 +512,7 @@ class _PositionSystem:
     n_clusters: int
     line: Floats  # clusters, reviewers, columns of LINE
     base: Floats
-    others: Floats  # clusters, reviewers, reviewers (or 1), the two sums of others' firsts
+    others: Floats  # clusters, reviewers, reviewers, the two sums of others' firsts
     lone: Floats  # clusters (what leaving each out takes away), reviewers, xx and xy
     lone_all: Floats  # reviewers, xx and xy
     weight: Floats  # of lone answers, by reviewer
@@ -536,22 +536,12 @@ class _PositionSystem:
             out[at] = table.sums[kept]
             return out
 
-        if k > MAX_JOINT:
-            pooled = SumsTable(first_others.subject // k, first_others.cluster, first_others.sums)
-            others = dense(pooled)[:, :, None, :]
-        else:
-            others = np.zeros((len(clusters), len(reviewer), len(reviewer), 2))
-            r, s = place[first_others.subject // k], place[first_others.subject % k]
-            kept = (r >= 0) & (s >= 0)
-            at = np.searchsorted(clusters, first_others.cluster[kept])
-            others[at, r[kept], s[kept]] = first_others.sums[kept]
-        spread = np.where(variance > 0.0, variance, 1.0)[reviewer]
-        shared = np.isfinite(scales.level[reviewer])
-        weight = np.where(
-            shared & (variance[reviewer] > 0.0),
-            np.minimum(1.0, scales.residual_variance[reviewer] / spread),
-            1.0,
-        )
+        others = np.zeros((len(clusters), len(reviewer), len(reviewer), 2))
+        r, s = place[first_others.subject // k], place[first_others.subject % k]
+        kept = (r >= 0) & (s >= 0)
+        at = np.searchsorted(clusters, first_others.cluster[kept])
+        others[at, r[kept], s[kept]] = first_others.sums[kept]
+        weight = _lone_weight(scales, variance)[reviewer]
         line = dense(first)
         n_first = line[:, :, 7].sum(axis=0) + lone_first[reviewer]
         return cls(
@@ -607,17 +597,76 @@ def _solved(own: Floats, top: Floats, across: Floats) -> Floats:
     """The effects; NaN where a reviewer's position never varies or nothing tells effects apart."""
     flat = own <= 1e-9 * np.maximum(own.max(initial=0.0), 1.0)
     own = np.where(flat, 1.0, own)
-    if across.shape[-1] == 1:  # a crowd: others have the pooled effect
-        shared = across[..., 0]
-        bottom = np.where(flat, 0.0, own - shared).sum(axis=1)
-        pooled = quotient(np.where(flat, 0.0, top).sum(axis=1), bottom)[:, None]
-        return np.where(flat, np.nan, (top + pooled * shared) / own)
     apart = ~(flat[:, :, None] | flat[:, None, :])
     system = np.where(apart, -across, 0.0) / own[..., None] + np.eye(own.shape[1])
     good = np.linalg.cond(system) < MAX_CONDITION
     system = np.where(good[:, None, None], system, np.eye(own.shape[1]))
     effects = np.linalg.solve(system, (top / own)[..., None])[..., 0]
     return np.where(flat | ~good[:, None], np.nan, effects)
+
+
+def _lone_weight(scales: Scales, variance: Floats) -> Floats:
+    """What an answer nobody else judged counts for, beside one that is held against others."""
+    both = np.isfinite(scales.level) & (variance > 0.0)
+    ratio = scales.residual_variance / np.where(variance > 0.0, variance, 1.0)
+    return np.where(both, np.minimum(1.0, ratio), 1.0)
+
+
+def _position_of_crowd(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's effect where reviewers are too many to solve for: others have the mean one."""
+    if sums.first is None or sums.first_others is None or sums.first_alone is None:
+        return []
+    k = len(scales.sd)
+    lone, lone_all, variance, lone_first = _lone_sums(sums.first_alone, k)
+    weight = _lone_weight(scales, variance)
+    parts = (
+        (sums.base.subject, sums.base.cluster, sums.base.sums),
+        (sums.first.subject, sums.first.cluster, sums.first.sums),
+        (sums.first_others.subject // k, sums.first_others.cluster, sums.first_others.sums),
+        (lone.subject, lone.cluster, lone.sums),
+    )
+    width = [part[2].shape[1] for part in parts]
+    at = np.cumsum([0, *width])
+    stacked = np.zeros((sum(len(part[0]) for part in parts), at[-1]))
+    row = 0
+    for (subject, _, columns), start in zip(parts, at, strict=False):
+        stacked[row : row + len(subject), start : start + columns.shape[1]] = columns
+        row += len(subject)
+    table = table_of(
+        np.concatenate([part[0] for part in parts]),
+        np.concatenate([part[1] for part in parts]),
+        list(stacked.T),
+    )
+    reviewer, place = np.unique(table.subject, return_inverse=True)
+    total = np.column_stack([np.bincount(place, c) for c in table.sums.T])
+    alone = lone_all[reviewer]
+
+    def equation(each: Floats, lone_sums: Floats, who: Ints) -> tuple[Floats, Floats, Floats]:
+        """Own weight, what the reviewer gives, and what others' firsts take from it a point."""
+        scale, _ = scales.of_sums(who, each[:, [4, 5, 6, 7, 8]].T)
+        scale = np.nan_to_num(scale)
+        n, x, y, q, xx, xy, xq = each[:, at[1] : at[1] + 7].T
+        mean = np.zeros_like(x) if scales.compares else x / np.maximum(n, 1.0)
+        own = xx - mean * x + weight[who] * lone_sums[:, 0]
+        top = xy - mean * y - scale * (xq - mean * q) + weight[who] * lone_sums[:, 1]
+        others = each[:, at[2] : at[2] + 2]
+        return np.where(own > 1e-9, own, 0.0), top, scale * (others[:, 1] - mean * others[:, 0])
+
+    own, top, shared = equation(total, alone, reviewer)
+    pooled = float(np.nan_to_num(quotient(top.sum(), (own - shared).sum())))
+    rest = equation(
+        total[place] - table.sums, alone[place] - table.sums[:, at[3] :], reviewer[place]
+    )
+    _, prior = scales.of_sums(reviewer, total[:, [4, 5, 6, 7, 8]].T)
+    n, x, _, q, _, _, xq = total[:, at[1] : at[1] + 7].T
+    mean = np.zeros_like(x) if scales.compares else x / np.maximum(n, 1.0)
+    tilt = np.nan_to_num(quotient(xq - mean * q, own))
+    value = quotient(top + pooled * shared, own)
+    left_out = quotient(rest[1] + pooled * rest[2], rest[0])
+    spread = _spread(left_out, place, len(reviewer), tilt * TAU * prior)
+    n_first = total[:, at[1] + 7] + lone_first[reviewer]
+    coincide = (np.isnan(value), COINCIDE)
+    return _measurements(reviewer, reviewer, value, spread, n_first, scales, [coincide])
 
 
 def _lone_sums(alone: SumsTable, k: int) -> tuple[SumsTable, Floats, Floats, Floats]:

@@ -211,12 +211,11 @@ class _Rows:
             others = np.bincount(reviews.answer, shown, minlength=size)[reviews.answer] - shown
             share = others[at] / whole[at]
             return table_of(start, cluster, [share, x * share])
-        grid = np.zeros((size, k))
-        grid[reviews.answer[self.heard], reviews.reviewer[self.heard]] = (b * first)[self.heard]
-        grid = grid[reviews.answer[at]] / whole[at, None]
-        grid[np.arange(len(at)), reviews.reviewer[at]] = 0.0
-        row, other = np.nonzero(grid)
-        share = grid[row, other]
+        row, shown = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
+        apart = reviews.reviewer[at[row]] != reviews.reviewer[shown]
+        row, shown = row[apart], shown[apart]
+        share = (b * first)[shown] / whole[at[row]]
+        other = reviews.reviewer[shown]
         return table_of(start[row] + other, cluster[row], [share, x[row] * share])
 
     def first_alone(self, first: Floats) -> SumsTable:
@@ -270,3 +269,14 @@ class _Rows:
         columns = [np.ones(int(shown.sum())), part(np.ones(len(at))), part(y), part(q)]
         columns.append((square * kept_slope)[shown])
         return table_of(reviews.reviewer[at][shown], reviews.cluster[at][shown], columns)
+
+
+def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Every pair of a place in `left` and a row of `right` that have one key."""
+    order = right[np.argsort(key[right], kind="stable")]
+    keys = key[order]
+    starts = np.searchsorted(keys, key[left], "left")
+    sizes = np.searchsorted(keys, key[left], "right") - starts
+    place = np.repeat(np.arange(len(left)), sizes)
+    step = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return place, order[starts[place] + step]

@@ -42,13 +42,22 @@ N_POOLED = 20.0  # answers that everyone's residual variance counts for in one r
 LOWEST, HIGHEST = 0.1, 4.0
 MAX_PATTERN_CELLS = 2_000_000  # beyond it the rows are swept instead
 MAX_PANEL = 62  # reviewers whose pattern fits into one integer
-PANEL_SWEEPS, ROW_SWEEPS = 400, 60
-STILL = 1e-10  # the largest change, beside the spread of scores, after which sweeps end
 DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
 EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
 MAX_REFITS = 3
 FLAT = 1e-12
 NOBODY = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """How long the fit goes on: until changes, beside the spread of scores, are this small."""
+
+    at_most: int
+    still: float
+
+
+PANEL, ROWS = Sweeps(400, 1e-10), Sweeps(100, 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +249,7 @@ def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
     n = (mask * sums.n[:, None]).sum(axis=0)
     yy = np.einsum("prr->r", sums.yy)
     moments = partial(_panel_moments, sums, mask)
-    return _fit(moments, (n, sums.y.sum(axis=0), yy), sums.compares, aside, PANEL_SWEEPS)
+    return _fit(moments, (n, sums.y.sum(axis=0), yy), sums.compares, aside, PANEL)
 
 
 def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats) -> Moments:
@@ -321,7 +330,7 @@ def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
             total(seen.q * seen.q, two),
         )
 
-    return _fit(moments, totals, reviews.compares, aside, ROW_SWEEPS)
+    return _fit(moments, totals, reviews.compares, aside, ROWS)
 
 
 def quality_by_others(
@@ -368,7 +377,7 @@ def _fit(
     totals: tuple[Floats, Floats, Floats],
     compares: bool,
     aside: Ints,
-    max_sweeps: int,
+    sweeps: Sweeps,
 ) -> Scales:
     n, y, yy = totals
     some = np.maximum(n, 1.0)
@@ -379,7 +388,7 @@ def _fit(
     state = _State(middle, np.ones_like(y), ~constant & (n > 0))
     sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
     for _ in range(MAX_REFITS):
-        fitted = _sweep(moments, state, sd, compares, max_sweeps)
+        fitted = _swept(moments, state, sd, compares, sweeps)
         contrary = _contrarians(fitted, compares)
         if not contrary.any():
             break
@@ -405,13 +414,13 @@ class _Fitted:
     converged: bool
 
 
-def _sweep(
-    moments: MomentsOf, state: _State, sd: Floats, compares: bool, max_sweeps: int
+def _swept(
+    moments: MomentsOf, state: _State, sd: Floats, compares: bool, sweeps: Sweeps
 ) -> _Fitted:
     level, scale, voice = state.level, state.scale, state.voice
     unit = float(np.median(sd[sd > 0.0])) if (sd > 0.0).any() else 1.0
     shift, change, sweep = 1.0, np.inf, 0
-    while sweep < max_sweeps and change > STILL:
+    while sweep < sweeps.at_most and change > sweeps.still:
         sums = moments(level, np.where(voice, scale, 0.0))
         new, ridge, variance = _scales_from(sums, voice, scale, compares)
         estimated = voice & np.isfinite(ridge)
@@ -423,7 +432,7 @@ def _sweep(
         change = max(float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max()) / unit)
         sweep += 1
     final = _State(level, scale, voice)
-    return _Fitted(final, sums, ridge, variance, shift, sweep, change <= STILL)
+    return _Fitted(final, sums, ridge, variance, shift, sweep, change <= sweeps.still)
 
 
 def _scales_from(
