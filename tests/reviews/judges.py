@@ -9,16 +9,16 @@ import numpy as np
 
 from peerage.reviews.comparisons import comparisons
 from peerage.reviews.departures import (
-    Measurement,
     anchoring,
     family_preference,
     length_relative,
     measured_pairs,
-    position,
     self_preference,
     sycophancy,
 )
 from peerage.reviews.deviations import DeviationSums
+from peerage.reviews.first_shown import position
+from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import Reviews, Scales
 from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
@@ -125,4 +125,3 @@ def trial(
     family = np.full(k, -1)
     family[:2] = 0
     return audited(rows(columns), family)
-

@@ -21,6 +21,7 @@ from peerage.reviews.one_scale import (
     Reviews,
     Scales,
     is_aside,
+    others,
     quality_by_others,
 )
 
@@ -68,6 +69,14 @@ def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools]) ->
     return SumsTable(kept // width, kept % width, sums)
 
 
+def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
+    """Columns of rows added up by code."""
+    added = np.empty((n, columns.shape[1]))
+    for i, column in enumerate(columns.T):
+        added[:, i] = np.bincount(code, column, minlength=n)
+    return added
+
+
 @dataclass(frozen=True, slots=True)
 class DeviationSums:
     """All that metrics need of a block of whole sessions; those of two blocks add up.
@@ -100,9 +109,7 @@ def deviation_sums(reviews: Reviews, scales: Scales) -> DeviationSums:
     """The sums of one block of whole sessions, with levels and scales as fitted."""
     aside = is_aside(reviews, scales.aside) if len(scales.aside) else np.zeros(reviews.n, bool)
     heard = ~reviews.own & ~aside & scales.voice[reviews.reviewer]
-    seen = quality_by_others(
-        reviews.answer, reviews.reviewer, reviews.score, heard, scales.level, scales.scale
-    )
+    seen = quality_by_others(reviews, heard, scales)
     rows = _Rows(reviews, seen, ~reviews.own & ~aside, seen.n_others > 0, heard, scales)
     return DeviationSums(
         base=rows.base(),
@@ -160,14 +167,11 @@ class _Rows:
         return table_of(pair, self.reviews.cluster[at], columns)
 
     def cast(self) -> SumsTable:
-        """By pair: how many opinions stand behind the qualities, their reviewers' codes, squares."""
+        """By pair: the opinions behind the qualities: how many, their reviewers' codes, squares."""
         at, pair, _ = self._signed_pairs()
         reviews = self.reviews
         code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
-        columns: list[Floats] = [self.seen.n_others[at].astype(np.float64)]
-        for values in (code, code * code):
-            whole = np.bincount(reviews.answer, values, minlength=reviews.n_answers)
-            columns.append((whole[reviews.answer] - values)[at])
+        columns = [others(reviews.answer, values)[at] for values in (self.heard, code, code**2)]
         return table_of(pair, np.zeros_like(pair), columns)
 
     def line(self, x: Floats, *, shown: bool = False) -> SumsTable:
@@ -200,16 +204,13 @@ class _Rows:
         """
         reviews, k = self.reviews, self.reviews.n_names
         b = np.where(self.heard, np.nan_to_num(self.scales.scale)[reviews.reviewer], 0.0)
-        size = reviews.n_answers
-        whole = np.bincount(reviews.answer, b * b, minlength=size)[reviews.answer] - b * b
+        whole = others(reviews.answer, b * b)
         at = np.flatnonzero(self.compared & self.judged)
         x = first[at]
         start = reviews.reviewer[at].astype(np.int64) * k
         cluster = reviews.cluster[at]
         if k > MAX_JOINT:
-            shown = b * first
-            others = np.bincount(reviews.answer, shown, minlength=size)[reviews.answer] - shown
-            share = others[at] / whole[at]
+            share = others(reviews.answer, b * first)[at] / whole[at]
             return table_of(start, cluster, [share, x * share])
         row, shown = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
         apart = reviews.reviewer[at[row]] != reviews.reviewer[shown]
@@ -222,14 +223,11 @@ class _Rows:
         """Answers nobody else judged, by reviewer and candidate (or the two compared)."""
         reviews, k = self.reviews, self.reviews.n_names
         at = np.flatnonzero(self.judged & ~self.compared)
-        whom = reviews.candidate.astype(np.int64)
-        if reviews.rival is not None:
-            whom = whom * k + reviews.rival
         x, y = first[at], reviews.score[at]
-        subject = reviews.reviewer[at].astype(np.int64) * k**2 + whom[at]
-        return table_of(
-            subject, reviews.cluster[at], [np.ones(len(at)), x, y, x * x, x * y, y * y]
-        )
+        subject = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
+        if reviews.rival is not None:
+            subject = subject * k + reviews.rival[at]
+        return table_of(subject, reviews.cluster[at], [np.ones(len(at)), x, y, x * x, x * y, y * y])
 
     def anchor(self) -> SumsTable | None:
         """By ballot that shows a compared answer first: its standing, and how the later fare.
@@ -261,7 +259,8 @@ class _Rows:
             centre = mean(d)
             product = x * (d - centre)
             found: Floats = x * centre - (product - mean(product)) / (m - 1.0)
-            return found[shown]
+            kept: Floats = found[shown]
+            return kept
 
         noise = np.where(self.seen.n_others[at] > 1, q * q - self.seen.p[at], 0.0)
         square = x * x - (1.0 - 2.0 / m) * noise - mean(noise) / m
@@ -274,9 +273,9 @@ class _Rows:
 def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Every pair of a place in `left` and a row of `right` that have one key."""
     order = right[np.argsort(key[right], kind="stable")]
-    keys = key[order]
-    starts = np.searchsorted(keys, key[left], "left")
-    sizes = np.searchsorted(keys, key[left], "right") - starts
+    counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
+    sizes = counts[key[left]]
+    starts = (np.cumsum(counts) - counts)[key[left]]
     place = np.repeat(np.arange(len(left)), sizes)
     step = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return place, order[starts[place] + step]

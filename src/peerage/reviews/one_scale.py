@@ -290,6 +290,37 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
 # -- sweeps over rows ----------------------------------------------------------------------------
 
 
+def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
+    """Levels and scales of any number of reviewers, by sweeps over the rows."""
+    kept = np.flatnonzero(is_heard(reviews, aside))
+    k = reviews.n_names
+    answer, reviewer, y = reviews.answer[kept], reviews.reviewer[kept], reviews.score[kept]
+    fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
+
+    def total(values: Floats | Bools) -> Floats:
+        added: Floats = np.bincount(reviewer, values, minlength=k).astype(np.float64)
+        return added
+
+    totals = (total(np.ones(len(y))), total(y), total(y * y))
+
+    def moments(level: Floats, weight: Floats) -> Moments:
+        voice = weight > 0.0
+        if voice.tobytes() not in fixed:  # counts and scores stay while voices do
+            n_others = others(answer, voice[reviewer])
+            one, two = n_others > 0.5, n_others > 1.5
+            columns = [total(c) for c in (one, y * one, two, y * two, y * y * two)]
+            fixed[voice.tobytes()] = one, two, columns
+        one, two, (n1, y1, n2, y2, yy) = fixed[voice.tobytes()]
+        b = weight[reviewer]
+        q, p = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
+        q2 = q * two
+        return Moments(
+            n1, y1, total(q), n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2)
+        )
+
+    return _fit(moments, totals, reviews.compares, aside, sweeps)
+
+
 @dataclass(frozen=True, slots=True)
 class Quality:
     """What the others make of each row's answer: how many they are, q, P and their mean level."""
@@ -300,61 +331,31 @@ class Quality:
     level: Floats
 
 
-def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales of any number of reviewers, by sweeps over the rows."""
-    kept = np.flatnonzero(is_heard(reviews, aside))
-    k = reviews.n_names
-    answer, reviewer, y = reviews.answer[kept], reviews.reviewer[kept], reviews.score[kept]
-    n = np.bincount(reviewer, minlength=k).astype(np.float64)
-    totals = (n, np.bincount(reviewer, y, minlength=k), np.bincount(reviewer, y * y, minlength=k))
-
-    def moments(level: Floats, weight: Floats) -> Moments:
-        heard = weight[reviewer] > 0.0
-        seen = quality_by_others(answer, reviewer, y, heard, level, weight)
-        one, two = seen.n_others > 0, seen.n_others > 1
-
-        def total(values: Floats | Bools, where: Bools) -> Floats:
-            added: Floats = np.bincount(reviewer, values * where, minlength=k).astype(np.float64)
-            return added
-
-        return Moments(
-            total(one, one),
-            total(y, one),
-            total(seen.q, one),
-            total(two, two),
-            total(y, two),
-            total(seen.q, two),
-            total(y * seen.q, two),
-            total(seen.p, two),
-            total(y * y, two),
-            total(seen.q * seen.q, two),
-        )
-
-    return _fit(moments, totals, reviews.compares, aside, ROWS)
-
-
-def quality_by_others(
-    answer: Ints, reviewer: Ints, score: Floats, heard: Bools, level: Floats, scale: Floats
-) -> Quality:
+def quality_by_others(reviews: Reviews, heard: Bools, scales: Scales) -> Quality:
     """For each row, the quality of its answer by the heard rows of other reviewers."""
-    b = np.where(heard, scale[reviewer], 0.0)
-    a = np.where(heard, level[reviewer], 0.0)
-    x, w = b * (score - a), b * b
-    size = int(answer.max(initial=-1)) + 1
-
-    def others(values: Floats | Bools) -> Floats:
-        gap: Floats = np.bincount(answer, values, minlength=size)[answer] - values
-        return gap
-
-    n_others = np.rint(others(heard.astype(np.float64))).astype(np.int64)
+    answer, reviewer = reviews.answer, reviews.reviewer
+    b = np.where(heard, scales.scale[reviewer], 0.0)
+    a = np.where(heard, scales.level[reviewer], 0.0)
+    n_others = np.rint(others(answer, heard)).astype(np.int64)
     one, two = n_others > 0, n_others > 1
-    sx, sw = others(x), others(w)
-    sw = np.where(one, sw, 1.0)
-    pairs = np.where(two, sw * sw - others(w * w), 1.0)
-    p = np.where(two, (sx * sx - others(x * x)) / pairs, 0.0)
-    return Quality(
-        n_others, np.where(one, sx / sw, 0.0), p, np.where(one, others(w * a) / sw, 0.0)
-    )
+    w = b * b
+    q, p = _quality(answer, b * (reviews.score - a), w, one, two)
+    weight = np.where(one, others(answer, w), 1.0)
+    return Quality(n_others, q, p, np.where(one, others(answer, w * a) / weight, 0.0))
+
+
+def _quality(answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools) -> tuple[Floats, Floats]:
+    """q where there is one other and P where there are two; 0 elsewhere."""
+    sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
+    pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
+    squares = sx * sx - others(answer, x * x)
+    return np.where(one, sx / sw, 0.0), np.where(two, squares / pairs, 0.0)
+
+
+def others(answer: Ints, values: Floats | Bools) -> Floats:
+    """The sum of the values of each row's answer, without the row's own."""
+    whole: Floats = np.bincount(answer, values).astype(np.float64, copy=False)
+    return whole[answer] - values
 
 
 # -- the fixed point -----------------------------------------------------------------------------
@@ -491,7 +492,8 @@ def _concluded(
     whole = np.where(spread > 0.0, spread, 1.0)
     scale = np.where(contrary, covariance / whole, fitted.state.scale)
     level = np.where(
-        contrary & (not compares), (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0),
+        contrary & (not compares),
+        (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0),
         fitted.state.level,
     )
     ridge = np.where(contrary, 0.0, np.where(voice, fitted.ridge, np.inf))
@@ -502,10 +504,14 @@ def _concluded(
     se = np.hypot((1.0 - prior) * noise, TAU * prior)
     unknown = constant | alone
     status: list[ScaleStatus] = [
-        "alone" if alone[r]
-        else "constant" if constant[r]
-        else "contrarian" if contrary[r]
-        else "estimated" if known[r]
+        "alone"
+        if alone[r]
+        else "constant"
+        if constant[r]
+        else "contrarian"
+        if contrary[r]
+        else "estimated"
+        if known[r]
         else "assumed"
         for r in range(len(sd))
     ]

@@ -100,9 +100,7 @@ def simulated_reviews(
     if not entered.all():  # who is not there yet is not shown either
         position = np.argsort(np.argsort(position + k * ~entered[:, None, :], axis=2), axis=2)
     week = np.sort(rng.integers(0, season.n_weeks, n))
-    spread, louder = (
-        _by_name(season, by, 1.0)[:, None] for by in (season.spread, season.noise_by)
-    )
+    spread, louder = (_by_name(season, by, 1.0)[:, None] for by in (season.spread, season.noise_by))
     score = MIDDLE + spread * (quality[:, None, :] + taste + louder * noise)
     for first, second in planted.twins:
         i, j = season.seats.index(first), season.seats.index(second)
