@@ -9,7 +9,6 @@ import numpy as np
 
 from peerage.reviews.comparisons import comparisons
 from peerage.reviews.departures import (
-    anchoring,
     family_preference,
     length_relative,
     measured_pairs,
@@ -17,7 +16,7 @@ from peerage.reviews.departures import (
     sycophancy,
 )
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.first_shown import position
+from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import Reviews, Scales
 from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews

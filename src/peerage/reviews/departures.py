@@ -26,6 +26,7 @@ MAX_ASIDE = 3
 ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
 
 ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
+NOBODY_ELSE = "judged nobody else's answers to compare with"
 TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
 
 # -- a group of answers against the reviewer's others ------------------------------------------
@@ -108,10 +109,11 @@ def _preferences(
             quality = quotient(q, n) - quotient(fit.q - own[:, 6], rest)
         return score - fit.scale * quality, quality
 
-    own = cells.own_totals()
+    own, base = cells.own_totals(), cells.base_totals()[cells.reviewer]
     reasons = [
         (_one_other(cells.subject, cast), ONE_OTHER),
-        (_too_far(own, cells.base_totals()[cells.reviewer], scales), TOO_FAR),
+        (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
+        (_too_far(own, base, scales), TOO_FAR),
     ]
     subject = np.where(is_pair, cells.subject, cells.reviewer)
     return cells.measured(contrast, own[:, 3], scales, reasons, subject)
@@ -245,25 +247,3 @@ def agreement(sums: DeviationSums, scales: Scales) -> list[Measurement]:
         return correlations_from_sums(columns), zero
 
     return cells.measured(correlation, cells.own_totals()[:, 0], scales)
-
-
-def anchoring(sums: DeviationSums, scales: Scales) -> list[Measurement]:
-    """Each reviewer's slope of the later answers' deviation on the first one's quality.
-
-    Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
-    by design where the first is placed high.
-    """
-    if sums.anchor is None:
-        return []
-    cells = beside_base(sums.anchor, sums.base, lambda subject: subject)
-
-    def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
-        _, one, y, q, squares = own.T
-        squares = np.where(squares > 0.0, squares, 0.0)
-        level = quotient(fit.y - fit.scale * fit.q, fit.n)
-        tilt = quotient(q - quotient(fit.q, fit.n) * one, squares)
-        return quotient(y - level * one - fit.scale * q, squares), tilt
-
-    own = cells.own_totals()
-    flat = (own[:, 4] <= 0.0, "first answers do not differ in quality beyond noise")
-    return cells.measured(slope, own[:, 0], scales, [flat])

@@ -33,7 +33,7 @@ PAIR = ("n", "y", "q", "ballots")
 LINE = ("n", "x", "y", "q", "xx", "xy", "xq", "ballots")
 AGREE = ("n", "yy", "qq", "yq")
 ANCHOR = ("ballots", "one", "y", "q", "squares")
-LONE = ("n", "x", "y", "xx", "xy", "yy")
+LONE = ("n", "x", "y", "xx", "xy", "yy", "ballots")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,7 @@ class _Rows:
         x, y, q = x[at], self.reviews.score[at], self.seen.q[at]
         columns = [np.ones(len(at)), x, y, q, x * x, x * y, x * q]
         if shown:
-            rivals = self.reviews.rivals
-            columns.append(x * x if rivals is None else x * x / rivals[at])
+            columns.append(self._ballots(x, at))
         return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
 
     def agreement(self) -> SumsTable:
@@ -227,7 +226,13 @@ class _Rows:
         subject = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
         if reviews.rival is not None:
             subject = subject * k + reviews.rival[at]
-        return table_of(subject, reviews.cluster[at], [np.ones(len(at)), x, y, x * x, x * y, y * y])
+        columns = [np.ones(len(at)), x, y, x * x, x * y, y * y, self._ballots(x, at)]
+        return table_of(subject, reviews.cluster[at], columns)
+
+    def _ballots(self, x: Floats, at: Ints) -> Floats:
+        """One on each ballot where x is 1 or −1: the first answer has a row for every rival."""
+        rivals = self.reviews.rivals
+        return x * x if rivals is None else x * x / rivals[at]
 
     def anchor(self) -> SumsTable | None:
         """By ballot that shows a compared answer first: its standing, and how the later fare.

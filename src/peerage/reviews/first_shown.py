@@ -1,4 +1,8 @@
-"""Measure what each reviewer gives to the answer shown first, from sums by reviewer and cluster."""
+"""Measure order effects: what the answer shown first gains, and what it does to the later ones.
+
+Both need orders that differ between reviewers. Where all saw one order, what a reviewer gives to
+the first answer is in the quality that it is held against, and nothing can tell the two apart.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,47 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.reviews.deviations import MAX_JOINT, DeviationSums, SumsTable, table_of, totals_by
-from peerage.reviews.measurements import Measurement, measurements, spread_of
-from peerage.reviews.one_scale import TAU, Bools, Floats, Ints, Scales
+from peerage.reviews.measurements import Fit, Measurement, beside_base, measurements, spread_of
+from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
 
 MAX_CONDITION = 1e8
 COINCIDE = "every answer kept one position, so position and answer coincide"
+
+
+def anchoring(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's slope of the later answers' deviation on the first one's quality.
+
+    Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
+    by design where the first is placed high.
+    """
+    if sums.anchor is None:
+        return []
+    cells = beside_base(sums.anchor, sums.base, lambda subject: subject)
+
+    def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
+        _, one, y, q, squares = own.T
+        squares = np.where(squares > 0.0, squares, 0.0)
+        level = quotient(fit.y - fit.scale * fit.q, fit.n)
+        tilt = quotient(q - quotient(fit.q, fit.n) * one, squares)
+        return quotient(y - level * one - fit.scale * q, squares), tilt
+
+    own = cells.own_totals()
+    same = np.isin(cells.subject, _without_own_order(sums, scales))
+    reasons = [
+        (same, "every answer kept one position, so all reviewers have the same anchor"),
+        (own[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
+    ]
+    return cells.measured(slope, own[:, 0], scales, reasons)
+
+
+def _without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
+    """Reviewers whose position effect cannot be told, because all saw the same order."""
+    if len(scales.sd) > MAX_JOINT:
+        return NOBODY
+    system = _PositionSystem.of(sums, scales)
+    unknown: Ints = system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
+    return unknown
 
 
 def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
@@ -149,6 +188,8 @@ class _PositionSystem:
 
 def _solved(own: Floats, top: Floats, across: Floats) -> Floats:
     """The effects; NaN where a reviewer's position never varies or nothing tells effects apart."""
+    if own.size == 0:
+        return own
     flat = own <= 1e-9 * np.maximum(own.max(initial=0.0), 1.0)
     own = np.where(flat, 1.0, own)
     apart = ~(flat[:, :, None] | flat[:, None, :])
@@ -240,12 +281,12 @@ def _lone_sums(alone: SumsTable, scales: Scales) -> tuple[SumsTable, Floats, Flo
     taken = centred[place] - np.where(rest[:, :1] > 0.5, _centred(rest), 0.0)
     lone = table_of(who[place], alone.cluster, [taken[:, 0], taken[:, 1]])
     added = totals_by(who, centred, k)
-    counts = totals_by(who, total[:, [0, 3]] - [1.0, 0.0], k)
+    counts = totals_by(who, total[:, [0, 6]] - [1.0, 0.0], k)
     variance = quotient(added[:, 2], counts[:, 0])
     return lone, added[:, :2], np.nan_to_num(variance), counts[:, 1]
 
 
 def _centred(sums: Floats) -> Floats:
-    n, x, y, xx, xy, yy = sums.T
+    n, x, y, xx, xy, yy = sums[:, :6].T
     some = np.maximum(n, 1.0)
     return np.column_stack([xx - x * x / some, xy - x * y / some, yy - y * y / some])

@@ -45,6 +45,7 @@ MAX_PANEL = 62  # reviewers whose pattern fits into one integer
 DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
 EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
 MAX_REFITS = 3
+MOSTLY_PRIOR = 0.5  # a scale that the prior makes up more of is not called estimated
 FLAT = 1e-12
 NOBODY = np.zeros(0, dtype=np.int64)
 
@@ -151,10 +152,11 @@ class Moments:
 class Scales:
     """Levels and scales of all reviewers, by name code, and how far to trust them.
 
-    `quality` of an average answer is 0 and the mean scale is 1. A scale that is `assumed`
-    is 1 because too few answers were judged by two others; a `contrarian` rates good answers low; a
-    `constant` reviewer gives everything one score; one who is `alone` shares no answer with
-    anyone. Constant and contrarian reviewers have no voice in the quality of answers.
+    The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1)
+    where too few answers were judged by two others, or those do not agree on quality; a
+    `contrarian` rates good answers low; a `constant` reviewer gives everything one score; one who
+    is `alone` shares no answer with anyone, and has NaN for all three, as a constant one has.
+    Constant and contrarian reviewers have no voice in the quality of answers.
     """
 
     level: Floats
@@ -213,15 +215,14 @@ def panel_sums(reviews: Reviews, aside: Ints = NOBODY) -> PanelSums | None:
     pattern, code = np.unique(mask, return_inverse=True)
     if len(pattern) * k * k > MAX_PATTERN_CELLS:
         return None
+    n = np.bincount(code, minlength=len(pattern))
+    y, yy = np.zeros((len(pattern), k)), np.zeros((len(pattern), k, k))
+    ends = np.cumsum(n)
     order = np.argsort(code, kind="stable")
-    ends = np.cumsum(np.bincount(code, minlength=len(pattern)))
-    yy = np.zeros((len(pattern), k, k))
-    y = np.zeros((len(pattern), k))
-    for i, part in enumerate(np.split(order, ends[:-1])):
-        rows = score[part]
+    for i, end in enumerate(ends.tolist()):
+        rows = score[order[end - n[i] : end]]
         y[i], yy[i] = rows.sum(axis=0), rows.T @ rows
-    n = np.bincount(code, minlength=len(pattern)).astype(np.float64)
-    return PanelSums(pattern, n, y, yy, reviews.compares)
+    return PanelSums(pattern, n.astype(np.float64), y, yy, reviews.compares)
 
 
 def is_heard(reviews: Reviews, aside: Ints) -> Bools:
@@ -503,17 +504,14 @@ def _concluded(
     noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
     se = np.hypot((1.0 - prior) * noise, TAU * prior)
     unknown = constant | alone
+    told: list[tuple[Bools, ScaleStatus]] = [
+        (constant, "constant"),
+        (alone, "alone"),
+        (contrary, "contrarian"),
+        (prior < MOSTLY_PRIOR, "estimated"),
+    ]
     status: list[ScaleStatus] = [
-        "alone"
-        if alone[r]
-        else "constant"
-        if constant[r]
-        else "contrarian"
-        if contrary[r]
-        else "estimated"
-        if known[r]
-        else "assumed"
-        for r in range(len(sd))
+        next((word for is_so, word in told if is_so[r]), "assumed") for r in range(len(sd))
     ]
     return Scales(
         np.where(unknown, np.nan, level),
