@@ -19,7 +19,7 @@ FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
     ("types", "errors"),
     ("config", "stats", "registry"),
-    ("council", "rules", "audit", "boards", "simulate"),
+    ("reviews", "council", "rules", "audit", "boards", "simulate"),
     ("providers", "stores", "engines"),
     (
         "scoring",

@@ -64,24 +64,28 @@ class Measurement:
         return self.value + side * t_critical(LEVEL, round(self.df, 3)) * self.se
 
 
-def smallest_visible(se: float, df: float, edge: float) -> float:
-    """The effect that four in five audits of this size would name (the `mde`).
+def smallest_visible(one: Measurement, edge: float) -> float | None:
+    """The effect that four in five audits of this size would name; None without a value.
 
     To be named, an estimate must pass both its critical value and the healthy edge; it does so in
     80% of audits where the true effect lies z(.8) standard errors beyond the higher of the two.
     """
-    return max(edge, t_critical(LEVEL, round(df, 3)) * se) + POWER_Z * se
+    if one.se is None or one.df is None:
+        return None
+    return max(edge, t_critical(LEVEL, round(one.df, 3)) * one.se) + POWER_Z * one.se
 
 
-def n_needed(se: float, df: float, n: int, edge: float) -> int | None:
+def n_needed(one: Measurement, edge: float) -> int | None:
     """The n at which an effect as large as the healthy edge is told from none in 80% of audits.
 
-    Standard errors shrink with the root of n: (t + z(.8))·se must fit into the edge. At that n
-    a reviewer without any effect comes out clear about as often. None without a healthy range.
+    Standard errors shrink with the root of n, and (t + z(.8)) of them must fit into the edge. At
+    that n the interval of a reviewer without any effect lies within the healthy range about as
+    often. Never below the n there is; None without a value or a healthy range.
     """
-    if edge <= 0.0:
+    if one.se is None or one.df is None or edge <= 0.0:
         return None
-    return max(n, math.ceil(n * ((t_critical(LEVEL, round(df, 3)) + POWER_Z) * se / edge) ** 2))
+    reach = (t_critical(LEVEL, round(one.df, 3)) + POWER_Z) * one.se
+    return max(one.n, math.ceil(one.n * (reach / edge) ** 2))
 
 
 # -- leave one cluster out ---------------------------------------------------------------------

@@ -386,7 +386,7 @@ def _fit(
     middle = np.zeros_like(y) if compares else y / some
     variance = np.maximum(yy / some - middle * middle, 0.0)
     size = np.maximum(np.abs(yy / some), 1e-300)
-    constant = (n > 0) & (variance <= FLAT * size)
+    constant = (n > 1) & (variance <= FLAT * size)
     state = _State(middle, np.ones_like(y), ~constant & (n > 0))
     sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
     for _ in range(MAX_REFITS):

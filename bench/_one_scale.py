@@ -18,17 +18,17 @@ from peerage.reviews.departures import (
 from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
-from peerage.reviews.one_scale import Reviews, Scales
+from peerage.reviews.one_scale import Ints, Reviews, Scales
 from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
 SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))
-HEALTHY = {  # in the reviewer's own standard deviation; position in points, anchoring a slope
+HEALTHY = {  # of the reviewer's own standard deviation; position of the scale, anchoring a slope
     "self_preference": 0.25,
     "family_preference": 0.25,
     "sycophancy": 0.5,
     "length_relative": 0.1,
-    "position": 0.05 * 9.0,
+    "position": 0.05,
     "anchoring": 0.1,
 }
 N_MIN = {
@@ -39,7 +39,6 @@ N_MIN = {
     "position": 20,
     "anchoring": 20,
 }
-PLAIN = ("position", "anchoring")
 
 
 def reviews_of(columns: dict[str, Column]) -> Reviews:
@@ -92,17 +91,20 @@ class Audited:
         return [
             (name, one.subject)
             for (name, one), q in zip(every, qs, strict=True)
-            if q is not None and q < 0.05 and abs(one.value or 0.0) > edge_of(name, one)
+            if q is not None
+            and q < 0.05
+            and abs(one.value or 0.0) > edge_of(name, one, self.scales.compares)
         ]
 
 
-def edge_of(name: str, one: Measurement) -> float:
-    if name in PLAIN:
-        return HEALTHY[name] if one.unit > 0.6 or name == "anchoring" else 0.05
-    return HEALTHY[name] * one.unit
+def edge_of(name: str, one: Measurement, compares: bool) -> float:
+    """The end of the healthy range: of a scale of nine points, or of one for comparisons."""
+    if name == "position":
+        return HEALTHY[name] * (1.0 if compares else 9.0)
+    return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
 
 
-def audited(reviews: Reviews, family: np.ndarray | None = None) -> Audited:
+def audited(reviews: Reviews, family: Ints | None = None) -> Audited:
     scales, sums = measured_pairs(reviews, HEALTHY["sycophancy"], N_MIN["sycophancy"])
     found = {
         "self_preference": self_preference(sums, scales),
