@@ -15,8 +15,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerage.reviews.deviations import DeviationSums, SumsTable, deviation_sums, table_of, totals_by
-from peerage.reviews.measurements import LEVEL, Fit, Measurement, beside_base
-from peerage.reviews.one_scale import NOBODY, Bools, Floats, Ints, Reviews, Scales, fit_scales
+from peerage.reviews.measurements import (
+    LEVEL,
+    Fit,
+    Measurement,
+    beside_base,
+    fit_of,
+    measurements,
+    spread_of,
+)
+from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Reviews, Scales, fit_scales
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import benjamini_hochberg
@@ -129,7 +137,7 @@ def _one_other(subject: Ints, cast: SumsTable) -> Bools:
 
 def _too_far(own: Floats, base: Floats, scales: Scales) -> Bools:
     """Whether a group's mean quality lies beyond those that the reviewer's scale was fitted on."""
-    n2, q2, qq2 = base[:, 4], base[:, 6], base[:, 9]
+    n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
     centre = np.zeros_like(n2) if scales.compares else quotient(q2, n2)
     sd = np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
     gap = np.abs(quotient(own[:, 2], own[:, 0]) - centre)
@@ -222,15 +230,32 @@ def _one_other_reviewer(reviewer: Ints, sums: DeviationSums, scales: Scales) -> 
 
 
 def calibration(sums: DeviationSums, scales: Scales) -> list[Measurement]:
-    """Each reviewer's level, less the mean level of those who judged the same answers."""
+    """What each reviewer gives an average answer, less what those beside it give.
+
+    The gap to the others on the same answers, moved to answers of average quality: a wide reviewer
+    of good answers is not generous. That average is taken again without each cluster, too.
+    """
     if scales.compares:
         return []
-    cells = beside_base(sums.base, sums.base, lambda subject: subject)
+    base, k = sums.base, len(scales.sd)
+    total = totals_by(base.subject, base.sums, k)
+    width = int(base.cluster.max(initial=-1)) + 1
+    by_cluster = totals_by(base.cluster, base.sums[:, [0, 2]], width)
+    n_all, q_all = by_cluster.sum(axis=0)
 
-    def gap(_: Floats, fit: Fit) -> tuple[Floats, Floats]:
-        return quotient(fit.y - fit.scale * fit.q - fit.others_level, fit.n), quotient(fit.q, fit.n)
+    def gap(fit: Fit, average: Floats | float) -> tuple[Floats, Floats]:
+        level = quotient(fit.y - fit.scale * fit.q - fit.others_level, fit.n)
+        wider = fit.scale - quotient(fit.others_scale, fit.n)
+        return level + wider * average, average - quotient(fit.q, fit.n)
 
-    return cells.measured(gap, cells.own_totals()[:, 0], scales)
+    reviewer, place = np.unique(base.subject, return_inverse=True)
+    fit = fit_of(reviewer, total[reviewer], scales)
+    value, ahead = gap(fit, float(quotient(q_all, n_all)))
+    average = quotient(q_all - by_cluster[:, 1], n_all - by_cluster[:, 0])[base.cluster]
+    without = fit_of(base.subject, total[base.subject] - base.sums, scales)
+    left_out, _ = gap(without, average)
+    spread = spread_of(left_out, place, len(reviewer), ahead * TAU * fit.prior)
+    return measurements(reviewer, reviewer, value, spread, fit.n, scales)
 
 
 def agreement(sums: DeviationSums, scales: Scales) -> list[Measurement]:

@@ -28,7 +28,8 @@ from peerage.reviews.one_scale import (
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
 # Columns of the tables.
-BASE = ("n", "y", "q", "others_level", "n2", "y2", "q2", "yq2", "p2", "qq2")
+BASE = ("n", "y", "q", "others_level", "others_scale", "n2", "y2", "q2", "yq2", "p2", "qq2")
+FIT = slice(5, 10)  # what a scale is fitted from: n2 to p2
 PAIR = ("n", "y", "q", "ballots")
 LINE = ("n", "x", "y", "q", "xx", "xy", "xq", "ballots")
 AGREE = ("n", "yy", "qq", "yq")
@@ -141,7 +142,7 @@ class _Rows:
         y, q, p = self.reviews.score[at], self.seen.q[at], self.seen.p[at]
         one = self.judged[at].astype(np.float64)
         two = one * (self.seen.n_others[at] > 1)
-        columns = [one, one * y, one * q, one * self.seen.level[at]]
+        columns = [one, one * y, one * q, one * self.seen.level[at], one * self.seen.scale[at]]
         columns += [two, two * y, two * q, two * y * q, two * p, two * q * q]
         return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.deviations import MAX_JOINT, DeviationSums, SumsTable, table_of, totals_by
+from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, SumsTable, table_of, totals_by
 from peerage.reviews.measurements import Fit, Measurement, beside_base, measurements, spread_of
 from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
@@ -164,7 +164,7 @@ class _PositionSystem:
 
     def _scale(self, base: Floats) -> tuple[Floats, Floats]:
         who = np.broadcast_to(self.reviewer, base.shape[:2])
-        scale, prior = self.scales.of_sums(who, [base[..., c] for c in (4, 5, 6, 7, 8)])
+        scale, prior = self.scales.of_sums(who, list(np.moveaxis(base[..., FIT], -1, 0)))
         return np.nan_to_num(scale), prior
 
     def solution(self, *, leave_out: bool) -> Floats:
@@ -238,7 +238,7 @@ def _position_of_crowd(sums: DeviationSums, scales: Scales) -> list[Measurement]
 
     def equation(each: Floats, lone_sums: Floats, who: Ints) -> tuple[Floats, Floats, Floats]:
         """Own weight, what the reviewer gives, and what others' firsts take from it a point."""
-        scale, _ = scales.of_sums(who, [each[:, c] for c in (4, 5, 6, 7, 8)])
+        scale, _ = scales.of_sums(who, list(each[:, FIT].T))
         scale = np.nan_to_num(scale)
         n, x, y, q, xx, xy, xq = each[:, at[1] : at[1] + 7].T
         mean = np.zeros_like(x) if scales.compares else x / np.maximum(n, 1.0)
@@ -252,7 +252,7 @@ def _position_of_crowd(sums: DeviationSums, scales: Scales) -> list[Measurement]
     rest = equation(
         total[place] - table.sums, alone[place] - table.sums[:, at[3] :], reviewer[place]
     )
-    _, prior = scales.of_sums(reviewer, [total[:, c] for c in (4, 5, 6, 7, 8)])
+    _, prior = scales.of_sums(reviewer, list(total[:, FIT].T))
     n, x, _, q, _, _, xq = total[:, at[1] : at[1] + 7].T
     mean = np.zeros_like(x) if scales.compares else x / np.maximum(n, 1.0)
     tilt = np.nan_to_num(quotient(xq - mean * q, own))

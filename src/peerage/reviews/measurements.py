@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from peerage.reviews.deviations import SumsTable, totals_by
+from peerage.reviews.deviations import FIT, SumsTable, totals_by
 from peerage.reviews.one_scale import TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_critical, student_t_p, t_critical
@@ -103,6 +103,7 @@ class Fit:
     y: Floats
     q: Floats
     others_level: Floats
+    others_scale: Floats
     scale: Floats
     prior: Floats
 
@@ -112,15 +113,17 @@ class Fit:
             self.y[places],
             self.q[places],
             self.others_level[places],
+            self.others_scale[places],
             self.scale[places],
             self.prior[places],
         )
 
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
-    """Levels' sums and scales from columns of `DeviationSums.base`."""
-    scale, prior = scales.of_sums(reviewer, [sums[..., c] for c in (4, 5, 6, 7, 8)])
-    return Fit(sums[..., 0], sums[..., 1], sums[..., 2], sums[..., 3], scale, prior)
+    """A reviewer's sums and scale from columns of `DeviationSums.base`."""
+    n, y, q, level, others = np.moveaxis(sums[..., :5], -1, 0)
+    scale, prior = scales.of_sums(reviewer, list(np.moveaxis(sums[..., FIT], -1, 0)))
+    return Fit(n, y, q, level, others, scale, prior)
 
 
 Statistic = Callable[[Floats, Fit], tuple[Floats, Floats]]

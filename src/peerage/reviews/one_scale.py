@@ -324,25 +324,31 @@ def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY, sweeps: Sweeps = ROWS
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What the others make of each row's answer: how many they are, q, P and their mean level."""
+    """What the others make of each row's answer; all 0 where there are none.
+
+    `scale` is the others' mean scale, in the weights they have in `q`, and `level` their mean
+    score less what that scale makes of the quality: what they give an answer of quality 0.
+    """
 
     n_others: Ints
-    q: Floats  # 0 without others
+    q: Floats
     p: Floats  # 0 without two others
     level: Floats
+    scale: Floats
 
 
 def quality_by_others(reviews: Reviews, heard: Bools, scales: Scales) -> Quality:
     """For each row, the quality of its answer by the heard rows of other reviewers."""
-    answer, reviewer = reviews.answer, reviews.reviewer
+    answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
     b = np.where(heard, scales.scale[reviewer], 0.0)
     a = np.where(heard, scales.level[reviewer], 0.0)
     n_others = np.rint(others(answer, heard)).astype(np.int64)
     one, two = n_others > 0, n_others > 1
     w = b * b
-    q, p = _quality(answer, b * (reviews.score - a), w, one, two)
-    weight = np.where(one, others(answer, w), 1.0)
-    return Quality(n_others, q, p, np.where(one, others(answer, w * a) / weight, 0.0))
+    q, p = _quality(answer, b * (y - a), w, one, two)
+    share = np.where(one, 1.0 / np.where(one, others(answer, w), 1.0), 0.0)
+    scale = share * others(answer, w * b)
+    return Quality(n_others, q, p, share * others(answer, w * y) - scale * q, scale)
 
 
 def _quality(answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools) -> tuple[Floats, Floats]:
