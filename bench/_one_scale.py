@@ -18,7 +18,7 @@ from peerage.reviews.departures import (
 from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
-from peerage.reviews.one_scale import Ints, Reviews, Scales
+from peerage.reviews.one_scale import Reviews, Scales
 from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
@@ -50,6 +50,9 @@ def reviews_of(columns: dict[str, Column]) -> Reviews:
     _, cluster = np.unique(columns["query_id"].astype(str), return_inverse=True)
     _, answer = np.unique(session * len(names) + candidate, return_inverse=True)
     _, ballot = np.unique(session * len(names) + reviewer, return_inverse=True)
+    family = np.full(len(names), -1)
+    if "family" in columns:
+        family[candidate] = np.unique(columns["family"].astype(str), return_inverse=True)[1]
     return Reviews(
         n_names=len(names),
         n_clusters=int(cluster.max()) + 1,
@@ -63,6 +66,7 @@ def reviews_of(columns: dict[str, Column]) -> Reviews:
         first=(columns["position"] == 0).astype(np.float64),
         length=np.log1p(columns["words"].astype(np.float64)),
         week=np.floor(columns["at"].astype(np.float64) / 604_800.0) - 2_800.0,
+        family=family,
     )
 
 
@@ -104,7 +108,7 @@ def edge_of(name: str, one: Measurement, compares: bool) -> float:
     return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
 
 
-def audited(reviews: Reviews, family: Ints | None = None) -> Audited:
+def audited(reviews: Reviews) -> Audited:
     scales, sums = measured_pairs(reviews, HEALTHY["sycophancy"], N_MIN["sycophancy"])
     found = {
         "self_preference": self_preference(sums, scales),
@@ -113,8 +117,7 @@ def audited(reviews: Reviews, family: Ints | None = None) -> Audited:
         "anchoring": anchoring(sums, scales),
         "position": position(sums, scales),
     }
-    if family is not None:
-        found["family_preference"] = family_preference(sums, scales, family)
+    found["family_preference"] = family_preference(sums, scales)
     return Audited(scales, sums, found)
 
 
@@ -122,7 +125,4 @@ def trial(
     season: Season, planted: Planted, seed: int, rows: Callable[[dict[str, Column]], Reviews]
 ) -> Audited:
     columns = simulated_reviews(season, planted, seed)
-    k = len(season.seats) + len(season.outsiders)
-    family = np.full(k, -1)
-    family[:2] = 0
-    return audited(rows(columns), family)
+    return audited(rows(columns))

@@ -9,6 +9,7 @@ import pytest
 
 from bench._one_scale import HEALTHY, N_MIN, SPREADS, audited, ranked, reviews_of, trial
 from peerage.reviews.departures import (
+    calibration,
     family_preference,
     measured_pairs,
     self_preference,
@@ -23,7 +24,8 @@ from peerage.stats.tails import wilson_interval
 
 SKILL = dict(zip("abcde", (0.8, -0.4, 0.0, 0.4, -0.8), strict=True))
 WORDY = dict(zip("abcde", (2.0, -1.0, 0.0, -2.0, 1.0), strict=True))
-FAIR = Season(n_sessions=100, spread=SPREADS, skill=SKILL, quality_sd=1.0)
+KIN = {"a": "one", "b": "one"}
+FAIR = Season(n_sessions=100, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
 
 
 def of(found: list[Measurement], subject: int) -> Measurement:
@@ -129,15 +131,29 @@ def test_a_favour_is_set_aside_before_the_innocent_are_judged() -> None:
     assert len(named) <= 1
 
 
-def test_a_taste_for_ones_family_comes_out_at_its_size() -> None:
-    family = np.array([0, 0, -1, -1, -1])
-    season = replace(FAIR, n_sessions=200, families={"a": "one", "b": "one"})
-    reviews = reviews_of(simulated_reviews(season, Planted(family={"a": 0.8}), 3))
+@pytest.mark.parametrize("family", ["ab", "abc"])
+def test_a_taste_that_a_family_shares_comes_out_at_its_size(family: str) -> None:
+    season = replace(FAIR, n_sessions=300, families=dict.fromkeys(family, "one"), spread={})
+    planted = Planted(family=dict.fromkeys(family, 0.8))
+    reviews = reviews_of(simulated_reviews(season, planted, 3))
     scales = fit_scales(reviews)
-    found = family_preference(deviation_sums(reviews, scales), scales, family)
-    assert [one.subject for one in found] == [0, 1]
-    assert found[0].value == pytest.approx(0.8, abs=0.25)
-    assert abs(found[1].value or 0.0) < 3.0 * (found[1].se or 0.0)
+    found = family_preference(deviation_sums(reviews, scales), scales)
+    members = [one for one in found if one.status == "ok"]
+    assert [one.subject for one in members] == list(range(len(family)))
+    assert np.mean([one.value or 0.0 for one in members]) == pytest.approx(0.8, abs=0.25)
+
+
+def test_a_harsh_reviewer_comes_out_at_its_size_among_judges_of_different_spread() -> None:
+    ratios = []
+    for seed in range(12):
+        planted = Planted(harshness={"c": -1.0})
+        reviews = reviews_of(simulated_reviews(FAIR, planted, seed))
+        scales = fit_scales(reviews)
+        one = of(calibration(deviation_sums(reviews, scales), scales), 2)
+        assert one.value is not None
+        ratios.append((one.value + 1.0) / (one.se or 1.0))
+    assert abs(np.mean(ratios)) < 1.0
+    assert 0.5 < np.std(ratios) < 1.6
 
 
 def test_anchoring_has_its_sign_and_a_shared_order_cannot_show_it() -> None:
@@ -162,7 +178,7 @@ def test_identical_rankings_of_five_peers_give_exactly_nothing(rows) -> None:
     columns = simulated_reviews(replace(FAIR, n_sessions=40), Planted(), 1)
     place = {name: 9.0 - i for i, name in enumerate("abcde")}
     columns["score"] = np.array([place[name] for name in columns["candidate"]])
-    result = audited(rows(columns), np.zeros(5, dtype=int))
+    result = audited(rows(columns))
     for name, found in result.found.items():
         assert all(one.value is None for one in found), name
     assert result.evidence() == []

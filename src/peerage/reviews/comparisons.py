@@ -53,6 +53,7 @@ def comparisons(
         length=difference(reviews.length),
         rival=rival,
         rivals=np.maximum(rivals, 1.0),
+        family=reviews.family,
     )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from peerage.reviews.deviations import DeviationSums, SumsTable, deviation_sums, table_of, totals_by
+from peerage.reviews.deviations import DeviationSums, SumsTable, deviation_sums, totals_by
 from peerage.reviews.measurements import (
     LEVEL,
     Fit,
@@ -58,26 +58,14 @@ def sycophancy(sums: DeviationSums, scales: Scales, n_min: int = 0) -> list[Meas
     return _preferences(_groups(table, scales), sums.cast, sums, scales)
 
 
-def family_preference(sums: DeviationSums, scales: Scales, family: Ints) -> list[Measurement]:
-    """Each reviewer's mean deviation on its family's other members, less that on strangers.
-
-    `family` is a code by name, negative where none is known.
-    """
+def family_preference(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's mean deviation on its family's other members, less that on strangers."""
+    if sums.family is None or sums.family_cast is None:
+        return []
     k = len(scales.sd)
-    pairs = _groups(sums.pairs, scales)
-
-    def is_kin(subject: Ints) -> Bools:
-        reviewer, candidate = subject // k, subject % k
-        known = (family[reviewer] == family[candidate]) & (family[reviewer] >= 0)
-        kin: Bools = known & (reviewer != candidate)
-        return kin
-
-    def by_reviewer(table: SumsTable) -> SumsTable:
-        """The family as one candidate: the code of a pair with itself."""
-        kin = _chosen(table, is_kin(table.subject))
-        return table_of(kin.subject // k * (k + 1), kin.cluster, list(kin.sums.T))
-
-    return _preferences(by_reviewer(pairs), by_reviewer(sums.cast), sums, scales)
+    n_kin = totals_by(sums.family.subject // (k + 1), sums.family.sums[:, :1], k)[:, 0]
+    table = _chosen(sums.family, n_kin[sums.family.subject // (k + 1)] > 0.0)
+    return _preferences(table, sums.family_cast, sums, scales)
 
 
 def _chosen(table: SumsTable, kept: Bools) -> SumsTable:
@@ -85,7 +73,7 @@ def _chosen(table: SumsTable, kept: Bools) -> SumsTable:
 
 
 def _groups(pairs: SumsTable, scales: Scales) -> SumsTable:
-    """Pairs with how much of their sums (n, y, q) is also in the reviewer's own table."""
+    """Pairs with what of the reviewer's own sums (n, y, q) is theirs, and not of the rest."""
     k = len(scales.sd)
     own = pairs.subject // k == pairs.subject % k
     inside = ~own & ~np.isin(pairs.subject, scales.aside)

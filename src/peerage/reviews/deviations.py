@@ -31,6 +31,7 @@ MAX_JOINT = 64  # reviewers whose position effects are solved for together
 BASE = ("n", "y", "q", "others_level", "others_scale", "n2", "y2", "q2", "yq2", "p2", "qq2")
 FIT = slice(5, 10)  # what a scale is fitted from: n2 to p2
 PAIR = ("n", "y", "q", "ballots")
+GROUP = (*PAIR, "n_base", "y_base", "q_base")  # the last three: what of the base is not the rest
 LINE = ("n", "x", "y", "q", "xx", "xy", "xq", "ballots")
 AGREE = ("n", "yy", "qq", "yq")
 ANCHOR = ("ballots", "one", "y", "q", "squares")
@@ -97,6 +98,8 @@ class DeviationSums:
     first_others: SumsTable | None = None
     first_alone: SumsTable | None = None
     anchor: SumsTable | None = None
+    family: SumsTable | None = None  # by reviewer × (names + 1), as if a pair with itself
+    family_cast: SumsTable | None = None
 
     def __add__(self, other: DeviationSums) -> DeviationSums:
         added: dict[str, SumsTable | None] = {}
@@ -123,6 +126,7 @@ def deviation_sums(reviews: Reviews, scales: Scales) -> DeviationSums:
         first_others=None if reviews.first is None else rows.first_of_others(reviews.first),
         first_alone=None if reviews.first is None else rows.first_alone(reviews.first),
         anchor=rows.anchor(),
+        **rows.family(),
     )
 
 
@@ -174,6 +178,59 @@ class _Rows:
         code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
         columns = [others(reviews.answer, values)[at] for values in (self.heard, code, code**2)]
         return table_of(pair, np.zeros_like(pair), columns)
+
+    def family(self) -> dict[str, SumsTable]:
+        """Answers of the reviewer's family and of strangers, held against reviewers outside of it.
+
+        Cousins who favour one another would hide in each other's view of the family, and in the
+        levels of those outside; the latter cancel where both groups are held against the same.
+        """
+        reviews, k = self.reviews, self.reviews.n_names
+        if reviews.family is None:
+            return {}
+        sizes = np.bincount(reviews.family[reviews.family >= 0], minlength=1)
+        has_kin = (reviews.family >= 0) & (sizes[reviews.family] > 1)
+        if not has_kin.any():
+            return {}
+        clan = np.where(has_kin, reviews.family, len(sizes))[reviews.reviewer]
+        mine = reviews.answer * (len(sizes) + 1) + clan
+        at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
+
+        def outside(values: Floats | Bools) -> Floats:
+            """The sum over the answer's reviewers who are not of the family."""
+            whole = np.bincount(reviews.answer, values).astype(np.float64)
+            inside = np.bincount(mine, values).astype(np.float64)
+            gap: Floats = whole[reviews.answer[at]] - inside[mine[at]]
+            return gap
+
+        b = np.where(self.heard, np.nan_to_num(self.scales.scale)[reviews.reviewer], 0.0)
+        a = np.nan_to_num(self.scales.level)[reviews.reviewer]
+        n = outside(self.heard)
+        q = outside(b * (reviews.score - a)) / np.where(n > 0.5, outside(b * b), 1.0)
+        sign = np.where(n > 0.5, self._kin(reviews.family)[at], 0.0)
+        kin, y = np.abs(sign), reviews.score[at]
+        ballots = kin if reviews.rivals is None else kin / reviews.rivals[at]
+        base = (self.judged & self.compared)[at].astype(np.float64)
+        rest = base * (n > 0.5) * (sign == 0.0)
+        columns = [kin, sign * y, sign * q, ballots]
+        columns += [base - rest, (base - rest) * y, base * self.seen.q[at] - rest * q]
+        code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
+        subject = reviews.reviewer[at].astype(np.int64) * (k + 1)
+        cast = [kin * n, kin * outside(code), kin * outside(code**2)]
+        return {
+            "family": table_of(subject, reviews.cluster[at], columns),
+            "family_cast": table_of(subject, np.zeros_like(subject), cast),
+        }
+
+    def _kin(self, family: Ints) -> Floats:
+        """1 where a row is about the reviewer's kin, −1 where the rival is, 0 elsewhere."""
+        reviews = self.reviews
+        mine = family[reviews.reviewer]
+        known = (mine >= 0) & ~reviews.own
+        kin: Floats = (known & (mine == family[reviews.candidate])).astype(np.float64)
+        if reviews.rival is not None:
+            kin -= known & (mine == family[reviews.rival])
+        return kin
 
     def line(self, x: Floats, *, shown: bool = False) -> SumsTable:
         """What a slope of the deviation on x needs, and on how many ballots x is not zero."""

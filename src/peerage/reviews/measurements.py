@@ -183,7 +183,10 @@ def beside_base(table: SumsTable, base: SumsTable, reviewer_of: Callable[[Ints],
     at = np.searchsorted(subject, table.subject) * width + table.cluster
     key = place * width + base.cluster[cell]
     own = np.zeros((len(place), table.sums.shape[1]))
-    own[np.searchsorted(key, at)] = table.sums  # every cell of a subject is one of its reviewer
+    found = np.searchsorted(key, at)
+    if not np.array_equal(key[np.minimum(found, len(key) - 1)], at):
+        raise ValueError("a subject has a cluster that its reviewer does not have")
+    own[found] = table.sums
     return Cells(subject, reviewer, place, own, cell, base)
 
 

@@ -86,6 +86,7 @@ class Reviews:
     week: Floats | None = None
     rival: Ints | None = None
     rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
+    family: Ints | None = None  # by name; negative where none is known
 
     @property
     def n(self) -> int:
