@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bench._one_scale import HEALTHY, N_MIN, SPREADS, audited, ranked, reviews_of, trial
+from bench._one_scale import FAIR as FAIR_TRIALS
+from bench._one_scale import HEALTHY, N_MIN, PANEL, Trial, audited, ranked, reviews_of, trial
 from peerage.reviews.departures import (
     calibration,
     family_preference,
@@ -19,13 +20,10 @@ from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement, n_needed, smallest_visible
 from peerage.reviews.one_scale import fit_scales
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, simulated_reviews
 from peerage.stats.tails import wilson_interval
 
-SKILL = dict(zip("abcde", (0.8, -0.4, 0.0, 0.4, -0.8), strict=True))
-WORDY = dict(zip("abcde", (2.0, -1.0, 0.0, -2.0, 1.0), strict=True))
-KIN = {"a": "one", "b": "one"}
-FAIR = Season(n_sessions=100, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
+FAIR = replace(PANEL, n_sessions=100)
 
 
 def of(found: list[Measurement], subject: int) -> Measurement:
@@ -34,36 +32,22 @@ def of(found: list[Measurement], subject: int) -> Measurement:
 
 # -- fair judges -----------------------------------------------------------------------------------
 
-OUTSIDERS = dict(zip("uvwxy", SPREADS.values(), strict=True))
-FAIR_SEASONS = {
-    "spreads": (FAIR, Planted(), reviews_of),
-    "one harsh": (FAIR, Planted(harshness={"c": -1.5}), reviews_of),
-    "ranks": (FAIR, Planted(), ranked),
-    "wordy": (replace(FAIR, wordiness=WORDY), Planted(length_of_quality=0.5), reviews_of),
-    "missing": (replace(FAIR, missing=0.4), Planted(), reviews_of),
-    "late": (replace(FAIR, late={"c": 0.6}), Planted(), reviews_of),
-    "outsiders": (
-        replace(FAIR, outsiders=tuple("uvwxy"), spread=OUTSIDERS),
-        Planted(),
-        reviews_of,
-    ),
-}
+DIFFERENT = [one for one in FAIR_TRIALS if one.name != "ceilings of one's own"]
+AT_100 = [one for one in DIFFERENT if one.season.n_sessions == 100]
 
 
-@pytest.mark.parametrize("name", FAIR_SEASONS)
-def test_fair_judges_of_different_spread_are_accused_of_nothing(name: str) -> None:
-    season, planted, rows = FAIR_SEASONS[name]
-    accused = [trial(season, planted, seed, rows).evidence() for seed in range(8)]
+@pytest.mark.parametrize("one", AT_100, ids=lambda one: one.name)
+def test_fair_judges_who_differ_are_accused_of_nothing(one: Trial) -> None:
+    accused = [trial(one.season, one.planted, seed, one.rows).evidence() for seed in range(8)]
     assert sum(map(bool, accused)) <= 2, accused
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_sessions", [100, 200])
-@pytest.mark.parametrize("name", FAIR_SEASONS)
-def test_at_most_one_fair_audit_in_twenty_has_any_evidence(name: str, n_sessions: int) -> None:
-    season, planted, rows = FAIR_SEASONS[name]
-    season = replace(season, n_sessions=n_sessions)
-    accused = sum(bool(trial(season, planted, seed, rows).evidence()) for seed in range(100))
+@pytest.mark.parametrize("one", DIFFERENT, ids=lambda one: one.name)
+def test_at_most_one_fair_audit_in_twenty_has_any_evidence(one: Trial) -> None:
+    accused = sum(
+        bool(trial(one.season, one.planted, seed, one.rows).evidence()) for seed in range(100)
+    )
     interval = wilson_interval(accused, 100)
     assert interval is not None
     assert interval[0] <= 0.05
