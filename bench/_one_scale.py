@@ -15,7 +15,7 @@ import numpy as np
 from peerage.reviews.comparisons import comparisons
 from peerage.reviews.departures import (
     family_preference,
-    length_relative,
+    measured_lengths,
     measured_pairs,
     self_preference,
     sycophancy,
@@ -118,7 +118,7 @@ def audited(reviews: Reviews) -> Audited:
     found = {
         "self_preference": self_preference(sums, scales),
         "sycophancy": sycophancy(sums, scales, N_MIN["sycophancy"]),
-        "length_relative": length_relative(sums, scales),
+        "length_relative": measured_lengths(reviews, sums, scales, HEALTHY["length_relative"]),
         "anchoring": anchoring(sums, scales),
         "position": position(sums, scales),
     }

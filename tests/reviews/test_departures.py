@@ -115,6 +115,16 @@ def test_a_favour_is_set_aside_before_the_innocent_are_judged() -> None:
     assert len(named) <= 1
 
 
+def test_a_taste_for_length_does_not_make_the_others_look_averse_to_it() -> None:
+    planted, named = Planted(length_by={"c": 0.4}), []
+    for seed in range(8):
+        result = trial(replace(FAIR, n_sessions=200), planted, seed, reviews_of)
+        assert of(result.found["length_relative"], 2).value == pytest.approx(0.4, abs=0.2)
+        named += [what for what in result.evidence() if what[0] == "length_relative"]
+    assert named.count(("length_relative", 2)) == 8
+    assert len(named) <= 9
+
+
 @pytest.mark.parametrize("family", ["ab", "abc"])
 def test_a_taste_that_a_family_shares_comes_out_at_its_size(family: str) -> None:
     season = replace(FAIR, n_sessions=300, families=dict.fromkeys(family, "one"), spread={})

@@ -133,16 +133,16 @@ def _too_far(own: Floats, base: Floats, scales: Scales) -> Bools:
     return far
 
 
-def evident_pair(pairs: Sequence[Measurement], healthy: float) -> int | None:
-    """The most deviant pair that is evident on its own, or None.
+def most_evident(found: Sequence[Measurement], healthy: float) -> int | None:
+    """The most deviant subject that is evident on its own, or None.
 
-    Its favour is in the quality that everyone else's reviews of that candidate are held
-    against, and makes them look biased; so it is set aside and the rest is measured again.
+    Its bias is in the quality that everyone else is held against, and makes them look biased the
+    other way; so it is set aside and the rest is measured again.
     """
-    qs = benjamini_hochberg([one.p for one in pairs])
+    qs = benjamini_hochberg([one.p for one in found])
     evident = [
         one
-        for one, q in zip(pairs, qs, strict=True)
+        for one, q in zip(found, qs, strict=True)
         if q is not None and q < 1.0 - LEVEL and abs(one.value or 0.0) > healthy * one.unit
     ]
     if not evident:
@@ -157,7 +157,7 @@ def measured_pairs(reviews: Reviews, healthy: float, n_min: int) -> tuple[Scales
         scales = fit_scales(reviews, aside)
         sums = deviation_sums(reviews, scales)
         free = [one for one in sycophancy(sums, scales, n_min) if one.subject not in aside]
-        pair = evident_pair(free, healthy) if round_ < MAX_ASIDE else None
+        pair = most_evident(free, healthy) if round_ < MAX_ASIDE else None
         if pair is None:
             break
         aside = np.append(aside, pair)
@@ -175,6 +175,23 @@ def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     n, x, _, _, xx, _, _ = table.sums.sum(axis=0)
     middle = 0.0 if scales.compares else x / n
     return _slopes(table, sums, scales, math.sqrt(max(0.0, xx / n - middle**2)))
+
+
+def measured_lengths(
+    reviews: Reviews, sums: DeviationSums, scales: Scales, healthy: float
+) -> list[Measurement]:
+    """Slopes on log words, with the evidently biased silenced for the others, at most three."""
+    found, silent = length_relative(sums, scales), list[int]()
+    for _ in range(MAX_ASIDE):
+        who = most_evident([one for one in found if one.subject not in silent], healthy)
+        if who is None:
+            break
+        silent.append(who)
+        quiet = scales.silencing(silent)
+        again = length_relative(deviation_sums(reviews, quiet), quiet)
+        fresh = {one.subject: one for one in again if one.subject not in silent}
+        found = [fresh.get(one.subject, one) for one in found]
+    return found
 
 
 def drift(sums: DeviationSums, scales: Scales) -> list[Measurement]:

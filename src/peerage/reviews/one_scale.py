@@ -175,6 +175,12 @@ class Scales:
     compares: bool
     aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
 
+    def silencing(self, reviewers: Sequence[int]) -> Scales:
+        """The same scales with no voice for some reviewers in what others are held against."""
+        voice = self.voice.copy()
+        voice[list(reviewers)] = False
+        return replace(self, voice=voice)
+
     def of_sums(self, reviewer: Ints, moments: Sequence[Floats]) -> tuple[Floats, Floats]:
         """Scales from (n, y, q, yq, p) of answers with two others, and how much prior is in each.
 
@@ -186,7 +192,7 @@ class Scales:
         ridge = np.where(known, ridge, 1.0)
         whole = np.maximum(spread, 0.0) + ridge
         free = (covariance + ridge) / np.where(whole > 0.0, whole, 1.0)
-        turned = ~self.voice[reviewer]
+        turned = self.scale[reviewer] < 0.0
         free = np.where(turned, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
         scale = np.where(known, free, self.scale[reviewer])
         prior = np.where(known, ridge / np.where(whole > 0.0, whole, 1.0), 1.0)
