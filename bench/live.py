@@ -18,9 +18,9 @@ from typing import Any
 
 from bench import Row, cpu_seconds
 from bench._reviews import write_reviews
-from peerage.convening import Council, law_then, settings_of
 from peerage.engines.duckdb import DuckDB
-from peerage.importing import take
+from peerage.imports import take
+from peerage.panel import Council, law_then, settings_of
 from peerage.reports import board_models_of_store
 from peerage.reports.options import ModelBoardOptions
 from peerage.scoring import Law

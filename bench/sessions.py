@@ -27,7 +27,7 @@ from peerage.providers.calling import Caller
 from peerage.scoring import Law
 from peerage.season import Progress, Season, hold
 from peerage.stores import open_store
-from peerage.stores.prompts import Prompts, open_prompts
+from peerage.stores.prompt_files import Prompts, open_prompts
 from peerage.types import Seat
 
 N_REPEATS = 3  # the peer is slow at 256: its pool looks at every connection for every call

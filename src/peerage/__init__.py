@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peerage.convening import Council
+    from peerage.panel import Council
     from peerage.reports import (
         audit,
         board_contributors,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from peerage.scoring import Law, Scored, score
 
 HOMES = {
-    "Council": "peerage.convening",
+    "Council": "peerage.panel",
     "Law": "peerage.scoring",
     "Scored": "peerage.scoring",
     "audit": "peerage.reports",

@@ -15,11 +15,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from peerage.agenda import Agenda, Caller, Docket
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import BudgetError, UnreadableError
 from peerage.session import run
 from peerage.stores import SessionTakenError, Store
-from peerage.stores.prompts import Prompts, Row
+from peerage.stores.prompt_files import Prompts, Row
 from peerage.tasks import together
 from peerage.types import Event, Query
 

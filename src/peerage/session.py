@@ -27,7 +27,7 @@ from functools import partial, reduce
 from typing import Any, Literal
 
 from peerage.agenda import Agenda, Caller, Docket, opening
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.ballots import parse
 from peerage.council.blinding import deal
 from peerage.council.prompts import (

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView, _tail
 from peerage.doors.cli.terminal import Terminal
 from peerage.types import Event, Seat

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from peerage.boards import Board
-from peerage.convening import Council, law_then, settings_of
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import MANY, Mirror
-from peerage.importing import take
+from peerage.imports import take
+from peerage.panel import Council, law_then, settings_of
 from peerage.reports import board_models, board_models_of_store
 from peerage.reports.options import ModelBoardOptions
+from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import Law
 from peerage.stores import Store, open_store
-from peerage.tables import reviews_in
 
 DAY_S = 86_400.0
 ENGINE = DuckDB()

@@ -9,13 +9,13 @@ import pytest
 
 from peerage import config
 from peerage.agenda import Agenda
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import InputError
 from peerage.providers.simulated import Simulated
 from peerage.scoring import Law
 from peerage.season import Progress, Season, hold
 from peerage.stores import open_store
-from peerage.stores.prompts import open_prompts
+from peerage.stores.prompt_files import open_prompts
 from peerage.types import Failure, Seat
 
 SEATS = tuple(

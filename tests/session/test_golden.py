@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peerage.council.fold import fold
+from peerage.reports.sessions import rescored
+from peerage.tables import review_rows
 
-from peerage.council.folding import fold
 from peerage.errors import UnreadableError
 from peerage.events import KIND_BY_TYPE, TYPE_BY_KIND, body_of, read_event
-from peerage.records import rescored
 from peerage.scoring import Law
-from peerage.tables import review_rows
 from peerage.types import Event
 
 LOGS = [

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from peerage.agenda import Agenda, Docket
-from peerage.council import folding
-from peerage.council.folding import fold
+from peerage.council import fold as folding
+from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.providers.simulated import Simulated
 from peerage.scoring import Law

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.agenda import Agenda, Docket
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.ballots import parse
-from peerage.council.folding import bounded_reading, dealt, fold, unread
+from peerage.council.fold import bounded_reading, dealt, fold, unread
 from peerage.events import body_of
 from peerage.providers import Reply
 from peerage.tasks import INLINE_CHARACTERS, read_aside

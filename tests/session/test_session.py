@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from peerage.council import folding
-from peerage.council.folding import fold
+from peerage.council import fold as folding
+from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.scoring import Law
 from peerage.session import run

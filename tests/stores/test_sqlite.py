@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import PeerageError
 from peerage.stores import StoreError, open_store
 from peerage.types import Event

@@ -13,12 +13,12 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import PeerageError, UnreadableError
-from peerage.records import UnreadableSession, read_sessions
+from peerage.reports.sessions import UnreadableSession, read_sessions
+from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import Law
 from peerage.stores import StoreError, open_store
-from peerage.tables import reviews_in
 from peerage.types import Event
 
 OPENING = {

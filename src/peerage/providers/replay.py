@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import lru_cache
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Reply, providers
 from peerage.types import Event, Seat, Usage

@@ -58,7 +58,7 @@ def board_models_of_store(
         StoredReviews,
         build_model_board,
     )
-    from peerage.tables import imported, left_out_flags, synced
+    from peerage.reports.stored_reviews import imported, left_out_flags, synced
 
     mirror = synced(store, options_then)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import UnreadableError
 from peerage.stores import Import, Listing, SessionTakenError, StoreError, stores
 from peerage.stores.schema import APPLICATION_ID, MIGRATIONS, migrate

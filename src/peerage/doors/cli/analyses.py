@@ -260,7 +260,7 @@ def _hint(given: Mapping[str, Any], missing: InputError) -> None:
 
 def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
     """The store, and the law that each of its sessions was held under."""
-    from peerage.convening import law_then
+    from peerage.panel import law_then
 
     settings, store = configured(given.get("config"), {"store": given.get("store")})
     return store, lambda law: law_then(settings, law)
@@ -268,7 +268,7 @@ def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
 
 def _reviews_in(store: Any, law_for: Any) -> list[str]:
     from peerage.doors.cli.output import flag_line
-    from peerage.tables import reviews_in
+    from peerage.reports.stored_reviews import reviews_in
 
     def tell(flag: str) -> None:
         say(f"peerage: {flag_line(flag)}")
@@ -283,7 +283,7 @@ def _tables(given: Mapping[str, Any]) -> Any:
     named = {kind: given.get(kind) for kind in ("opinions", "items", "users")}
     if named["opinions"] is None:
         from peerage.engines.mirror import Mirror
-        from peerage.tables import imported
+        from peerage.reports.stored_reviews import imported
 
         _, store = configured(given.get("config"), {"store": given.get("store")})
         mirror = Mirror(store.mirror_folder)

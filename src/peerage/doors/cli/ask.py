@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerage.convening import Council, law_of, settings_of
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import read_stdin, say, write_json
 from peerage.errors import BudgetError, InputError
-from peerage.records import session_document
+from peerage.panel import Council, law_of, settings_of
+from peerage.reports.sessions import session_document
 from peerage.types import Event, Session
 
 PARTIAL = 3

@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage import config
-from peerage.convening import Council, law_of, law_then
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.documents import read_json, session_of
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.score import show
+from peerage.panel import Council, law_of, law_then
+from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import Law, score_session
 from peerage.season import Progress, hold
-from peerage.stores.prompts import open_prompts
-from peerage.tables import reviews_in
+from peerage.stores.prompt_files import open_prompts
 from peerage.types import Event, Session
 
 if TYPE_CHECKING:

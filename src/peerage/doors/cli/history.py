@@ -7,14 +7,14 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from peerage.convening import law_of
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.doors.cli.options import configured
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.score import show
 from peerage.doors.cli.screen import write_json
 from peerage.errors import InputError
-from peerage.records import rescored, session_document
+from peerage.panel import law_of
+from peerage.reports.sessions import rescored, session_document
 from peerage.stores import Store
 from peerage.types import Event
 

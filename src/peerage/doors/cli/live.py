@@ -7,7 +7,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.ballots import parse
 from peerage.doors.cli.screen import write_line
 from peerage.doors.visible import visible

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.score import notes, ranking
-from peerage.records import rescored
+from peerage.reports.sessions import rescored
 from peerage.scoring import Law
 from peerage.types import Session
 

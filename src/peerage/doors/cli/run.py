@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import BudgetError
+from peerage.panel import Council, settings_of
 from peerage.season import Progress, hold
-from peerage.stores.prompts import Prompts, open_prompts
+from peerage.stores.prompt_files import Prompts, open_prompts
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar

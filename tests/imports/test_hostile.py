@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from peerage import config
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.importing import take
-from peerage.importing.exports import export, take_export
+from peerage.imports import take
+from peerage.imports.exports import export, take_export
 from peerage.reports import board_models_of_store
 from peerage.reports.options import ModelBoardOptions
+from peerage.reports.stored_reviews import reviews_in, synced
 from peerage.scoring import Law
 from peerage.stores import Import, open_store
-from peerage.tables import reviews_in, synced
 
 NAMES = [
     "x\", (select content from read_text('/etc/hostname')) as \"y",

@@ -9,17 +9,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.documents import read_json
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError
-from peerage.importing import KINDS, Step, Taken, unit_of
-from peerage.importing.events import misfit, refuse_unreadable, session_events, well_formed
-from peerage.importing.sessions import documents
-from peerage.importing.tables import check, chunks
+from peerage.imports import KINDS, Step, Taken, unit_of
+from peerage.imports.events import misfit, refuse_unreadable, session_events, well_formed
+from peerage.imports.session_files import documents
+from peerage.imports.table_files import check, chunks
+from peerage.reports.stored_reviews import import_file_name
 from peerage.stores import Import, Store
-from peerage.tables import import_file_name
 from peerage.types import Event
 
 EXPORT_FORMAT = 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from peerage import config
 from peerage.agenda import Agenda, Docket
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.blinding import lone_ordinal
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError
@@ -26,7 +26,7 @@ from peerage.scoring import Law
 from peerage.season import Season
 from peerage.session import run
 from peerage.stores import Store, open_store
-from peerage.stores.prompts import MAX_QUERY_CHARACTERS
+from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.text import valid_text
 from peerage.types import Event, Query, Seat, Session
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
-from peerage.importing.sessions import take_sessions
-from peerage.importing.tables import KEYS, check, chunks, flags_of, write
+from peerage.imports.session_files import take_sessions
+from peerage.imports.table_files import KEYS, check, chunks, flags_of, write
 from peerage.stores import Import, Store
 
 KINDS = (*KEYS, "sessions")

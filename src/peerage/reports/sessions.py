@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import UnreadableError
 from peerage.scoring import Law, Scored, score_session
 from peerage.stores import Store

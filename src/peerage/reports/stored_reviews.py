@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.counting import count
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, Mirror

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.errors import InputError
+from peerage.reports.stored_reviews import (
+    MAX_NAME_CHARACTERS,
+    MOST,
+    UNREADABLE,
+    checked,
+    review_rows,
+)
 from peerage.scoring import Law
-from peerage.tables import MAX_NAME_CHARACTERS, MOST, UNREADABLE, checked, review_rows
 from peerage.text import valid_text
 from peerage.types import Event
 

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peerage.council import folding
+from peerage.council import fold as folding
 from peerage.council.documents import read_json, session_of
-from peerage.council.folding import plain
+from peerage.council.fold import plain
 from peerage.errors import InputError
-from peerage.importing.events import refuse_unreadable, session_events, well_formed
+from peerage.imports.events import refuse_unreadable, session_events, well_formed
 from peerage.stores import Import, Store
 from peerage.types import Event, Session
 
