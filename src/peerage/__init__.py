@@ -18,11 +18,12 @@ if TYPE_CHECKING:
         board_reviewers,
         find_rings,
     )
-    from peerage.scoring import Law, Scored, score
+    from peerage.scoring import Scored, score
+    from peerage.types import ScoringOptions
 
 HOMES = {
     "Council": "peerage.panel",
-    "Law": "peerage.scoring",
+    "ScoringOptions": "peerage.types",
     "Scored": "peerage.scoring",
     "audit": "peerage.reports",
     "board_contributors": "peerage.reports",
@@ -34,8 +35,8 @@ HOMES = {
 }
 __all__ = [
     "Council",
-    "Law",
     "Scored",
+    "ScoringOptions",
     "audit",
     "board_contributors",
     "board_items",

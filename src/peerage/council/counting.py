@@ -1,4 +1,4 @@
-"""What counts on a ballot: labels become authors, marks a ranking, the gate has its say."""
+"""From a review to what is counted: authors for labels, places from marks, gated answers last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def count(
     gated: frozenset[str] = frozenset(),
     cap: Fraction = Fraction(0),
 ) -> Counted:
-    """A review under the law: places from marks where there are any, else as the reviewer ranked.
+    """Count one review: places from marks where there are any, else as the reviewer ranked.
 
     With a rubric and accuracy marks the ranking follows the overall scores after ceiling
     and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
@@ -150,7 +150,7 @@ def _closed_up(counted: Counted, dropped: set[str]) -> tuple[dict[str, int], str
 
 
 def _slots(counted: Counted) -> tuple[dict[str, int], str | None]:
-    """Doubled places as the seed counts them: every mention takes a slot, the first one counts."""
+    """Doubled places for own votes "seed": every mention takes a slot, the first one counts."""
     passed = [tuple(name for name in tier if name not in counted.gated) for tier in counted.said]
     failed = [tuple(name for name in tier if name in counted.gated) for tier in counted.said]
     n_passed = max(sum(map(len, passed)), len(set(counted.shown) - counted.gated))

@@ -5,27 +5,32 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from peerage.council import fold as folding
-from peerage.council.documents import read_json
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError
+from peerage.events import Opened, read_events
 from peerage.imports import KINDS, Step, Taken, unit_of
-from peerage.imports.events import misfit, refuse_unreadable, session_events, well_formed
-from peerage.imports.session_files import documents
+from peerage.imports.session_files import documents, exported_events, read_document
 from peerage.imports.table_files import check, chunks
 from peerage.reports.stored_reviews import import_file_name
+from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.stores import Import, Store
 from peerage.types import Event
 
 EXPORT_FORMAT = 1
 DIGEST = re.compile("[0-9a-f]{64}")
-ENTRY = {"kind": str, "hash": str, "name": str, "n_rows": int, "at": int | float}
-MANIFEST = {"format": int, "imports": [ENTRY]}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The file export.json: the tables that were imported."""
+
+    format: int
+    imports: tuple[Import, ...]
 
 
 def export(store: Store, folder: Path) -> dict[str, int]:
@@ -44,7 +49,7 @@ def export(store: Store, folder: Path) -> dict[str, int]:
         if entry.kind != "sessions":
             with (folder / import_file_name(entry)).open("wb") as data:
                 data.writelines(store.import_parts(entry.id))
-    manifest = {"format": EXPORT_FORMAT, "imports": [asdict(entry) for entry in entries]}
+    manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
     (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
 
@@ -63,11 +68,9 @@ def take_export(
     for entry in new:
         _check_exported(store, entry, folder / import_file_name(entry), scale)
     step("storing")
-    seeds: dict[str, str] = {}
     events = list(_events_not_in(store, folder / "sessions.jsonl"))
-    for event in events:
-        if event.kind == folding.OPENED and event.body["season"]:
-            seeds[event.body["season"]] = event.body["seed"]
+    opened = [fact for fact in read_events(events) if isinstance(fact, Opened)]
+    seeds = {one.season: one.seed for one in opened if one.season}
     store.append_all(events)
     for season, seed in seeds.items():
         store.season_seed(season, seed)
@@ -90,12 +93,13 @@ def _manifest(folder: Path) -> list[Import]:
             place=str(folder),
             hint="Name files, and say --as what.",
         )
-    manifest = well_formed(read_json(place.read_bytes(), str(place)), str(place))
-    if wrong := misfit(manifest, MANIFEST):
-        raise InputError(f"this is no list of tables: {wrong}.", place=str(place))
-    if manifest["format"] != EXPORT_FORMAT:
-        raise InputError(f"format {manifest['format']!r} is not known.", place=str(place))
-    entries = [Import(**{name: one[name] for name in ENTRY}) for one in manifest["imports"]]
+    try:
+        manifest = from_json(Manifest, read_document(place.read_bytes(), str(place)))
+    except WrongShapeError as error:
+        raise InputError(f"this is no list of tables: {error}.", place=str(place)) from None
+    if manifest.format != EXPORT_FORMAT:
+        raise InputError(f"format {manifest.format} is not known.", place=str(place))
+    entries = [replace(entry, id=0) for entry in manifest.imports]
     for entry in entries:
         if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
             raise InputError(
@@ -126,9 +130,6 @@ def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
         raise InputError("the sessions of the export are missing.", place=str(path))
     for place, read in documents(path):
         document = read()
-        if wrong := misfit(document, {"session_id": str, "events": [{}]}):
-            raise InputError(f"this is no session of an export: {wrong}.", place=place)
-        if not store.events(document["session_id"]):
-            events = session_events(document, place)
-            refuse_unreadable(events, place)
-            yield from events
+        id_ = document.get("session_id") if isinstance(document, Mapping) else None
+        if not isinstance(id_, str) or not store.events(id_):
+            yield from exported_events(document, place)

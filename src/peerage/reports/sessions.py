@@ -1,4 +1,4 @@
-"""A stored session as plain values: for scripts, for other programs, and for another law."""
+"""Stored sessions: read from a store, scored again, and as plain JSON values."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from peerage.council import fold as folding
+from peerage.council.fold import fold, reviewed_ballots
 from peerage.errors import UnreadableError
-from peerage.scoring import Law, Scored, score_session
+from peerage.events import CallMade, billed_calls, read_events, total_cost
+from peerage.scoring import Scored, score_session
 from peerage.stores import Store
-from peerage.types import Event, Session
+from peerage.types import Event, ScoringOptions, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class StoredSessions:
 def read_session(store: Store, session_id: str) -> Session | UnreadableSession:
     """A stored session, or why it cannot be read."""
     try:
-        return folding.fold(store.events(session_id))
+        return fold(store.events(session_id))
     except UnreadableError as error:
         return UnreadableSession(session_id, error.message)
 
@@ -42,20 +43,22 @@ def read_sessions(store: Store, ids: Iterable[str] | None = None) -> StoredSessi
     """The stored sessions of these ids, or all; one that cannot be read does not stop the rest."""
     if ids is None:
         ids = [listed.id for listed in store.sessions()]
-    found = [read_session(store, id_) for id_ in ids]
+    read = [read_session(store, id_) for id_ in ids]
     return StoredSessions(
-        tuple(one for one in found if isinstance(one, Session)),
-        tuple(one for one in found if isinstance(one, UnreadableSession)),
+        tuple(one for one in read if isinstance(one, Session)),
+        tuple(one for one in read if isinstance(one, UnreadableSession)),
     )
 
 
-def rescored(session: Session, law: Law) -> Scored:
-    """A stored session under a law, from its ballots and replies alone."""
+def rescored(session: Session, options: ScoringOptions) -> Scored:
+    """Score a stored session again, from its ballots and reviews alone."""
     bare = replace(session, scores=(), flags=(), audit=None)
-    return score_session(folding.reviewed_ballots(bare), law)
+    return score_session(reviewed_ballots(bare), options)
 
 
-def session_document(session: Session, events: Sequence[Event], law: Law) -> dict[str, Any]:
+def session_document(
+    session: Session, events: Sequence[Event], options: ScoringOptions
+) -> dict[str, Any]:
     """Everything about a session as plain JSON values."""
     document: dict[str, Any] = {
         "id": session.id,
@@ -69,7 +72,7 @@ def session_document(session: Session, events: Sequence[Event], law: Law) -> dic
         "cost": cost_document(events),
     }
     if session.ballots:
-        result = rescored(session, law).document()
+        result = rescored(session, options).document()
         result.pop("session_id", None)
         document |= result
         document |= positions(session)
@@ -77,7 +80,7 @@ def session_document(session: Session, events: Sequence[Event], law: Law) -> dic
 
 
 def positions(session: Session) -> dict[str, Any]:
-    """Where each reviewer saw each model, under the names other tools look for."""
+    """The position in which each reviewer saw each model, as two mappings."""
     by_reviewer = {
         ballot.reviewer: {name: i for i, name in enumerate(ballot.authors)}
         for ballot in session.ballots
@@ -94,28 +97,19 @@ def positions(session: Session) -> dict[str, Any]:
     }
 
 
-def cost_document(events: Sequence[Event]) -> dict[str, Any]:
-    """The bill by seat and by stage; a sum with an unknown part is unknown."""
-    by_seat: dict[str, list[float | None]] = defaultdict(list)
-    by_stage: dict[str, list[float | None]] = defaultdict(list)
-    stages = {folding.ANSWERED: "answer", folding.REVIEWED: "review", folding.ADVISED: "conclude"}
-    for event in events:
-        usage = event.body.get("usage")
-        if usage is None:
-            continue
-        seat = event.body.get("seat") or event.body["reviewer"]
-        by_seat[seat].append(usage["cost_usd"])
-        by_stage[stages.get(event.kind) or event.body["stage"]].append(usage["cost_usd"])
-    total, unknown = folding.cost_of(events)
+def cost_document(events: Iterable[Event]) -> dict[str, Any]:
+    """What a session's calls cost, by seat and by stage; a sum with an unknown part is None."""
+    calls = billed_calls(read_events(events))
+    by_seat: dict[str, list[CallMade]] = defaultdict(list)
+    by_stage: dict[str, list[CallMade]] = defaultdict(list)
+    for call in calls:
+        by_seat[call.seat].append(call)
+        by_stage[call.stage].append(call)
+    total, n_unknown = total_cost(calls)
     return {
         "total_usd": total,
-        "unpriced_calls": unknown,
-        "calls": sum(map(len, by_seat.values())),
-        "by_seat": {seat: _sum(costs) for seat, costs in by_seat.items()},
-        "by_stage": {stage: _sum(costs) for stage, costs in by_stage.items()},
+        "unpriced_calls": n_unknown,
+        "calls": len(calls),
+        "by_seat": {seat: total_cost(some)[0] for seat, some in by_seat.items()},
+        "by_stage": {stage: total_cost(some)[0] for stage, some in by_stage.items()},
     }
-
-
-def _sum(costs: Sequence[float | None]) -> float | None:
-    known = [cost for cost in costs if cost is not None]
-    return sum(known) if len(known) == len(costs) else None
