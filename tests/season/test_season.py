@@ -10,7 +10,7 @@ import pytest
 from peerage import config
 from peerage.council.fold import fold
 from peerage.errors import InputError
-from peerage.providers.simulated import Simulated
+from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, run_season
 from peerage.session import SessionConfig
 from peerage.stores import open_store
@@ -37,7 +37,7 @@ class Direct:
         await asyncio.sleep(0)
         if call.query.text == "broken":
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
-        return await Simulated(call.seat).complete(call)
+        return await SimulatedProvider(call.seat).complete(call)
 
 
 @pytest.fixture

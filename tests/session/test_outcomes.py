@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from peerage.council.fold import fold
 from peerage.errors import BudgetError
-from peerage.providers.simulated import Simulated
+from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import MemoryLog, StoreError
 from peerage.types import Failure, Query, ScoringOptions, Seat
@@ -70,7 +70,7 @@ class Uneven:
         self.replied.append((call.stage, call.seat.name, round_))
         if (call.stage, call.seat.name) in self.failing:
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
-        return await Simulated(call.seat).complete(call)
+        return await SimulatedProvider(call.seat).complete(call)
 
 
 class Turns(asyncio.SelectorEventLoop):
