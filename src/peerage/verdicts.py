@@ -18,11 +18,12 @@ from peerage.council.blinding import deal_order, label, lone_ordinal
 from peerage.council.counting import place
 from peerage.council.dissent import dissent_of, with_names
 from peerage.council.prompts import (
+    binary_schema,
     boundary,
     relabel,
     render_chair,
+    tie_breaker_schema,
 )
-from peerage.council.prompts.schemas import binary_schema, tie_breaker_schema
 from peerage.providers import Reply
 from peerage.scoring import Scored
 from peerage.tasks import read_aside, together

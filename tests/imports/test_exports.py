@@ -9,8 +9,7 @@ import pytest
 
 from peerage import Council
 from peerage.errors import InputError
-from peerage.imports import take
-from peerage.imports.exports import export, take_export
+from peerage.imports import export, take, take_export
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
 TABLES = (

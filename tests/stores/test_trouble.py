@@ -13,8 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from peerage.council.fold import fold
 from peerage.errors import PeerageError, UnreadableError
-from peerage.reports.sessions import UnreadableSession, read_sessions
 from peerage.reports.stored_reviews import reviews_in
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
@@ -219,12 +219,10 @@ POISON = [
 def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(path, sql, value):
     results(path, opened("good"), opened("bad"), opened("well"))
     poison(path, sql, value)
-    found = read_sessions(open_store(f"sqlite:///{path}"))
-    assert {session.id for session in found.readable} == {"good", "well"}
-    (bad,) = found.unreadable
-    assert isinstance(bad, UnreadableSession)
-    assert bad.id == "bad"
-    assert bad.reason
+    store = open_store(f"sqlite:///{path}")
+    assert {fold(store.events(name)).id for name in ("good", "well")} == {"good", "well"}
+    with pytest.raises(UnreadableError, match="bad"):
+        fold(store.events("bad"))
 
 
 @pytest.mark.parametrize(

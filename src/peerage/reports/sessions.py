@@ -4,50 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
-from peerage.council.fold import fold, reviewed_ballots
-from peerage.errors import UnreadableError
+from peerage.council.fold import reviewed_ballots
 from peerage.events import CallMade, billed_calls, read_events, total_cost
 from peerage.scoring import Scored, score_session
-from peerage.stores import Store
 from peerage.types import Event, ScoringOptions, Session
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableSession:
-    """A stored session that is passed over, and why."""
-
-    id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSessions:
-    """Sessions read from a store, and those that could not be."""
-
-    readable: tuple[Session, ...]
-    unreadable: tuple[UnreadableSession, ...]
-
-
-def read_session(store: Store, session_id: str) -> Session | UnreadableSession:
-    """A stored session, or why it cannot be read."""
-    try:
-        return fold(store.events(session_id))
-    except UnreadableError as error:
-        return UnreadableSession(session_id, error.message)
-
-
-def read_sessions(store: Store, ids: Iterable[str] | None = None) -> StoredSessions:
-    """The stored sessions of these ids, or all; one that cannot be read does not stop the rest."""
-    if ids is None:
-        ids = [listed.id for listed in store.sessions()]
-    read = [read_session(store, id_) for id_ in ids]
-    return StoredSessions(
-        tuple(one for one in read if isinstance(one, Session)),
-        tuple(one for one in read if isinstance(one, UnreadableSession)),
-    )
 
 
 def rescored(session: Session, options: ScoringOptions) -> Scored:
