@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
@@ -82,57 +82,52 @@ async def run_season(
     """Run every session that is not finished yet; when `stop` is set, begin no more."""
     rows = enumerate(prompts)
     finished = {listed.id: listed.status for listed in store.sessions(season.id) if listed.status}
-    workers = [
-        _worker(season, rows, finished, caller, store, clock, progress, on_change, stop)
-        for _ in range(max(1, min(concurrency, prompts.n)))
-    ]
-    try:
-        await together(workers)
-    except BudgetError as error:
-        progress.out_of_budget = error.message
-    return progress
 
+    async def work() -> None:
+        for ordinal, row in rows:
+            if stop is not None and stop.is_set():
+                progress.stopped = True
+                return
+            spec = season.session_spec(ordinal, row)
+            status = finished.get(spec.id)
+            try:
+                history = [] if status else store.events(spec.id)
+                status = status or _final_status(history)
+                if status:  # also one that another process has finished since
+                    progress.reused += 1
+                    progress.no_quorum += status == "no_quorum"
+                else:
+                    await run_one(spec, season.config_for(row.category), history)
+            except UnreadableError as error:
+                progress.unreadable[spec.id] = error.message
+            except SessionTakenError:
+                progress.elsewhere += 1
+            else:
+                progress.done += 1
+                on_change()
 
-async def _worker(
-    season: Season,
-    rows: Iterator[tuple[int, Row]],
-    finished: dict[str, str],
-    caller: ModelCaller,
-    store: Store,
-    clock: Callable[[], float],
-    progress: Progress,
-    on_change: Callable[[], None],
-    stop: asyncio.Event | None,
-) -> None:
-    for ordinal, row in rows:
-        if stop is not None and stop.is_set():
-            progress.stopped = True
-            return
-        spec = season.session_spec(ordinal, row)
-        if spec.id in finished:
-            progress.done += 1
-            progress.reused += 1
-            progress.no_quorum += finished[spec.id] == "no_quorum"
-            continue
-        config = season.config_for(row.category)
+    async def run_one(spec: SessionSpec, config: SessionConfig, history: list[Event]) -> None:
         progress.in_flight += 1
         try:
-            history = store.events(spec.id)
             session = run(spec, config, caller, store, clock=clock, history=history)
             async with aclosing(session):
                 async for event in session:
                     _note(progress, event)
                     on_change()
-        except UnreadableError as error:
-            progress.unreadable[spec.id] = error.message
-            continue
-        except SessionTakenError:
-            progress.elsewhere += 1
-            continue
         finally:
             progress.in_flight -= 1
-        progress.done += 1
-        on_change()
+
+    try:
+        await together(work() for _ in range(max(1, min(concurrency, prompts.n))))
+    except BudgetError as error:
+        progress.out_of_budget = error.message
+    return progress
+
+
+def _final_status(history: list[Event]) -> str:
+    """How a session ended, or nothing while it has not."""
+    last = read_event(history[-1]) if history else None
+    return last.status if isinstance(last, Finished) else ""
 
 
 def _note(progress: Progress, event: Event) -> None:
