@@ -207,7 +207,7 @@ def _succession(settings: config.Settings) -> tuple[Seat, ...]:
 
 
 def check_question(text: str) -> None:
-    """Refuse what nobody could answer, before anybody is paid to try."""
+    """Refuse an empty or too long question, before any model is called."""
     if not text.strip():
         raise InputError("the question is empty.")
     if len(text) > MAX_QUERY_CHARACTERS:

@@ -91,7 +91,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The safety gate's word on one answer; a failed one says which pattern matched where."""
+    """The safety gate's result on one answer; a failed one says which pattern matched where."""
 
     model: str
     passed: bool
@@ -367,7 +367,7 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class Dissent:
-    """A minority's own words."""
+    """A quote of a reviewer who orders the answers against the result."""
 
     reviewer: str
     distance: float  # the part of pairs this reviewer orders against the result
@@ -390,7 +390,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One appended fact of a session."""
+    """One stored event of a session; `peerage.events` has the typed event behind it."""
 
     session_id: str
     seq: int
@@ -401,7 +401,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session folded from its events."""
+    """A session, as its events add up to it."""
 
     id: str
     query: Query

@@ -44,7 +44,7 @@ Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]
 
 @dataclass(frozen=True, slots=True)
 class VerdictContext:
-    """Those who may conclude, and what they conclude from."""
+    """What a verdict is made from: the scored session, the chairs, the panel, and a way to ask."""
 
     scored: Scored
     kind: str
@@ -66,7 +66,7 @@ class VerdictContext:
 
 
 async def conclude(context: VerdictContext) -> Verdict | None:
-    """The verdict of the kind that was asked for, with the minority's own words."""
+    """The session's verdict, with quotes of the reviewers who dissent; None for the kind "none"."""
     if context.kind == "none":
         return None
     verdict = await KINDS[context.kind](context)
@@ -74,16 +74,9 @@ async def conclude(context: VerdictContext) -> Verdict | None:
     return replace(verdict, dissent=tuple(_named(context, words) for words in quoted))
 
 
-async def _synthesis(context: VerdictContext) -> Verdict:
-    return await _chaired(context, "synthesis")
-
-
-async def _debate(context: VerdictContext) -> Verdict:
-    return await _chaired(context, "debate")
-
-
-async def _chaired(context: VerdictContext, kind: str) -> Verdict:
-    """The first chair that answers, in its own words."""
+async def _chaired(context: VerdictContext) -> Verdict:
+    """The text of the first chair that answers."""
+    kind = context.kind
     failed: list[str] = []
     for seat in context.chairs:
         reply = await context.ask(seat, _page(context, seat, kind), None)
@@ -199,8 +192,8 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
 
 
 KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
-    "synthesis": _synthesis,
-    "debate": _debate,
+    "synthesis": _chaired,
+    "debate": _chaired,
     "binary": _binary,
     "tie_breaker": _tie_breaker,
 }

@@ -99,7 +99,7 @@ class Manifest:
 
 
 def export(store: Store, folder: Path) -> dict[str, int]:
-    """The whole store in a folder: sessions as JSONL, imported tables as Parquet."""
+    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
     if folder.exists() and any(folder.iterdir()):
         raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +125,7 @@ def take_export(
     step: Step = lambda _: None,
     scale: Sequence[float] = (-1.0, 1.0),
 ) -> list[Taken]:
-    """Everything of an export, as it was in the store it came from; what is here already stays."""
+    """Import the sessions and tables of an export; what is in the store already stays."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]

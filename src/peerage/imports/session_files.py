@@ -104,8 +104,7 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
 
 
 def exported_events(document: Any, place: str) -> list[Event]:
-    """The events of a stored session as an export writes it, or an error that names the first
-    that is none."""
+    """The events of one session of an export; an error names the first that is none."""
     entries = document.get("events") if isinstance(document, Mapping) else None
     if not isinstance(entries, list) or not 0 < len(entries) <= MAX_EVENTS:
         raise InputError(f"a session has 1 to {MAX_EVENTS:,} events.", place=place)

@@ -1,4 +1,4 @@
-"""Tables made elsewhere: what is wrong with one, what is odd, and its rows in order."""
+"""Check a table made elsewhere, flag what is odd in it, and write its rows in order."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class ModelBoardOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommunityBoardOptions:
-    """How a community board is to be computed; the defaults are the seed's reading."""
+    """How a community board is to be computed; the defaults are the published ones."""
 
     reputation: ReputationKind = "fixed"
     half_life_days: float | None = None
@@ -88,6 +88,6 @@ class CommunityBoardOptions:
             self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
         ):
             raise UsageError(
-                "literal is the published scoring to the letter: every word weighs the same.",
+                "literal is the published scoring as it is: every opinion weighs the same.",
                 hint="Leave out reputation, half-life and without-flagged.",
             )

@@ -122,7 +122,7 @@ def board(
         float | None,
         typer.Option("--half-life", metavar="DAYS", help="An opinion's weight halves in this."),
     ] = None,
-    literal: Annotated[bool, typer.Option("--literal", help="PeerBench to the letter.")] = False,
+    literal: Annotated[bool, typer.Option("--literal", help="As PeerBench scores.")] = False,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with an outside ranking.")
     ] = None,
