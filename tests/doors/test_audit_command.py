@@ -13,11 +13,11 @@ from peerage.doors.cli.audit import FAIL_ON, run, verdict
 from peerage.doors.cli.audit_page import render_audit
 from peerage.errors import UsageError
 from peerage.reports import audit
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008
-    return simulated_reviews(Season(n_sessions=60), planted, 2)
+    return simulated_reviews(SimulatedSeason(n_sessions=60), planted, 2)
 
 
 HARSH = Planted(harshness={"b": -1.5})
