@@ -16,13 +16,13 @@ from pathlib import Path
 import duckdb  # noqa: F401 - loaded once, for every fork
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
+import peerage.community
+import peerage.doors.cli.community
 import peerage.standings
 import pydantic_settings  # noqa: F401
 import rich.console  # noqa: F401
 
-import peerage.community
 import peerage.convening
-import peerage.doors.cli.community
 import peerage.doors.cli.demo
 import peerage.importing
 import peerage.providers.calling

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-
 from peerage.doors.cli.audit import FAIL_ON, run, verdict
 from peerage.doors.cli.audit_page import render_audit
+
 from peerage.errors import UsageError
 from peerage.reports import audit
 from peerage.simulate.reviews import Planted, Season, simulated_reviews

@@ -11,10 +11,10 @@ from typing import Any
 from xml.dom.minidom import parseString
 
 import pytest
-from rich.console import Console
-
 from peerage.doors.board_page import render_board
 from peerage.doors.cli.board_models import run, show
+from rich.console import Console
+
 from peerage.doors.cli.options import runner
 from peerage.doors.cli.output import Output, write
 from peerage.engines.duckdb import DuckDB

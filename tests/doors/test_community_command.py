@@ -14,9 +14,9 @@ from xml.dom.minidom import parseString
 
 import duckdb
 import pytest
-
 from peerage.doors.board_page import MAX_BARS, render_board
 from peerage.doors.cli.community import Tables, run_board, run_rings
+
 from peerage.doors.cli.output import Output, write_parquet
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError

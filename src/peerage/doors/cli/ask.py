@@ -11,7 +11,6 @@ from peerage.convening import Council, law_of, settings_of
 from peerage.council import folding
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import read_stdin, say, write_json
 from peerage.errors import BudgetError, InputError
 from peerage.records import session_document
@@ -50,6 +49,8 @@ def run(
     if manner.json:
         write_json(session_document(session, events, law))
     else:
+        from peerage.doors.render.session_views import show_session
+
         show_session(session, law, brief=manner.quiet)
     return exit_code(session, settings.council.verdict)
 

@@ -8,7 +8,6 @@ import unicodedata
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-
 from peerage.doors.visible import csv_cell, html_text, json_text, visible
 
 TRICKS = {
