@@ -83,16 +83,15 @@ class Spark(NamedTuple):
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
     """Each name in a form of at most `room` columns, or of as many more as keep them apart.
 
-    A vendor's prefix that all share goes first; then each is cut in its middle.
+    A vendor's prefix that all share goes first; then each is cut in its middle, and a pair
+    such as `reviewer>candidate` in the middle of both.
     """
-    distinct = dict.fromkeys(names)
-    start = len(shared_prefix(distinct))
-    bare = {name: name[start:] for name in distinct}
-    longest = max(map(cell_width, bare.values()), default=0)
-    if max(map(cell_width, distinct), default=0) <= room:
-        return {name: name for name in distinct}
+    if max(map(cell_width, names), default=0) <= room:
+        return {name: name for name in names}
+    bare = bare_names(names)
+    longest = max(map(cell_width, bare.values()))
     while room < longest:
-        for tail in (room // 2, 2 * room // 3, room // 3):
+        for tail in (1 / 2, 2 / 3, 1 / 3):  # of the room; what tells them apart may be there
             short = {name: _cut(text, room, tail, dots) for name, text in bare.items()}
             if len(set(short.values())) == len(short):
                 return short
@@ -100,23 +99,35 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
     return bare
 
 
+def bare_names(names: Collection[str]) -> dict[str, str]:
+    """Each name without the prefix that they share, as long as that leaves them apart."""
+    prefix = shared_prefix(names)
+    bare = {name: name.removeprefix(prefix).replace(f">{prefix}", ">") for name in names}
+    apart = len(set(bare.values())) == len(bare) and all(bare.values())
+    return bare if prefix and apart else {name: name for name in names}
+
+
 def shared_prefix(names: Collection[str]) -> str:
-    """What several names begin with, up to a slash: `provider/`; empty where they share none."""
-    if len(names) < 2:
+    """What the names with a slash all begin with, up to one: `provider/`; empty if nothing."""
+    vendored = {name for name in names if "/" in name}
+    if len(vendored) < 2:
         return ""
-    first, last = min(names), max(names)
+    first, last = min(vendored), max(vendored)
     n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    prefix = first[: first.rfind("/", 0, n) + 1]
-    return "" if prefix in names else prefix
+    return first[: first.rfind("/", 0, n) + 1]
 
 
-def _cut(name: str, room: int, tail: int, dots: str) -> str:
+def _cut(name: str, room: int, tail: float, dots: str) -> str:
     if cell_width(name) <= room:
         return name
-    start = len(name)
-    while cell_width(name[start - 1 :]) <= tail:
+    one, pair, other = name.partition(">")
+    if pair:
+        half = (room - 1) // 2
+        return f"{_cut(one, half, tail, dots)}>{_cut(other, half, tail, dots)}"
+    start, n_tail = len(name), int(room * tail)
+    while cell_width(name[start - 1 :]) <= n_tail:
         start -= 1
-    return chopped(name, room - tail - len(dots))[0] + dots + name[start:]
+    return chopped(name, room - n_tail - len(dots))[0] + dots + name[start:]
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -277,9 +288,8 @@ class _Layout:
         """The width that a column makes use of: a name's is less once its prefix must go."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
-        names = [row[i] for row in self.texts]
-        prefix = cell_width(shared_prefix(set(names)))
-        return max(self.least[i], max(map(cell_width, names)) - prefix)
+        bare = bare_names([row[i] for row in self.texts])
+        return max(self.least[i], *map(cell_width, bare.values()))
 
     def _total(self, kept: Sequence[int]) -> int:
         return sum(self.least[i] for i in kept) + len(GAP) * (len(kept) - 1)
@@ -325,10 +335,11 @@ class _Layout:
             yield line
 
     def _asides(self) -> Iterator[str]:
-        for i, short in self.short.items():
-            prefix = shared_prefix(short)
-            if prefix and any(name != text for name, text in short.items()):
-                yield f"Each {self.heads[i] or 'name'} begins with {prefix}"
+        for short in self.short.values():
+            if any(name != text for name, text in short.items()) and bare_names(short) != {
+                name: name for name in short
+            }:
+                yield f"{shared_prefix(short)} is left off the names."
         if self.left_out:
             heads = ", ".join(self.heads[i] for i in sorted(self.left_out))
             yield f"Left out for want of room: {heads}."

@@ -209,7 +209,7 @@ def _chart(board: Board, rows: Sequence[Row]) -> Chart | None:
 
 
 def _model_bar(row: Row) -> Bar:
-    n = f"{row['appearances']} sessions"
+    n = "1 session" if row["appearances"] == 1 else f"{row['appearances']} sessions"
     return Bar(row["model"], row["share"], row["share_low"], row["share_high"], n=n)
 
 

@@ -237,9 +237,9 @@ def _model_notes(board: Board) -> list[str]:
 # The columns of the community boards in their order; the drawing goes with the one before it.
 COMMUNITY_COLUMNS = {
     "rank": TableColumn("rank"),
+    "item_id": TableColumn("item", "name"),
     "contributor": TableColumn("contributor", "name"),
     "reviewer": TableColumn("reviewer", "name"),
-    "item_id": TableColumn("item", "name"),
     "total_score": TableColumn("total"),
     "quality_score": TableColumn("quality", use=1),
     "affiliation_bonus": TableColumn("bonus", use=2),
@@ -404,19 +404,24 @@ def _sentence(one: Finding) -> str:
 def findings_table(findings: Sequence[Finding]) -> TextTable:
     """The findings, what is evidence first and what cannot be known last."""
     table = TextTable(
-        TableColumn("status", "word"),
         TableColumn("metric", "word"),
         TableColumn("subject", "name"),
-        TableColumn("value [95%]"),
-        TableColumn("p", use=2),
-        TableColumn("q", use=1),
+        TableColumn("value"),
+        TableColumn("95%", use=1),
+        TableColumn("p", use=3),
+        TableColumn("q", use=2),
         TableColumn("n"),
+        sections="status",
     )
     order = list(STATUS_STYLES)
     for one in sorted(findings, key=lambda one: order.index(one.status))[:MAX_ROWS]:
-        numbers = (finding_value(one), probability(one.p), probability(one.q), finding_n(one))
-        texts = (one.status.replace("_", " "), one.metric, one.subject, *numbers)
-        table.add(*(Cell(text, STATUS_STYLES[one.status]) for text in texts))
+        value = "–" if one.value is None else f"{one.value:.3g}"
+        between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
+        numbers = (value, between, probability(one.p), probability(one.q), finding_n(one))
+        cells = (
+            Cell(text, STATUS_STYLES[one.status]) for text in (one.metric, one.subject, *numbers)
+        )
+        table.add(*cells, section=one.status.replace("_", " "))
     return table
 
 
