@@ -16,9 +16,7 @@ from pathlib import Path
 import duckdb  # noqa: F401 - loaded once, for every fork
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
-import peerage.community
-import peerage.doors.cli.community
-import peerage.standings
+import peerage.doors.cli.output
 import pydantic_settings  # noqa: F401
 import rich.console  # noqa: F401
 
