@@ -8,11 +8,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+
 from peerage.doors.cli.output import FAIL_ON
 from peerage.doors.cli.output import run_audit as run
 from peerage.doors.render.pages import audit_page
 from peerage.doors.render.wording import audit_verdict
-
 from peerage.errors import UsageError
 from peerage.reports import audit
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
