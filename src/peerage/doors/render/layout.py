@@ -90,13 +90,51 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
         return {name: name for name in names}
     bare = bare_names(names)
     longest = max(map(cell_width, bare.values()))
+    singles = {text for text in bare.values() if ">" not in text}
+    parts = {part for text in bare.values() if ">" in text for part in text.split(">", 1)}
     while room < longest:
-        for tail in (1 / 2, 2 / 3, 1 / 3):  # of the room; what tells them apart may be there
-            short = {name: _cut(text, room, tail, dots) for name, text in bare.items()}
-            if len(set(short.values())) == len(short):
-                return short
+        short = _cut_apart(singles, room, dots)
+        half = _cut_apart(parts, (room - 1) // 2, dots)
+        for text in set(bare.values()) - singles:
+            cut = ">".join(half[part] for part in text.split(">", 1))
+            short[text] = text if cell_width(text) <= room else cut
+        if len(set(short.values())) == len(short):
+            return {name: short[text] for name, text in bare.items()}
         room += max(1, room // 8)
     return bare
+
+
+def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
+    """Each text cut in its middle; those that then look alike keep what tells them apart."""
+    short = {text: _cut(text, room, dots) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, cut in short.items():
+        alike.setdefault(cut, []).append(text)
+    for group in (group for group in alike.values() if len(group) > 1):
+        at = _n_shared(group)
+        short |= {text: _cut_around(text, at, room, dots) for text in group}
+    return short
+
+
+def _cut(text: str, room: int, dots: str) -> str:
+    if cell_width(text) <= room:
+        return text
+    tail = room // 2
+    return chopped(text, room - tail - len(dots))[0] + dots + _end(text, tail)
+
+
+def _cut_around(text: str, at: int, room: int, dots: str) -> str:
+    """The beginning of a text, its end, and what stands around a place in its middle."""
+    side = room // 4
+    middle = chopped(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))[0]
+    return chopped(text, side)[0] + dots + middle + dots + _end(text, side)
+
+
+def _end(text: str, room: int) -> str:
+    start = len(text)
+    while start and cell_width(text[start - 1 :]) <= room:
+        start -= 1
+    return text[start:]
 
 
 def bare_names(names: Collection[str]) -> dict[str, str]:
@@ -109,25 +147,17 @@ def bare_names(names: Collection[str]) -> dict[str, str]:
 
 def shared_prefix(names: Collection[str]) -> str:
     """What the names with a slash all begin with, up to one: `provider/`; empty if nothing."""
-    vendored = {name for name in names if "/" in name}
-    if len(vendored) < 2:
+    vendored = [name for name in names if "/" in name]
+    if len(set(vendored)) < 2:
         return ""
-    first, last = min(vendored), max(vendored)
-    n = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
-    return first[: first.rfind("/", 0, n) + 1]
+    return vendored[0][: vendored[0].rfind("/", 0, _n_shared(vendored)) + 1]
 
 
-def _cut(name: str, room: int, tail: float, dots: str) -> str:
-    if cell_width(name) <= room:
-        return name
-    one, pair, other = name.partition(">")
-    if pair:
-        half = (room - 1) // 2
-        return f"{_cut(one, half, tail, dots)}>{_cut(other, half, tail, dots)}"
-    start, n_tail = len(name), int(room * tail)
-    while cell_width(name[start - 1 :]) <= n_tail:
-        start -= 1
-    return chopped(name, room - n_tail - len(dots))[0] + dots + name[start:]
+def _n_shared(texts: Collection[str]) -> int:
+    """How many characters all of the texts begin with."""
+    first, last = min(texts), max(texts)
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), len(first))
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -335,11 +365,12 @@ class _Layout:
             yield line
 
     def _asides(self) -> Iterator[str]:
-        for short in self.short.values():
-            if any(name != text for name, text in short.items()) and bare_names(short) != {
-                name: name for name in short
-            }:
-                yield f"{shared_prefix(short)} is left off the names."
+        dropped = {
+            shared_prefix(names)
+            for names in self.short.values()
+            if bare_names(names) != {name: name for name in names} != names
+        }
+        yield from (f"{prefix} is left off the names." for prefix in sorted(dropped))
         if self.left_out:
             heads = ", ".join(self.heads[i] for i in sorted(self.left_out))
             yield f"Left out for want of room: {heads}."
