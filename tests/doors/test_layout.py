@@ -43,6 +43,7 @@ from peerage.types import (
 
 DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
 WIDTHS = (60, 80, 120)
+BOARDS = ("board_table", "contributors", "reviewers", "items")
 LOOK_ALIKE = [
     "provider/some-long-model-2026-11",
     "provider/some-long-model-2026-12",
@@ -362,6 +363,12 @@ def test_a_name_that_nothing_can_shorten_is_folded_and_not_lost():
         table.add(name, str(HUGE))
     text = "".join(drawn(table, 60)).replace(" ", "").replace(str(HUGE), "")
     assert all(middle in text for middle in "xyz")
+
+
+def test_a_board_is_drawn_where_it_has_one_number_to_draw():
+    kinds = {name: [column.kind for column in ALL[name](LOOK_ALIKE).columns] for name in BOARDS}
+    n_drawings = {name: found.count("drawing") for name, found in kinds.items()}
+    assert n_drawings == {"board_table": 1, "contributors": 0, "reviewers": 1, "items": 1}
 
 
 def test_an_interval_lies_on_its_scale():

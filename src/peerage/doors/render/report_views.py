@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from peerage.boards import Board
@@ -88,20 +89,25 @@ def board_table(board: Board, rows: Rows) -> TextTable:
     """Rows of a board; models in their tiers, and below them those that have none."""
     hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
     known = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
-    drawn = next((name for name in DRAWN if name in known), known[-1])
-    place, ends = known.index(drawn) + 1, scale_ends(board)
-    columns = [BOARD_COLUMNS[name] for name in known]
-    columns.insert(place, TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5))
-    table = TextTable(*columns, sections="tier")
+    ends = scale_ends(board)
+    drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
+    columns = [[BOARD_COLUMNS[name], *([drawing] if name in DRAWN else [])] for name in known]
+    table = TextTable(*chain.from_iterable(columns), sections="tier")
     for label, group in tier_groups(rows):
         for row in group:
-            cells = [_board_cell(name, row) for name in known]
-            low, high = (row.get(f"{DRAWN.get(drawn)}{end}") for end in ("low", "high"))
-            is_drawn = drawn in DRAWN and row[drawn] is not None
-            is_drawn = is_drawn and row.get("status") != "undefined"
-            cells.insert(place, Interval(row[drawn], low, high, ends) if is_drawn else None)
-            table.add(*cells, section=label)
+            cells = (_board_cells(name, row, ends) for name in known)
+            table.add(*chain.from_iterable(cells), section=label)
     return table
+
+
+def _board_cells(name: str, row: Mapping[str, Any], ends: tuple[float, float]) -> list[Content]:
+    """The cell of a column, and its drawing where it has one."""
+    if name not in DRAWN:
+        return [_board_cell(name, row)]
+    if row[name] is None or row.get("status") == "undefined":
+        return [_board_cell(name, row), None]
+    low, high = (row.get(f"{DRAWN[name]}{end}") for end in ("low", "high"))
+    return [_board_cell(name, row), Interval(row[name], low, high, ends)]
 
 
 def scale_ends(board: Board) -> tuple[float, float]:
