@@ -371,6 +371,11 @@ def test_a_board_is_drawn_where_it_has_one_number_to_draw():
     assert n_drawings == {"board_table": 1, "contributors": 0, "reviewers": 1, "items": 1}
 
 
+def test_a_column_with_nothing_in_it_takes_no_room():
+    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    assert "category" not in " ".join(drawn(sessions_table(listed), 60))
+
+
 def test_an_interval_lies_on_its_scale():
     assert Interval(0.5, 0.0, 1.0).draw(11) == "─────●─────"
     assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"

@@ -295,7 +295,8 @@ class _Layout:
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
         columns = self.table.columns
-        kept = [i for i, column in enumerate(columns) if not column.in_pipe]
+        filled = [not self.texts or any(row[i] for row in self.texts) for i in range(len(columns))]
+        kept = [i for i, column in enumerate(columns) if filled[i] and not column.in_pipe]
         while self._total(kept) > self.width and any(columns[i].use for i in kept):
             out = max(kept, key=lambda i: (columns[i].use, i))
             kept.remove(out)
