@@ -76,14 +76,14 @@ def audit(
 
         audit_one(session, config, {"store": store}, json, fail_on)
         return
-    from peerage.doors.cli.audit import run
+    from peerage.doors.cli.output import run_audit
 
     named = {"reviews": reviews, "engine": engine} if reviews else {}
     with _files_as_parquet(named) as files:
         found = files.get("reviews") or _reviews_in(*_stored({"store": store, "config": config}))
         if not found:
             raise NO_REVIEWS_YET
-        run(
+        run_audit(
             found,
             reviewer=reviewer,
             since=since or "all",
@@ -153,7 +153,7 @@ def board(
 
 
 def _models_board(given: Mapping[str, Any]) -> None:
-    from peerage.doors.cli.board_models import run
+    from peerage.doors.cli.output import run_models
     from peerage.reports import board_models, board_models_of_store
     from peerage.reports.options import ModelBoardOptions
 
@@ -170,11 +170,11 @@ def _models_board(given: Mapping[str, Any]) -> None:
         board = board_models(files, terms, engine=engine, item_weights=weights)
     else:
         board = board_models_of_store(store, rubric_of, terms, engine)
-    run(board, engine, _output(given), given.get("against"))
+    run_models(board, engine, _output(given), given.get("against"))
 
 
 def _community_board(given: Mapping[str, Any]) -> None:
-    from peerage.doors.cli.community import run_board
+    from peerage.doors.cli.output import run_board
     from peerage.reports.options import CommunityBoardOptions
 
     asked = _fields_of(CommunityBoardOptions, given, {"opinions", "items", "users", "tune"})
@@ -205,7 +205,7 @@ def rings(
 ) -> None:
     """Find voting rings, with p-values and the evidence; nobody is punished."""
     given = {k: v for k, v in locals().items() if v is not None and v is not False}
-    from peerage.doors.cli.community import run_rings
+    from peerage.doors.cli.output import run_rings
 
     asked = {name: given[name] for name in given.keys() & {"since", "as_of", "category"}}
     with _files_as_parquet(given) as given:
@@ -268,18 +268,18 @@ def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _reviews_in(store: Any, rubric_of: Any) -> list[str]:
-    from peerage.doors.cli.output import flag_line
+    from peerage.doors.render.wording import flag_text
     from peerage.reports.stored_reviews import reviews_in
 
     def tell(flag: str) -> None:
-        say(f"peerage: {flag_line(flag)}")
+        say(flag_text(flag))
 
     return [str(path) for path in reviews_in(store, rubric_of, tell)]
 
 
 def _tables(given: Mapping[str, Any]) -> Any:
     """A community's tables: the files named, else what was imported into the store."""
-    from peerage.doors.cli.community import Tables
+    from peerage.doors.cli.output import Tables
 
     named = {kind: given.get(kind) for kind in ("opinions", "items", "users")}
     if named["opinions"] is None:

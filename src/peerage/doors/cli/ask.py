@@ -10,7 +10,6 @@ from pathlib import Path
 from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import read_stdin, say, write_json
 from peerage.errors import BudgetError, InputError
 from peerage.panel import Council, scoring_options, settings_of
@@ -50,6 +49,8 @@ def run(
     if manner.json:
         write_json(session_document(session, events, options))
     else:
+        from peerage.doors.render.session_views import show_session
+
         show_session(session, options, brief=manner.quiet)
     return exit_code(session, settings.council.verdict)
 

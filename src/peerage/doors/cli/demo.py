@@ -20,8 +20,7 @@ from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
+from peerage.doors.render.session_views import show_scored, show_session
 from peerage.panel import Council, recorded_rubric, scoring_options
 from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import score_session
@@ -64,11 +63,7 @@ def run(question: str = QUESTION, pause: bool = True) -> None:
 
 
 def _title(console: Terminal, number: int, text: str) -> None:
-    from rich.rule import Rule
-
-    from peerage.doors.cli.terminal import styled
-
-    console.print(Rule(styled(f"{number}. {text}", "bold"), align="left"))
+    console.title(f"{number}. {text}")
 
 
 def _wait(console: Terminal, pause: bool) -> None:
@@ -140,19 +135,18 @@ def _exact_scores(console: Terminal) -> None:
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
     console.print()
-    show(console, score_session(session, ScoringOptions()), quiet=True)
+    show_scored(console, score_session(session, ScoringOptions()), quiet=True)
     console.print()
     console.print("By their marks, where accuracy under 5 caps the score at 4.0:")
     console.print()
-    show(console, score_session(session, ScoringOptions(rubric=config.rubric("general"))))
+    show_scored(console, score_session(session, ScoringOptions(rubric=config.rubric("general"))))
 
 
 # -- a season of known truth -----------------------------------------------------------------------
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.doors.cli.audit import show as show_audit
-    from peerage.doors.cli.board_models import show as show_board
+    from peerage.doors.render.report_views import show_audit, show_board
     from peerage.reports import audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
@@ -200,7 +194,7 @@ async def _run_season(console: Terminal, council: Council, folder: Path) -> None
 
 
 def _community(console: Terminal) -> None:
-    from peerage.doors.cli.community import show_board, show_rings
+    from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports.community_boards import community_boards
     from peerage.simulate.community import Population, simulate
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from peerage.council.fold import fold
 from peerage.doors.cli.options import configured
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
 from peerage.doors.cli.screen import write_json
 from peerage.errors import InputError
 from peerage.events import opening_of, without_readings
@@ -19,6 +17,10 @@ from peerage.reports.sessions import rescored, session_document
 from peerage.stores import Store
 from peerage.types import Event
 
+if TYPE_CHECKING:
+    from peerage.doors.render.layout import TextTable
+    from peerage.stores import Listing
+
 
 def list_sessions(store_url: str | None, limit: int, config_file: Path | None, json: bool) -> None:
     _, store = configured(config_file, {"store": store_url})
@@ -26,26 +28,31 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
     if json:
         write_json({"sessions": [asdict(entry) for entry in listed]})
         return
-    from rich.table import Table
-
     from peerage.doors.cli.terminal import Terminal
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("session", "opened", "status", "category", "question"):
-        table.add_column(head, no_wrap=head != "question")
+    if listed:
+        sessions_table(listed).show(Terminal())
+    else:
+        Terminal().print('No sessions yet: peerage ask "…" holds one.')
+
+
+def sessions_table(listed: Sequence[Listing]) -> TextTable:
+    """The sessions of a store, the latest first."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+    from peerage.doors.render.wording import minute
+
+    table = TextTable(
+        TableColumn("session", "word"),
+        TableColumn("opened", "word", use=2),
+        TableColumn("status", "word", use=1),
+        TableColumn("category", "name", use=3),
+        TableColumn("question", "text"),
+    )
     for entry in listed:
-        when = _minute(entry.opened_at)
         question = " ".join(entry.query.split())[:80]
-        table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
-    Terminal().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
-
-
-def _minute(at: float) -> str:
-    """A time to the minute; an imported one may be out of any calendar."""
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return "–"
+        status = entry.status or "unfinished"
+        table.add(entry.id, minute(entry.opened_at), status, entry.category, question)
+    return table
 
 
 def show_one(
@@ -59,6 +66,8 @@ def show_one(
     if json:
         write_json(session_document(session, events, options))
     else:
+        from peerage.doors.render.session_views import show_session
+
         show_session(session, options)
 
 
@@ -75,8 +84,9 @@ def replay_one(
         write_json(scored.document())
         return
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.session_views import show_scored
 
-    show(Terminal(), scored)
+    show_scored(Terminal(), scored)
 
 
 def audit_one(
@@ -87,8 +97,7 @@ def audit_one(
     fail_on: str | None = None,
 ) -> None:
     """The audit of one session: mostly that one session is too few."""
-    from peerage.doors.cli.audit import fail_if_found, refuse_unknown
-    from peerage.doors.cli.audit import show as show_audit
+    from peerage.doors.cli.output import fail_if_found, refuse_unknown
 
     refuse_unknown(fail_on)
     settings, store = configured(config_file, flags)
@@ -105,6 +114,7 @@ def audit_one(
         )
     else:
         from peerage.doors.cli.terminal import Terminal
+        from peerage.doors.render.report_views import show_audit
 
         show_audit(Terminal(), scored.audit)
     fail_if_found(scored.audit, fail_on)

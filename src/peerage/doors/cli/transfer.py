@@ -19,8 +19,8 @@ from peerage.doors.cli.options import (
     configured,
 )
 from peerage.doors.cli.screen import write_json, write_line
-from peerage.doors.visible import visible
 from peerage.errors import UsageError
+from peerage.text import visible
 
 
 def import_(
@@ -34,7 +34,7 @@ def import_(
     quiet: QuietOption = False,
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.cli.output import flag_line
+    from peerage.doors.render.wording import flag_line
     from peerage.imports import take, take_export
 
     settings, opened = configured(config, {"store": store})
