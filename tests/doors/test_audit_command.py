@@ -12,7 +12,7 @@ import pytest
 from peerage.doors.cli.output import FAIL_ON
 from peerage.doors.cli.output import run_audit as run
 from peerage.doors.render.pages import audit_page
-from peerage.doors.render.wording import audit_verdict
+from peerage.doors.render.phrases import audit_verdict
 from peerage.errors import UsageError
 from peerage.reports import audit
 from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
