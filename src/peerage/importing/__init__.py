@@ -12,7 +12,7 @@ from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.importing.sessions import take_sessions
-from peerage.importing.tables import KEYS, check, chunks, flags_of, write
+from peerage.importing.tables import KEYS, check, chunks, flags_of, reviews_of, write
 from peerage.stores import Import, Store
 
 KINDS = (*KEYS, "sessions")
@@ -63,9 +63,12 @@ def take(
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
             step("checking")
-            check(engine, store, kind, raw, scale)
+            table = raw
+            if kind == "reviews":
+                table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
+            check(engine, store, kind, table, scale)
             step("sorting")
-            n = write(engine, raw, checked, at, KEYS[kind], may_sort)
+            n = write(engine, table, checked, at, KEYS[kind], may_sort)
             return n, flags_of(engine, kind, raw, checked, at)
 
         n, flags = in_little_memory(Path(folder), path, work)

@@ -41,11 +41,11 @@ def board_models(
     items are a table of `item_id` and `weight`; they are matched to `query_id`, or to
     `session_id` where there is none, and a session without one is left out and counted.
     """
-    from peerage.reports.model_boards import ReviewsTable, build_model_board
+    from peerage.reports.model_boards import ReviewsTable, board_of_table
 
     asked = replace(options or ModelBoardOptions(), **changes)
     runner = engines.get(engine)() if isinstance(engine, str) else engine
-    return build_model_board(ReviewsTable(runner, reviews, asked, item_weights))
+    return board_of_table(ReviewsTable(runner, reviews, asked, item_weights))
 
 
 def board_models_of_store(
