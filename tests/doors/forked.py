@@ -16,17 +16,17 @@ from pathlib import Path
 import duckdb  # noqa: F401 - loaded once, for every fork
 import numpy as np  # noqa: F401
 import openai  # noqa: F401
-import peerage.standings
+import peerage.community
 import pydantic_settings  # noqa: F401
 import rich.console  # noqa: F401
 
-import peerage.community
 import peerage.convening
 import peerage.doors.cli.community
 import peerage.doors.cli.demo
 import peerage.importing
 import peerage.providers.calling
 import peerage.reports
+import peerage.reports.model_boards
 import peerage.stores.sqlite  # noqa: F401
 from peerage.doors.cli import main
 
