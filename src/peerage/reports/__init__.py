@@ -170,7 +170,11 @@ def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Rea
     if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
         frame = repeated_queries(engine, frame)
     compared = folded(frame, across, whole_queries=True)
-    return replace(totals, by_metric={**totals.by_metric, **compared.by_metric})
+    return replace(
+        totals,
+        by_metric={**totals.by_metric, **compared.by_metric},
+        failed={**totals.failed, **compared.failed},
+    )
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

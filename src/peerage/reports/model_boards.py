@@ -57,6 +57,7 @@ from peerage.boards.win_counts import WinCounts, win_counts_columns
 from peerage.engines import Engine, Reading, Source
 from peerage.engines.reviews import read_reviews, refuse_duplicates, since
 from peerage.errors import InputError, UsageError
+from peerage.plugins import PluginError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.cells import Cells
 from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, unit_of
@@ -71,7 +72,7 @@ Frame = Any  # a narwhals LazyFrame of the engine's making
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds
 MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
-COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
+COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
@@ -728,7 +729,7 @@ def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[st
     many = reviews.n_rows > MAX_PLACED_ROWS
     placings = [] if many else reviews.placings(plan)
     found: list[dict[str, Any]] = []
-    for name in COMPARED:
+    for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
         if name in simple:
@@ -739,7 +740,11 @@ def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[st
             found.append({**head, "note": "too many ballots to read one after another", "rows": []})
             continue
         else:
-            values = _by_ballots(placings, totals, name)
+            try:
+                values = _by_ballots(placings, totals, name)
+            except PluginError as error:
+                found.append({**head, "note": error.message, "rows": []})
+                continue
         wins = totals.column(WINS)
         order, rank = standing(values, wins, totals.models, rule.lower_is_better)
         rows = [
