@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,31 +22,12 @@ class UnreadableSession:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSessions:
-    """Sessions read from a store, and those that could not be."""
-
-    readable: tuple[Session, ...]
-    unreadable: tuple[UnreadableSession, ...]
-
-
 def read_session(store: Store, session_id: str) -> Session | UnreadableSession:
     """A stored session, or why it cannot be read."""
     try:
         return folding.fold(store.events(session_id))
     except UnreadableError as error:
         return UnreadableSession(session_id, error.message)
-
-
-def read_sessions(store: Store, ids: Iterable[str] | None = None) -> StoredSessions:
-    """The stored sessions of these ids, or all; one that cannot be read does not stop the rest."""
-    if ids is None:
-        ids = [listed.id for listed in store.sessions()]
-    found = [read_session(store, id_) for id_ in ids]
-    return StoredSessions(
-        tuple(one for one in found if isinstance(one, Session)),
-        tuple(one for one in found if isinstance(one, UnreadableSession)),
-    )
 
 
 def rescored(session: Session, law: Law) -> Scored:

@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from bench._simulated_reviews import Planted, Season, simulated_reviews
 from peerage.doors.cli.audit import FAIL_ON, run, verdict
 from peerage.doors.cli.audit_page import render_audit
 from peerage.errors import UsageError
 from peerage.reports import audit
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008

@@ -13,6 +13,7 @@ from xml.dom.minidom import parseString
 import pytest
 from rich.console import Console
 
+from bench._simulated_reviews import Planted, Season, simulated_reviews
 from peerage.doors.board_page import render_board
 from peerage.doors.cli.board_models import run, show
 from peerage.doors.cli.options import runner
@@ -20,7 +21,6 @@ from peerage.doors.cli.output import Output, write
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports import board_models
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
 
 
 @pytest.fixture(scope="module")

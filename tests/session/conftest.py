@@ -10,8 +10,8 @@ from peerage.providers import CallError
 from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import Law
 from peerage.session import run
-from peerage.stores import MemoryLog
 from peerage.types import Failure, Query, Seat
+from tests.memory_log import MemoryLog
 
 
 class Direct:

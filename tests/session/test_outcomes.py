@@ -18,8 +18,9 @@ from peerage.errors import BudgetError
 from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import Law
 from peerage.session import run
-from peerage.stores import MemoryLog, StoreError
+from peerage.stores import StoreError
 from peerage.types import Failure, Query, Seat
+from tests.memory_log import MemoryLog
 
 NAMES = "abcde"
 REPLIES = {folding.ANSWERED: "answer", folding.REVIEWED: "review", folding.ADVISED: "conclude"}

@@ -9,8 +9,8 @@ from peerage.council.folding import fold
 from peerage.errors import BudgetError
 from peerage.scoring import Law
 from peerage.session import run
-from peerage.stores import MemoryLog
 from peerage.types import Failure
+from tests.memory_log import MemoryLog
 
 
 def go(coroutine):

@@ -58,7 +58,7 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
     import narwhals.stable.v2 as nw
 
-    from peerage.engines.comparisons import is_comparisons, read_comparisons
+    from peerage.engines.head_to_head import is_comparisons, read_comparisons
 
     opened = engine.open(source)
     schema = opened.collect_schema()

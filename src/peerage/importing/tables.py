@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from peerage.embedded import located, pattern
-from peerage.engines.comparisons import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.members import read_items, read_users
 from peerage.engines.mirror import Mirror

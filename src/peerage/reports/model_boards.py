@@ -132,7 +132,7 @@ class ReviewsTable:
 
     def win_counts(self) -> WinCounts | None:
         """How often each pair of models met, where nothing else is needed for the board asked."""
-        from peerage.engines.comparisons import count_comparisons
+        from peerage.engines.head_to_head import count_comparisons
 
         plain = ModelBoardOptions(
             rule="bradley_terry",

@@ -28,7 +28,6 @@ __all__ = [
     "critiques_for",
     "fence",
     "prompt",
-    "prompt_hashes",
     "relabel",
     "render_chair",
     "render_review",
@@ -92,11 +91,6 @@ def prompt(name: str) -> Prompt:
     if name not in NAMES:
         raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
     return read_prompt(name, files(__name__).joinpath(f"{name}.txt").read_bytes())
-
-
-def prompt_hashes() -> Mapping[str, str]:
-    """The hash of every prompt by name, to be stored with each review."""
-    return {name: prompt(name).hash for name in NAMES}
 
 
 # -- for a reviewer ---------------------------------------------------------------------------
