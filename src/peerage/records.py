@@ -4,30 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from peerage.council import folding
-from peerage.errors import UnreadableError
 from peerage.scoring import Law, Scored, score_session
-from peerage.stores import Store
 from peerage.types import Event, Session
-
-
-@dataclass(frozen=True, slots=True)
-class UnreadableSession:
-    """A stored session that is passed over, and why."""
-
-    id: str
-    reason: str
-
-
-def read_session(store: Store, session_id: str) -> Session | UnreadableSession:
-    """A stored session, or why it cannot be read."""
-    try:
-        return folding.fold(store.events(session_id))
-    except UnreadableError as error:
-        return UnreadableSession(session_id, error.message)
 
 
 def rescored(session: Session, law: Law) -> Scored:
