@@ -58,16 +58,17 @@ def amount(value: float | None, unit: str) -> str:
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench
 WIDTH = 80
 VERDICTS = {True: "met", False: "MISSED", None: "no peer"}
-HEAD = f"{'':<36}{'ours':>9}{'beside':>10}{'ratio':>9}{'at least':>9}"
+NAME = 36
+HEAD = f"{'':<{NAME}}{'ours':>9}{'beside':>10}{'ratio':>9}{'at least':>9}"
 
 
 def line(row: Row) -> str:
     """One row in one line: what, ours, the peer's, the ratio, what was asked for, the verdict."""
     what = f"{row.name} / {row.peer}" if row.peer else row.name
-    what = what if len(what) <= 35 else what[:34] + "…"
+    what = what if len(what) < NAME else what[: NAME - 2] + "…"
     ratio = "–" if row.ratio is None else f"{row.ratio:.2f}×"
     return (
-        f"{what:<36}{amount(row.ours, row.unit):>9}{amount(row.beside, row.unit):>10}"
+        f"{what:<{NAME}}{amount(row.ours, row.unit):>9}{amount(row.beside, row.unit):>10}"
         f"{ratio:>9}{f'{row.target:.3g}×':>9}{VERDICTS[row.ok]:>7}"
     )
 
