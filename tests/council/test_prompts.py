@@ -20,6 +20,7 @@ from peerage.council.prompts import (
     NAMES,
     Critique,
     boundary,
+    clear_of,
     critiques_for,
     fence,
     prompt,
@@ -30,7 +31,6 @@ from peerage.council.prompts import (
     review_schema,
     tie_breaker_schema,
 )
-from peerage.council.prompts.fences import clear_of
 from peerage.errors import InputError, UsageError
 from peerage.types import (
     Ballot,

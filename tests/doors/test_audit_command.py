@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from bench._simulated_reviews import Planted, Season, simulated_reviews
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli.audit import FAIL_ON, run, verdict
 from peerage.doors.cli.audit_page import render_audit
 from peerage.errors import UsageError
@@ -17,7 +17,7 @@ from peerage.reports import audit
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008
-    return simulated_reviews(Season(n_sessions=60), planted, 2)
+    return simulated_reviews(SimulatedSeason(n_sessions=60), planted, 2)
 
 
 HARSH = Planted(harshness={"b": -1.5})

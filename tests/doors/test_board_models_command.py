@@ -13,7 +13,7 @@ from xml.dom.minidom import parseString
 import pytest
 from rich.console import Console
 
-from bench._simulated_reviews import Planted, Season, simulated_reviews
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.board_page import render_board
 from peerage.doors.cli.board_models import run, show
 from peerage.doors.cli.options import runner
@@ -26,7 +26,9 @@ from peerage.reports import board_models
 @pytest.fixture(scope="module")
 def season() -> dict[str, Any]:
     seats = ("a", "b", "<script>alert(1)</script>")
-    return dict(simulated_reviews(Season(seats=seats, n_sessions=40, n_weeks=3), Planted(), 2))
+    return dict(
+        simulated_reviews(SimulatedSeason(seats=seats, n_sessions=40, n_weeks=3), Planted(), 2)
+    )
 
 
 @pytest.fixture(scope="module")

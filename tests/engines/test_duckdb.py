@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
-from bench._simulated_reviews import Planted, Season, simulated_reviews
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
@@ -21,7 +21,9 @@ from peerage.engines.reviews import read_reviews, reading_of
 from peerage.errors import InputError, UsageError
 from peerage.types import AuditLimits
 
-SEASON = Season(n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"})
+SEASON = SimulatedSeason(
+    n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"}
+)
 
 
 def columns() -> dict[str, np.ndarray]:

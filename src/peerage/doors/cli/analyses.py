@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -121,7 +122,7 @@ def board(
         float | None,
         typer.Option("--half-life", metavar="DAYS", help="An opinion's weight halves in this."),
     ] = None,
-    literal: Annotated[bool, typer.Option("--literal", help="PeerBench to the letter.")] = False,
+    literal: Annotated[bool, typer.Option("--literal", help="As PeerBench scores.")] = False,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with an outside ranking.")
     ] = None,
@@ -159,8 +160,8 @@ def _models_board(given: Mapping[str, Any]) -> None:
     terms = ModelBoardOptions(**_fields_of(ModelBoardOptions, given, {"item_weights", "reviews"}))
     files, weights = given.get("reviews"), given.get("item_weights")
     if not files:
-        store, law_for = _stored(given)
-        files = _reviews_in(store, law_for)
+        store, rubric_of = _stored(given)
+        files = _reviews_in(store, rubric_of)
     engine = _engine(given, files)
     if not files:
         _hint(given, NO_REVIEWS_YET)
@@ -168,7 +169,7 @@ def _models_board(given: Mapping[str, Any]) -> None:
     elif "reviews" in given or weights or given["engine"] != "duckdb":
         board = board_models(files, terms, engine=engine, item_weights=weights)
     else:
-        board = board_models_of_store(store, law_for, terms, engine)
+        board = board_models_of_store(store, rubric_of, terms, engine)
     run(board, engine, _output(given), given.get("against"))
 
 
@@ -259,21 +260,21 @@ def _hint(given: Mapping[str, Any], missing: InputError) -> None:
 
 
 def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The store, and the law that each of its sessions was held under."""
-    from peerage.convening import law_then
+    """The store, and the way to the rubric of each of its sessions."""
+    from peerage.panel import recorded_rubric
 
     settings, store = configured(given.get("config"), {"store": given.get("store")})
-    return store, lambda law: law_then(settings, law)
+    return store, partial(recorded_rubric, settings)
 
 
-def _reviews_in(store: Any, law_for: Any) -> list[str]:
+def _reviews_in(store: Any, rubric_of: Any) -> list[str]:
     from peerage.doors.cli.output import flag_line
-    from peerage.tables import reviews_in
+    from peerage.reports.stored_reviews import reviews_in
 
     def tell(flag: str) -> None:
         say(f"peerage: {flag_line(flag)}")
 
-    return [str(path) for path in reviews_in(store, law_for, tell)]
+    return [str(path) for path in reviews_in(store, rubric_of, tell)]
 
 
 def _tables(given: Mapping[str, Any]) -> Any:
@@ -283,7 +284,7 @@ def _tables(given: Mapping[str, Any]) -> Any:
     named = {kind: given.get(kind) for kind in ("opinions", "items", "users")}
     if named["opinions"] is None:
         from peerage.engines.mirror import Mirror
-        from peerage.tables import imported
+        from peerage.reports.stored_reviews import imported
 
         _, store = configured(given.get("config"), {"store": given.get("store")})
         mirror = Mirror(store.mirror_folder)

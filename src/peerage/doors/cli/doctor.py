@@ -8,10 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from peerage import config
-from peerage.convening import NO_SEATS, settings_of
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
+from peerage.panel import NO_SEATS, settings_of
 from peerage.providers import Call
 from peerage.providers.calling import Caller
 from peerage.stores import open_store

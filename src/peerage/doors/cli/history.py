@@ -1,4 +1,4 @@
-"""`peerage sessions`, `show` and `replay`: what the log holds, and what it would say now."""
+"""`peerage sessions`, `show` and `replay`: stored sessions, as scored then and scored again."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
-from peerage.convening import law_of
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.doors.cli.options import configured
 from peerage.doors.cli.render import show_session
 from peerage.doors.cli.score import show
 from peerage.doors.cli.screen import write_json
 from peerage.errors import InputError
-from peerage.records import rescored, session_document
+from peerage.events import opening_of, without_readings
+from peerage.panel import recorded_options, scoring_options
+from peerage.reports.sessions import rescored, session_document
 from peerage.stores import Store
 from peerage.types import Event
 
@@ -50,15 +51,15 @@ def _minute(at: float) -> str:
 def show_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
-    """One session in full."""
+    """One session in full, scored by the options it was recorded with."""
     settings, store = configured(config_file, flags)
     events = _find(store, prefix)
-    session = folding.fold(events)
-    law = law_of(settings, session.query.category)
+    session = fold(events)
+    options = recorded_options(settings, opening_of(events))
     if json:
-        write_json(session_document(session, events, law))
+        write_json(session_document(session, events, options))
     else:
-        show_session(session, law)
+        show_session(session, options)
 
 
 def replay_one(
@@ -66,10 +67,10 @@ def replay_one(
 ) -> None:
     """One session read and scored again; the ballots and the replies are the log's."""
     settings, store = configured(config_file, flags)
-    session = folding.fold(folding.unread(_find(store, prefix)))
+    session = fold(without_readings(_find(store, prefix)))
     if not session.ballots:
         raise InputError(f"session {session.id} has no ballots to score.")
-    scored = rescored(session, law_of(settings, session.query.category))
+    scored = rescored(session, scoring_options(settings, session.query.category))
     if json:
         write_json(scored.document())
         return
@@ -91,8 +92,8 @@ def audit_one(
 
     refuse_unknown(fail_on)
     settings, store = configured(config_file, flags)
-    session = folding.fold(_find(store, prefix))
-    scored = rescored(session, law_of(settings, session.query.category))
+    session = fold(_find(store, prefix))
+    scored = rescored(session, scoring_options(settings, session.query.category))
     if scored.audit is None:
         raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
     if json:

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.score import notes, ranking
-from peerage.records import rescored
-from peerage.scoring import Law
-from peerage.types import Session
+from peerage.reports.sessions import rescored
+from peerage.types import ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
 
 
 def show_session(
-    session: Session, law: Law, console: Terminal | None = None, brief: bool = False
+    session: Session, options: ScoringOptions, console: Terminal | None = None, brief: bool = False
 ) -> None:
     """A session on a terminal; brief is the verdict alone."""
     from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
@@ -34,7 +33,7 @@ def show_session(
         if verdict.note:
             console.print(f"note: {verdict.note}", style="yellow")
     if session.ballots:
-        scored = rescored(session, law)
+        scored = rescored(session, options)
         console.print(ranking(scored, console.width))
         for line in notes(scored):
             console.print(line, style="dim")

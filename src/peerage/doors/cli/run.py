@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import BudgetError
-from peerage.season import Progress, hold
-from peerage.stores.prompts import Prompts, open_prompts
+from peerage.panel import Council, settings_of
+from peerage.season import Progress, run_season
+from peerage.stores.prompt_files import Prompts, open_prompts
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -34,12 +34,12 @@ def run(
     manner: Manner,
     resume: bool = True,
 ) -> int:
-    """Hold the season; the exit code says how it ended."""
+    """Run the season; the exit code says how it ended."""
     prompts = open_prompts(file)
     council = Council(noted(settings_of(config_file, flags)))
     progress = Progress(prompts.n)
     name = file.name if resume else f"{file.name} {time.time_ns()}"
-    asyncio.run(_hold(council, name, prompts, concurrency, progress, manner))
+    asyncio.run(_run_season(council, name, prompts, concurrency, progress, manner))
     document = summary(progress)
     if manner.json:
         write_json(document)
@@ -52,7 +52,7 @@ def run(
     return PARTIAL if progress.no_quorum or not progress.complete else 0
 
 
-async def _hold(
+async def _run_season(
     council: Council,
     name: str,
     prompts: Prompts,
@@ -63,7 +63,7 @@ async def _hold(
     stop = asyncio.Event()
     with _Interrupts(stop), _watch(progress, manner) as on_change:
         async with council:
-            await hold(
+            await run_season(
                 council.season(name),
                 prompts,
                 council.caller,
@@ -210,7 +210,7 @@ def _show(progress: Progress) -> None:
             table.add_row(seat, stage, kind, str(n))
         console.print(table)
     if progress.elsewhere:
-        console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
+        console.print(f"{progress.elsewhere} are run by another process, and were left to it.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:

@@ -9,8 +9,8 @@ from peerage.council.documents import read_json, sessions_of
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import bar, interval_bar, read_stdin, write_json
 from peerage.errors import InputError
-from peerage.scoring import Law, Scored, score_session
-from peerage.types import OwnVotes
+from peerage.scoring import Scored, check_options, score_session
+from peerage.types import OwnVotes, ScoringOptions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,9 +33,9 @@ def run(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    law = _law(rule, own_votes, rubric, safety_gate, config_file)
+    options = _options(rule, own_votes, rubric, safety_gate, config_file)
     document = read_json(_bytes(file), file)
-    scored = [score_session(session, law) for session in sessions_of(document, file)]
+    scored = [score_session(session, options) for session in sessions_of(document, file)]
     if as_json:
         documents = [one.document() for one in scored]
         write_json(documents if isinstance(document, list) else documents[0])
@@ -47,15 +47,15 @@ def run(
         show(console, one, quiet)
 
 
-def _law(
+def _options(
     rule: str, own_votes: str, rubric: str | None, safety_gate: bool, config_file: Path | None
-) -> Law:
-    """The law of the flags; a rubric or a limit of one's own comes from the configuration."""
+) -> ScoringOptions:
+    """The options of the flags; a rubric or a limit of one's own comes from the configuration."""
     from peerage import config
 
     settings = noted(config.load(config_file))
-    votes: OwnVotes = own_votes  # type: ignore[assignment]  # Law refuses what it does not know
-    return Law(
+    votes: OwnVotes = own_votes  # type: ignore[assignment]  # checked below
+    options = ScoringOptions(
         rule=rule,
         own_votes=votes,
         rubric=config.rubric(rubric, settings) if rubric else None,
@@ -63,6 +63,8 @@ def _law(
         safety_score_cap=settings.council.safety_score_cap,
         limits=settings.audit.limits,
     )
+    check_options(options)
+    return options
 
 
 def _bytes(file: str) -> bytes:
@@ -95,11 +97,11 @@ def ranking(scored: Scored, width: int = 80) -> RenderableType:
 
     from peerage.doors.cli.terminal import joined, styled
 
-    law = scored.law
+    options = scored.options
     table = Table(box=None, pad_edge=False, header_style="dim")
     room = 20 if width >= WIDE else 10
     share_head = "share of rivals beaten" if width >= WIDE else "share"
-    own = [] if law.rule == "borda" else [law.rule.rjust(len("1500.000"))]
+    own = [] if options.rule == "borda" else [options.rule.rjust(len("1500.000"))]
     heads = (*own, "borda", "wins", "votes", "score", "confidence")
     fixed = len("rank") + room + len(" 0.00") + sum(map(len, heads)) + 2 * (len(heads) + 2)
     table.add_column("rank", justify="right", min_width=len("rank"))
@@ -122,7 +124,7 @@ def ranking(scored: Scored, width: int = 80) -> RenderableType:
             row.model if row.passed else joined(row.model, styled(" gated", "red")),
             share,
         ]
-        if law.rule != "borda":
+        if options.rule != "borda":
             cells.append(f"{row.value:.3f}" if row.votes and row.value is not None else "–")
         cells += [f"{row.borda:.2f}", str(row.wins), str(row.votes)]
         cells.append("–" if row.mean_score is None else f"{row.mean_score:.2f}")
@@ -135,8 +137,8 @@ def notes(scored: Scored) -> list[str]:
     n_abstained = sum(ballot.abstained for ballot in scored.counted)
     n = len(scored.counted)
     lines = [
-        f"{n - n_abstained} of {n} ballots counted, rule {scored.law.rule}, "
-        f"own votes {scored.law.own_votes}."
+        f"{n - n_abstained} of {n} ballots counted, rule {scored.options.rule}, "
+        f"own votes {scored.options.own_votes}."
     ]
     flags = [f"{ballot.reviewer}: {flag}" for ballot in scored.counted for flag in ballot.flags]
     flags += scored.session.flags

@@ -35,8 +35,7 @@ def import_(
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
     from peerage.doors.cli.output import flag_line
-    from peerage.importing import take
-    from peerage.importing.exports import take_export
+    from peerage.imports import take, take_export
 
     settings, opened = configured(config, {"store": store})
     taken = []
@@ -85,7 +84,7 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
-    from peerage.importing.exports import export as written
+    from peerage.imports import export as written
 
     counts = written(configured(config, {"store": store})[1], folder)
     if json:
