@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from peerage.engines import engines
+from peerage.engines.blocks import Codes
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.opinions import Lookup
 from peerage.errors import InputError
 from peerage.reports import board_contributors, board_items
 from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
@@ -61,13 +61,13 @@ def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
 def test_the_seeds_words_are_opinions() -> None:
     said = ["positive", "Negative", "+1", "-1"]
     community = read_tables([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
-    assert community.value.tolist() == [1.0, -1.0, 1.0, -1.0]
+    assert community.rows.value.tolist() == [1.0, -1.0, 1.0, -1.0]
 
 
 def test_missing_columns_and_empty_names_are_refused() -> None:
     with pytest.raises(InputError, match="needs the column reviewer, opinion"):
         read_tables([{"item_id": "i", "contributor": "a"}])
-    with pytest.raises(InputError, match="`reviewer` is empty in 1 rows of opinions: row 2"):
+    with pytest.raises(InputError, match="`reviewer` is empty in 1 row of opinions: row 2"):
         read_tables([row("i", "a", "r", 1), row("i", "a", None, 1)])
     with pytest.raises(InputError, match="needs the column contributor"):
         read_tables(THREE, items=[{"item_id": "i"}])
@@ -133,25 +133,29 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
 
 
 def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
-    hashes = np.array([1, 2, 1 << 40, 3, 1 << 63], dtype=np.uint64)
-    lookup = Lookup(hashes, np.arange(10, 15, dtype=np.int32))
-    assert lookup(hashes[[3, 1, 0, 2, 0, 4]]).tolist() == [13, 11, 10, 12, 10, 14]
+    rng = np.random.default_rng(5)
+    hashes = rng.integers(0, 2**64, 50_000, dtype=np.uint64)
+    hashes[:3] = (1, 2, 3)  # which no first bits tell apart
+    rows = rng.integers(0, len(hashes), 200_000)
+    assert (Codes(hashes, np.arange(50_000, dtype=np.int32))(hashes[rows]) == rows).all()
+    few = Codes(hashes[:3], np.arange(10, 13, dtype=np.int32))
+    assert few(hashes[[2, 0, 1]]).tolist() == [12, 10, 11]
     with pytest.raises(InputError, match="the same 64-bit hash"):
-        Lookup(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
+        Codes(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
 
 
 def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:
     path = str(tmp_path / "none.parquet")
     none = DuckDB(folders=[tmp_path]).open(THREE).filter(nw.col("opinion") > 1)
     none.to_native().write_parquet(path)
-    community = read_tables(path, [{"user_id": "a", "affiliated": "yes"}])
+    community = read_tables(path, [{"user_id": "a", "affiliated": "yes"}]).rows
     assert (community.n, community.n_items, community.people.tolist()) == (0, 0, ["a"])
     assert board_items(path).rows == []
 
 
 def test_of_two_categories_of_an_item_the_first_by_name_is_its() -> None:
     said = [one | {"category": name} for one, name in zip(THREE, "zmz", strict=True)]
-    community = read_tables(said)
+    community = read_tables(said).members
     assert community.categories is not None
     assert community.category is not None
     assert community.categories[community.category].tolist() == ["m"]

@@ -26,6 +26,7 @@ from typing import Any
 
 from peerage.embedded import database, located, pattern
 from peerage.engines.duckdb import reported
+from peerage.reviews.columns import MARK, REVIEWS
 
 SMALL_BYTES = 1_000_000
 MANY = 16  # small segments in a row are joined
@@ -33,23 +34,8 @@ GRACE_S = 3_600.0
 FORMAT = 2  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
-COLUMNS = {
-    "session_id": "VARCHAR",
-    "reviewer": "VARCHAR",
-    "candidate": "VARCHAR",
-    "rank": "DOUBLE",
-    "score": "DOUBLE",
-    "position": "BIGINT",
-    "words": "BIGINT",
-    "category": "VARCHAR",
-    "at": "DOUBLE",
-    "round": "BIGINT",
-    "query_id": "VARCHAR",
-    "reasoning_words": "BIGINT",
-    "family": "VARCHAR",
-    "deal": "VARCHAR",
-    "place": "BIGINT",
-}
+KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
+COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 
 
 def replace_file(target: Path, parts: Iterable[bytes]) -> None:
@@ -171,7 +157,7 @@ class Mirror:
             lines = Path(scratch) / "rows.jsonl"
             with lines.open("w", encoding="utf-8") as out:
                 for row in rows:
-                    marks |= {name for name in row if name.startswith("mark_")}
+                    marks |= {name for name in row if name.startswith(MARK)}
                     out.write(json.dumps(row) + "\n")
             if left_out:
                 target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"

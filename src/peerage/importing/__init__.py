@@ -12,7 +12,8 @@ from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.importing.sessions import take_sessions
-from peerage.importing.tables import KEYS, check, chunks, flags_of, write
+from peerage.importing.tables import check, chunks, flags_of, write
+from peerage.reviews.columns import KEYS
 from peerage.stores import Import, Store
 
 KINDS = (*KEYS, "sessions")

@@ -53,7 +53,7 @@ from peerage.boards.models import (
     standing,
 )
 from peerage.boards.peers import peer_weights
-from peerage.engines import Engine, Reading, Source
+from peerage.engines import Engine, Source
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.cells import Cells
@@ -64,6 +64,7 @@ from peerage.types import Placing
 
 if TYPE_CHECKING:
     from peerage.engines.mirror import Mirror
+    from peerage.engines.reviews import RowsReading
 
 Frame = Any  # a narwhals LazyFrame of the engine's making
 
@@ -181,27 +182,30 @@ class ReviewsTable:
 
     def sums(self, plan: Plan) -> ModelSums:
         """The table's sums; a repeated review is refused with its row."""
-        from peerage.engines.reviews import refuse_duplicates
+        from peerage.engines.reviews import fold_rows, refuse_duplicates
 
         plan = replace(
             plan,
             scores=plan.scores and "score" in self.columns,
             lengths=plan.lengths and "words" in self.columns,
         )
-        tables = add_tables(self.engine.fold(self.frame, self._reading(plan), _kernel(plan)))
+        reading = self._reading(plan)
+        tables = fold_rows(self.engine, self.frame, reading, _kernel(plan), add_tables)
         total = ModelSums(self.names, self.units, tables)
         if ModelTotals(total.slice(None)).count(N_DUPLICATES):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
-    def _reading(self, plan: Plan) -> Reading:
+    def _reading(self, plan: Plan) -> RowsReading:
+        from peerage.engines.reviews import RowsReading
+
         wanted = ["rank", "score", "round"]
         wanted += ["at"] if plan.earliest is not None or plan.periods is not None else []
         wanted += ["words"] if plan.lengths else []
         numbers = [name for name in wanted if name in self.columns]
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
-        return Reading(names=self.names, numbers=tuple(numbers))
+        return RowsReading(names=self.names, numbers=tuple(numbers))
 
     def n_after(self, instant: float) -> int:
         """The reviews that carry a later time."""

@@ -63,7 +63,6 @@ def run_board(
     config_file: Path | None = None,
 ) -> None:
     """Make a community board and show it. `asked` holds fields of `CommunityBoardOptions`."""
-    from peerage.reports.community_boards import read_tables
     from peerage.reports.outside import compared, read_outside, tuned
 
     if tune and against is None:
@@ -74,14 +73,7 @@ def run_board(
         outside = read_outside(tables.engine, against)
         notes = {"against": compared(heard, name, outside).document()}
         if tune:
-            community = read_tables(
-                tables.opinions,
-                tables.users,
-                items=tables.items,
-                engine=tables.engine,
-                options=heard.options,
-            )
-            notes["tuned"] = tuned(community, heard.options, name, outside).document()
+            notes["tuned"] = tuned(heard.table, heard.options, name, outside).document()
         made = replace(made, notes=notes)
     write(made, output, show_board)
 
