@@ -109,7 +109,7 @@ def said(board: Board) -> str:
 
 
 def kept(store: Store) -> list[Path]:
-    return sorted(store.mirror_folder.glob("sums-*.npz"))
+    return sorted(store.mirror_folder.glob("sums-*.bin"))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: f"{options.since} {options.rule}")

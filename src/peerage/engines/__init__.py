@@ -109,7 +109,7 @@ class Engine(Protocol):
     """What reports ask of an engine."""
 
     def admit(self, *sources: Source | None) -> None:
-        """Say which files will be opened: those that are to be joined, or several at once."""
+        """Say which files, or files of which folders, will be opened together or in turn."""
         ...
 
     def open(self, source: Source) -> Frame:

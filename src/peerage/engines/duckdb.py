@@ -56,7 +56,7 @@ READERS = {
 
 
 @lru_cache(maxsize=N_DATABASES)
-def _shared(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """One database for all that read the same files: to start one takes as long as a scan."""
     return database(files, folders)
 
@@ -141,7 +141,7 @@ class DuckDB:
         if self._limits:
             self._databases.append(database(self._files, self._folders, self._limits))
         else:
-            self._databases.append(_shared(self._files, self._folders).cursor())
+            self._databases.append(shared_database(self._files, self._folders).cursor())
 
     def close(self) -> None:
         _run_all(self._drops)
@@ -150,14 +150,19 @@ class DuckDB:
         self._databases.clear()
 
     def admit(self, *sources: Source | None) -> None:
-        files = {located(path) for source in sources for path in _paths(source)}
-        new = {file for file in files - self._files if not self._within_folders(file)}
+        paths = {located(path) for source in sources for path in _paths(source)}
+        new = {path for path in paths - self._files if not self._within_folders(path)}
+        folders = {path for path in new if Path(path).is_dir()}
         if new:
-            self._files |= new
+            self._folders = (*self._folders, *sorted(folders))
+            self._files |= new - folders
             self._connect()
 
     def _within_folders(self, file: str) -> bool:
-        return any(file.startswith(os.path.join(one, "")) for one in self._folders)  # noqa: PTH118
+        return any(
+            file == one or file.startswith(os.path.join(one, ""))  # noqa: PTH118
+            for one in self._folders
+        )
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
