@@ -186,7 +186,9 @@ class Mirror:
         """One that reaches this folder; to start one takes longer than to write a segment."""
         return shared_database(frozenset(), (located(self.folder),)).cursor()
 
-    def keep_parts(self, name: str, parts: Iterable[bytes]) -> list[Path]:
+    def keep_parts(
+        self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
+    ) -> list[Path]:
         """A table of reviews with these bytes, as files of some whole sessions in order of time.
 
         A window of time then cuts one of them, and not all that was ever imported. They are in
@@ -201,7 +203,7 @@ class Mirror:
             replace_file(whole, parts)
             split.mkdir()
             with reported(str(self.folder)), self._database() as db:
-                _split(db, located(whole), located(split))
+                _split(db, located(whole), located(split), part_rows)
             with suppress(OSError):  # somebody else was quicker
                 split.rename(self.folder / name)
         return sorted((self.folder / name).iterdir())
@@ -234,7 +236,7 @@ class Mirror:
         written.replace(self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet")
 
 
-def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str) -> None:
+def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:
     """Write the rows of a file as several, whole sessions by the last of their times."""
     rows = db.read_parquet(pattern(whole), hive_partitioning=False)
     name = f"peerage_{uuid.uuid4().hex}"
@@ -243,7 +245,7 @@ def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str) -> None:
         sql(
             "session_id as session, last,"
             " (sum(n) over (order by last, session_id) - n) // {} as part",
-            PART_ROWS,
+            part_rows,
         )
     )
     numbered = rows.project("*, row_number() over () as row")
