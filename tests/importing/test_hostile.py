@@ -260,9 +260,7 @@ def _boards(folder: Path, n: int, ready: Any, seen: Any) -> None:
     store = open_store(f"sqlite:///{folder}/peerage.db")
     ready.wait()
     for _ in range(n):
-        made = board_models_of_store(
-            store, plain, ModelBoardOptions(since="all"), DuckDB(), few_rows=0
-        )
+        made = board_models_of_store(store, plain, ModelBoardOptions(since="all"), DuckDB())
         seen.put([(row["model"], row["appearances"]) for row in made.rows])
     asyncio.run(store.close())
 
