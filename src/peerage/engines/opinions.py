@@ -48,9 +48,7 @@ class Opinions:
         self.level_by_text = level_by_text  # where opinions are written as texts
         self.latest = latest  # None where no opinion has a time
 
-    def fold(
-        self, kernel: Callable[[Community], T], add: Callable[[Sequence[T]], T] = lambda one: one[0]
-    ) -> T:
+    def fold(self, kernel: Callable[[Community], T], add: Callable[[Sequence[T]], T]) -> T:
         """The sum of a pure function's values on the members with some whole items' opinions."""
         if "rows" in self.__dict__:
             return add([kernel(self.rows)])
