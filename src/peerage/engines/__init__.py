@@ -45,6 +45,11 @@ Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
 
 
+def zone_of(column: Sql) -> Sql:
+    """In SQL of either dialect, the zone at the end of a written time."""
+    return sql("regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)", column)
+
+
 class EngineError(PeerageError):
     """An engine could not do what it was asked."""
 

@@ -96,7 +96,6 @@ class Encoder:
         made = {key: _named(connection, names) for key, names in by_id.items()}
         self._codes = {column: made[id(names)] for column, names in reading.names.items()}
 
-    @property
     def projection(self) -> Sql:
         """Narrow columns: hashes for texts, or a few bits of them, and floats for the rest."""
         group = quoted(self.reading.group)

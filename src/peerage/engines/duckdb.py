@@ -27,9 +27,10 @@ from peerage.engines import (
     Reading,
     Source,
     engines,
+    zone_of,
 )
 from peerage.engines.blocks import Encoder, filled, streamed
-from peerage.engines.sql import ZONE, Sql, is_safe, listed, quoted, sql
+from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
 
@@ -218,7 +219,7 @@ class DuckDB:
         if str(kinds.get(column)).upper() != "VARCHAR":
             return set()
         with reported(self._place):
-            written = relation.project(sql(ZONE, quoted(column))).distinct().fetchall()
+            written = relation.project(zone_of(quoted(column))).distinct().fetchall()
         return {zone or "" for (zone,) in written}
 
     def fold(
@@ -239,7 +240,7 @@ class DuckDB:
         add: Callable[[Sequence[T]], T],
     ) -> T:
         encode = Encoder(self.connection, relation, reading)
-        projected = relation.project(encode.projection)
+        projected = relation.project(encode.projection())
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         n_blocks = -(-n_rows // self.block_rows)
         if n_blocks <= 1:
@@ -253,7 +254,7 @@ class DuckDB:
             if total is not None:
                 return total
         block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
-        coded = relation.project(listed([encode.projection, block]))
+        coded = relation.project(listed([encode.projection(), block]))
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
         # whoever repeats one meets its other sessions. Which block a group is in changes nothing.
         sums = PartialSums(add)

@@ -19,8 +19,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import MANY_PARTS, Block, Columns, EngineError, Reading, Source, engines
-from peerage.engines.sql import SPARK_NAME, ZONE, Sql, is_safe, quoted, sql
+from peerage.engines import (
+    MANY_PARTS,
+    Block,
+    Columns,
+    EngineError,
+    Reading,
+    Source,
+    engines,
+    zone_of,
+)
+from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
 
@@ -102,7 +111,7 @@ class Spark:
         table = _native(frame)
         if dict(table.dtypes).get(column) != "string":
             return set()
-        written = table.selectExpr(sql(ZONE, quoted(column, SPARK_NAME))).distinct().collect()
+        written = table.selectExpr(zone_of(quoted(column, SPARK_NAME))).distinct().collect()
         return {zone or "" for (zone,) in written}
 
     def fold(

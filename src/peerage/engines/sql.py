@@ -16,8 +16,6 @@ from peerage.text import is_unicode
 
 NAME, SPARK_NAME = '"', "`"
 MAX_NAME_CHARACTERS = 64
-# In either dialect, the zone at the end of a written time.
-ZONE = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)"
 SAFE_NAME = re.compile(rf"\w[\w \-()%/#+&:]{{0,{MAX_NAME_CHARACTERS - 1}}}")
 
 
