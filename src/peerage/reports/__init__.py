@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from peerage.engines import Engine, Reading, Source, engines
+from peerage.engines import Engine, Source, engines
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.times import span_s
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from peerage.biases.many_sessions import Plan, Totals
     from peerage.boards import Board
     from peerage.boards.rings import Rings
-    from peerage.engines.reviews import Reviews
+    from peerage.engines.reviews import Reviews, RowsReading
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
@@ -128,36 +128,44 @@ def audit(
 
 def _prepared(
     engine: Engine, table: Reviews, frame: Any, dimension: str | None
-) -> tuple[Plan, Reading]:
+) -> tuple[Plan, RowsReading]:
     from peerage.biases.many_sessions import plan as planned
-    from peerage.engines.reviews import NUMBERS, reading_of
+    from peerage.engines.reviews import reading_of
+    from peerage.reviews.columns import MARK, is_number
 
     value = _value_column(table, dimension)
     plan = planned(table.columns, value)
     numbers = tuple(
         name
         for name in table.columns
-        if (name in NUMBERS or name == "at" or name in plan.dimensions or name == value)
+        if (is_number(name) or name == "at")
+        and (not name.startswith(MARK) or name in (*plan.dimensions, value))
         and (name not in ("rank", "score") or name == value)
     )
     text = "style" in plan.metrics
     return plan, reading_of(engine, frame, table.columns, numbers, text)
 
 
-def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Reading) -> Totals:
+def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading) -> Totals:
     """Every metric's sums; a large table is read again only for what compares sessions."""
     from peerage.biases.many_sessions import add, split, sums_of
-    from peerage.engines.reviews import refuse_duplicates, repeated_queries
+    from peerage.engines.reviews import fold_rows, refuse_duplicates, repeated_queries
     from peerage.reviews.rows import has_duplicates
 
     def folded(frame: Any, plan: Plan, whole_queries: bool) -> Totals:
         def kernel(rows: Rows) -> Totals | None:
             return None if has_duplicates(rows) else sums_of(rows, plan)
 
-        parts = engine.fold(frame, replace(reading, whole_queries=whole_queries), kernel)
-        if any(part is None for part in parts):
+        def added(parts: Sequence[Totals | None]) -> Totals | None:
+            whole = [part for part in parts if part is not None]
+            return add(whole) if len(whole) == len(parts) else None
+
+        blocks = replace(reading, whole_queries=whole_queries)
+        total = fold_rows(engine, frame, blocks, kernel, added)
+        if total is None:
             refuse_duplicates(engine, frame, table.columns)
-        return add([part for part in parts if part is not None])
+            raise InputError("a reviewer judged one answer twice in one round.")
+        return total
 
     if table.n_rows <= FEW_ROWS:
         return folded(frame, plan, whole_queries=True)

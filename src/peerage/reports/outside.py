@@ -16,7 +16,7 @@ from peerage.reports.community_boards import CommunityBoards
 from peerage.reports.options import CommunityBoardOptions, ReputationKind
 
 if TYPE_CHECKING:
-    from peerage.boards.opinions import Community
+    from peerage.engines.opinions import Opinions
 
 NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
 REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
@@ -77,26 +77,27 @@ def compared(boards: CommunityBoards, name: str, outside: Mapping[str, float]) -
 
 
 def tuned(
-    community: Community, options: CommunityBoardOptions, name: str, outside: Mapping[str, float]
+    table: Opinions, options: CommunityBoardOptions, name: str, outside: Mapping[str, float]
 ) -> Tuned:
     """The coefficients with which a board agrees best with an outside ranking.
 
     They are searched on a small grid around the seed's; the figure to believe is the
     cross-validated one.
     """
-    return tune([*_trials(community, options, name)], outside)
+    return tune([*_trials(table, options, name)], outside)
 
 
-def _trials(community: Community, options: CommunityBoardOptions, name: str) -> Iterator[Trial]:
+def _trials(table: Opinions, options: CommunityBoardOptions, name: str) -> Iterator[Trial]:
     """What is in force, and then the grid; boards are shared where only coefficients differ."""
-    yield Trial(_settings(options, name), scores_of(CommunityBoards(community, options), name))
-    half_lives = HALF_LIVES if community.at is not None else (None,)
+    table.rows  # noqa: B018 — they are brought here once, and not summed up where they are each time
+    yield Trial(_settings(options, name), scores_of(CommunityBoards(table, options), name))
+    half_lives = HALF_LIVES if table.latest is not None else (None,)
     bonuses = (
         BONUSES if name == "contributors" else (options.coefficients.affiliation_bonus_points,)
     )
     for reputation, half_life in product(REPUTATIONS, half_lives):
         weighed = CommunityBoards(
-            community,
+            table,
             replace(options, reputation=reputation, half_life_days=half_life, literal=False),
         )
         for minimum, bonus in product(MINIMA, bonuses):

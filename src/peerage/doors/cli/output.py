@@ -130,7 +130,6 @@ def run_board(
     config_file: Path | None = None,
 ) -> None:
     """Make a community board and show it. `asked` holds fields of `CommunityBoardOptions`."""
-    from peerage.reports.community_boards import read_tables
     from peerage.reports.outside import compared, read_outside, tuned
 
     if tune and against is None:
@@ -141,14 +140,7 @@ def run_board(
         outside = read_outside(tables.engine, against)
         notes = {"against": compared(boards, name, outside).document()}
         if tune:
-            community = read_tables(
-                tables.opinions,
-                tables.users,
-                items=tables.items,
-                engine=tables.engine,
-                options=boards.options,
-            )
-            notes["tuned"] = tuned(community, boards.options, name, outside).document()
+            notes["tuned"] = tuned(boards.table, boards.options, name, outside).document()
         board = replace(board, notes=notes)
     write_board(board, output)
 
