@@ -59,7 +59,7 @@ __all__ = ["Decision", "canonical_label", "parse", "parse_decision", "review_of"
 
 MAX_FLAGS = 50
 MAX_REASON = 500
-MAX_DIMENSIONS = 64  # different names in one review; a rubric has a handful
+MAX_DIMENSIONS = 2_000  # different names in one review; the log keeps the rubric's and a few more
 MAX_DIMENSION_CHARACTERS = 64
 
 # An object that holds nothing but the verdict, as answers to a tool's call do.
