@@ -1,50 +1,77 @@
-"""Voting rings: sets of people who support each other beyond chance, and the evidence.
+"""Rings: people who praise each other's items more than habits and the items explain.
 
-Consensus methods amplify a ring that is a local majority, so none is used here: the support
-graph alone speaks, against shuffles of itself. A ring that is found is named and shown; what
-becomes of its opinions is for the operator to decide.
+Blocks of people who exchange many reviews are found without looking at opinions; then each
+is tested for praise beyond what its members' habits and the items explain, against opinions
+dealt again within items. A block that exchanges much and judges fairly is a cluster, and no
+fault. What is found is unexplained mutual praise: shown, and left to the operator to judge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from peerage.boards.exchange import CHUNK, Blocks, Exchange, candidate_blocks, exchanges
 from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
-from peerage.boards.support import (
-    Block,
-    Places,
-    Support,
-    densest,
-    shuffled,
-    support_graph,
-    without_block,
+from peerage.boards.praise import (
+    Exposure,
+    Fit,
+    deal_again,
+    exposure,
+    fit,
+    informative,
+    refit,
 )
+from peerage.stats.clusters import ratio_interval
 from peerage.stats.resampling import generator
-from peerage.stats.tails import benjamini_hochberg
+from peerage.stats.tails import benjamini_hochberg, normal_p
 
-N_SHUFFLES = 199
-P_FLAGGED = 0.01  # a ring is named below it
-ENOUGH = 10  # shuffles as dense as the real graph after which no more are drawn
-MAX_RINGS = 50
-STEPS = 30
+N_DEALS = 199
+STAGES = (39, 99)  # deals after which no more are made where p is clearly too large
+CLEARLY = 0.2  # a p from so few deals that is this large cannot become a small one
+P_FLAGGED = 0.05
+GAP_FLAGGED = 0.1  # of the scale's range, members' opinions above outsiders' on the same items
+MIN_MEMBERS = 3  # two who praise each other are a pair, listed as such
+MIN_EACH = 2.0  # exchanged opinions a head of a block worth testing
+MIN_WEIGHT = 0.5  # of what can be told about a block
+TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
+SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
+HALF = 0.5  # of an opinion: keeps sums of few from looking precise
+MEMBER_Z = 1.0
+DENSE = 0.5  # of the ordered pairs, those with a review, from which a block is a cluster
+MAX_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """People who support each other, by code, and how unlikely that is."""
+    """People, by code, with unexplained mutual praise; the gap is in points of the scale."""
 
-    members: Places
+    members: Ints
     p: float
-    density: float  # of the ordered pairs of members, those with support
+    density: float  # of the ordered pairs of members, those with a review
+    gap: float
+    gap_low: float | None
+    gap_high: float | None
     evidence: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """People who review each other much. `gap` is None where no outsider can tell."""
+
+    members: Ints
+    density: float
+    n: int
+    gap: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
-    """Two who support each other's items: how far above the other reviewers of the same items."""
+    """Two who praised each other's items: how far above the other reviewers of the same items."""
 
     a: int
     b: int
@@ -56,12 +83,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Rings:
-    """What a search found; `strongest_p` is that of the densest block, ring or not."""
+    """What a search found; `strongest_p` is that of the block that stands out most."""
 
     rings: tuple[Ring, ...]
     pairs: tuple[Pair, ...]
+    clusters: tuple[Cluster, ...]
     strongest_p: float | None
-    n_shuffles: int
+    n_deals: int
+    note: str
     names: Any = field(repr=False)
 
     def document(self) -> dict[str, Any]:
@@ -72,10 +101,23 @@ class Rings:
                 {
                     "members": [named[code] for code in ring.members],
                     "p": ring.p,
+                    "gap": ring.gap,
+                    "gap_low": ring.gap_low,
+                    "gap_high": ring.gap_high,
                     "density": ring.density,
                     "evidence": ring.evidence,
                 }
                 for ring in self.rings
+            ],
+            "clusters": [
+                {
+                    "members": [named[code] for code in cluster.members],
+                    "density": cluster.density,
+                    "n": cluster.n,
+                    "gap": cluster.gap,
+                    "note": cluster.note,
+                }
+                for cluster in self.clusters
             ],
             "pairs": [
                 {
@@ -88,210 +130,524 @@ class Rings:
                 }
                 for pair in self.pairs
             ],
+            "note": self.note,
             "parameters": {
-                "shuffles": self.n_shuffles,
+                "shuffles": self.n_deals,
                 "strongest_p": self.strongest_p,
                 "named_below": P_FLAGGED,
+                "least_gap": GAP_FLAGGED,
             },
         }
 
 
-def find_rings(community: Community, seed: object = 0, n_shuffles: int = N_SHUFFLES) -> Rings:
-    """The rings among eligible opinions, the least likely first, and the mutual pairs.
+def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
+    """The rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
-    The p of a block is the part of shuffled graphs whose densest block stands out as much:
-    it holds for the whole search, however many blocks there were to choose from. Each
-    further ring is sought without the support inside those found, against the same shuffles.
+    The p of a block is the part of deals whose strongest block stands out as much: it holds
+    for the whole search, however many blocks there were to choose from.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
     community = community.kept(np.argsort(pair_keys(community), kind="stable"))
-    graph = support_graph(community)
-    block = densest(graph)
-    found: list[Ring] = []
-    strongest = None
-    draws = np.zeros(0)
-    if block is not None:
-        draws = _null(graph, block.score, generator("rings", seed), n_shuffles)
-        strongest = _p(block.score, draws)
-    while block is not None and len(found) < MAX_RINGS:
-        p = _p(block.score, draws)
-        if p >= P_FLAGGED:
-            break
-        found.append(_ring(community, graph, block, p))
-        graph = without_block(graph, block.members)
-        block = densest(graph)
+    exchange = exchanges(community)
+    rows, positive = informative(community)
+    blocks = list(candidate_blocks(exchange))
+    tested: list[Tested] = []
+    deals = Deals(np.zeros((0, 0)))
+    rings: tuple[Ring, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    if len(exchange.a) and len(rows):
+        praise = expected_praise(
+            community.kept(rows), positive, exchange.pair[rows], len(exchange.a)
+        )
+        tested = [one for some in blocks if (one := _tested(praise, exchange, some)) is not None]
+        deals = deal_often(praise, tested, generator("rings", seed), n_deals)
+        rings = _named(community, praise, tested, deals)
+        pairs = _pairs(community, exchange, praise)
+    clusters = _clusters(community, exchange, blocks, tested, rings)
+    note = _note(community, exchange, len(rows), rings, clusters)
     return Rings(
-        tuple(found), tuple(mutual_pairs(community)), strongest, len(draws), community.people
+        rings, pairs, clusters, deals.strongest_p(tested), len(deals.maxima), note, community.people
     )
-
-
-def _null(graph: Support, score: float, rng: np.random.Generator, n_shuffles: int) -> Floats:
-    """Scores of shuffled graphs' densest blocks; few are drawn where they settle it at once."""
-    draws: list[float] = []
-    n_beyond = 0
-    while len(draws) < n_shuffles and n_beyond < ENOUGH:
-        block = densest(shuffled(graph, rng))
-        draws.append(-np.inf if block is None else block.score)
-        n_beyond += draws[-1] >= score
-    return np.array(draws)
-
-
-def _p(score: float, draws: Floats) -> float:
-    """The p of a score among draws that may have been stopped early (Besag and Clifford)."""
-    n_beyond = int(np.count_nonzero(draws >= score))
-    if n_beyond >= ENOUGH:
-        return n_beyond / len(draws)
-    return (1 + n_beyond) / (1 + len(draws))
-
-
-def _ring(community: Community, graph: Support, block: Block, p: float) -> Ring:
-    """A block with its evidence: who supported whom, and how far from outsiders."""
-    member = np.zeros(community.n_people, dtype=bool)
-    member[block.members] = True
-    inner = np.flatnonzero(member[graph.giver] & member[graph.taker])
-    size = len(block.members)
-    n_by_pair: dict[tuple[int, int], int] = {}
-    for giver, taker, n in zip(
-        graph.giver[inner].tolist(),
-        graph.taker[inner].tolist(),
-        graph.n[inner].tolist(),
-        strict=True,
-    ):
-        n_by_pair[giver, taker] = n_by_pair.get((giver, taker), 0) + int(n)
-    names = community.people
-    evidence = {
-        "support_inside": int(block.inside),
-        "support_expected": block.expected,
-        **_outsiders(community, member),
-        "support": [
-            {"from": names[giver], "to": names[taker], "n": n}
-            for (giver, taker), n in sorted(n_by_pair.items())
-        ],
-    }
-    return Ring(block.members, p, len(n_by_pair) / (size * (size - 1)), evidence)
-
-
-def _outsiders(community: Community, member: Bools) -> dict[str, float | None]:
-    """What members and others think of members' items: means over items that both reviewed."""
-    on_ring = member[community.author[community.item]]
-    by_ring = member[community.reviewer]
-    n_items = community.n_items
-    means = []
-    for rows in (on_ring & by_ring, on_ring & ~by_ring):
-        counts = np.bincount(community.item[rows], minlength=n_items)
-        sums = sums_by(community.item[rows], community.value[rows], n_items)
-        means.append(np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
-    both = np.isfinite(means[0]) & np.isfinite(means[1])
-    if not both.any():
-        return {"members_mean": None, "outsiders_mean": None, "gap": None}
-    inside, outside = float(means[0][both].mean()), float(means[1][both].mean())
-    return {"members_mean": inside, "outsiders_mean": outside, "gap": inside - outside}
 
 
 def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
     """The opinions of members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
-        member = np.zeros(community.n_people, dtype=bool)
-        member[ring.members] = True
+        member = _mask(community, ring.members)
         flagged |= member[community.reviewer] & member[community.author[community.item]]
     return flagged
 
 
-# -- mutual pairs -----------------------------------------------------------------------------
+def _mask(community: Community, members: Ints) -> Bools:
+    member = np.zeros(community.n_people, dtype=bool)
+    member[members] = True
+    return member
 
 
-def mutual_pairs(community: Community) -> list[Pair]:
-    """Every two people who support each other, the least likely first.
-
-    The gap is the mean of own opinion less the outsiders' mean on the same items. p is the
-    chance of as much support among those opinions or more, if each had the chance that the
-    outsiders' opinions and the reviewer's habit elsewhere give it: a generous reviewer of
-    a good item owes nobody an explanation. Pairs are listed for supporting each other once,
-    so small p are more common among them than among all pairs: read q.
-    """
-    graph = support_graph(community)
-    n_people = community.n_people
-    given = np.unique(graph.giver * n_people + graph.taker)
-    back = given % n_people * n_people + given // n_people
-    mutual = given[np.isin(given, back) & (given // n_people < given % n_people)]
-    if not len(mutual):
-        return []
-    author = community.author[community.item].astype(np.int64)
-    reviewer = community.reviewer.astype(np.int64)
-    key = np.minimum(author, reviewer) * n_people + np.maximum(author, reviewer)
-    insider = np.isin(key, mutual)
-    n_outside = np.bincount(community.item[~insider], minlength=community.n_items)
-    gaps, supports, chances = _surprise(community, ~insider, n_outside)
-    rows = np.flatnonzero(insider & (n_outside[community.item] > 0))
-    rows = rows[np.argsort(key[rows], kind="stable")]
-    starts = np.searchsorted(key[rows], mutual)
-    ends = np.searchsorted(key[rows], mutual, side="right")
-    pairs = [
-        _pair(int(code), n_people, rows[start:end], (gaps, supports, chances))
-        for code, start, end in zip(mutual, starts, ends, strict=True)
-    ]
-    qs = benjamini_hochberg([pair.p for pair in pairs])
-    pairs = [
-        Pair(pair.a, pair.b, pair.gap, pair.n, pair.p, q) for pair, q in zip(pairs, qs, strict=True)
-    ]
-    return sorted(pairs, key=lambda pair: (2.0 if pair.p is None else pair.p, pair.a, pair.b))
+# -- what a block weighs ----------------------------------------------------------------------
 
 
-def _pair(code: int, n_people: int, rows: Ints, known: tuple[Floats, Bools, Floats]) -> Pair:
-    gaps, supports, chances = known
-    a, b = divmod(code, n_people)
-    if not len(rows):
-        return Pair(a, b, None, 0, None)
-    p = _tail(chances[rows], int(np.count_nonzero(supports[rows])))
-    return Pair(a, b, float(gaps[rows].mean()), len(rows), p)
+@dataclass(frozen=True, slots=True)
+class Praise:
+    """Informative opinions and their chances; `rows` are those exchanged, pair after pair."""
+
+    community: Community  # those opinions alone, by item
+    exposed: Exposure
+    real: Fit
+    positive: Bools
+    n_positive: Ints  # by item
+    rows: Ints
+    starts: Ints  # by pair, and the end
+    weight: Floats  # what an opinion tells: the variance of its chance
+    item_weight: Floats  # of all opinions on its item
+    habit_sd: Floats  # how far the reviewer's habit is from known, in logits
+    place: Ints  # of its item among the informative
+
+    def excess(self, positive: Bools, now: Fit) -> Floats:
+        """By pair: positive opinions beyond their chances."""
+        excess = positive[self.rows] - now.chance[self.rows]
+        total = np.append(0.0, np.cumsum(excess))
+        by_pair: Floats = total[self.starts[1:]] - total[self.starts[:-1]]
+        return by_pair
 
 
-def _surprise(
-    community: Community, outsider: Bools, n_outside: Ints
-) -> tuple[Floats, Bools, Floats]:
-    """By opinion: its gap to the outsiders' mean, whether it supports, the chance that it would.
-
-    Outsiders to an item are those who are in no mutual support with its contributor; an
-    outsider is not compared with itself.
-    """
-    value, item, reviewer = community.value, community.item, community.reviewer
-    n_others = n_outside[item] - outsider
-    totals = sums_by(item[outsider], value[outsider], community.n_items)
-    gaps = value - (totals[item] - value * outsider) / np.maximum(n_others, 1)
-    supports = value > community.middle
-    liked = np.bincount(item[supports & outsider], minlength=community.n_items)
-    rate = (liked[item] - (supports & outsider) + 0.5) / (n_others + 1.0)
-    item_logit = np.log(rate / (1.0 - rate))
-    habit = _habits(
-        item_logit[outsider], supports[outsider], reviewer[outsider], community.n_people
+def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: int) -> Praise:
+    """The chance of each informative opinion to be positive, fitted."""
+    exposed = exposure(community, pair >= 0)
+    real = fit(exposed, positive)
+    weight = real.chance * (1.0 - real.chance)
+    rows = np.argsort(pair, kind="stable")
+    rows = rows[np.searchsorted(pair[rows], 0) :]
+    unsure = [1.0 / precision for precision in real.precisions]
+    return Praise(
+        community,
+        exposed,
+        real,
+        positive,
+        np.add.reduceat(positive.astype(np.int64), exposed.starts),
+        rows,
+        np.searchsorted(pair[rows], np.arange(n_pairs + 1)),
+        weight,
+        exposed.spread(exposed.by_item(weight)),
+        np.sqrt(exposed.latent(unsure)),
+        exposed.spread(np.arange(len(exposed.starts))),
     )
-    return gaps, supports, 1.0 / (1.0 + np.exp(-item_logit - habit[reviewer]))
 
 
-def _habits(item_logit: Floats, supports: Bools, reviewer: Ints, n_people: int) -> Floats:
-    """Each person's own log odds of support beyond the items', drawn weakly to none.
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """Blocks of one size: what each weighs (D), its variance (V), its excess (S), its z."""
 
-    Newton's steps on one concave likelihood a person; half a supporting and half a
-    rejecting opinion on a middling item keep it finite.
+    blocks: Blocks
+    weight: Floats
+    variance: Floats
+    excess: Floats
+    z: Floats  # of what is beyond the tolerance
+
+
+def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None:
+    """The blocks of which something can be told, measured; None where there are none."""
+    n_rows = np.diff(praise.starts).astype(np.float64)
+    busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
+    blocks = blocks.only(busy)
+    weight, variance = _weighed(praise, exchange, blocks)
+    told = np.flatnonzero(weight >= MIN_WEIGHT)
+    if not len(told):
+        return None
+    blocks, weight, variance = blocks.only(told), weight[told], variance[told]
+    excess = blocks.sums(praise.excess(praise.positive, praise.real))
+    close = blocks.sums(exchange.pull)
+    tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
+    z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
+    return Tested(blocks, weight, variance, excess, z)
+
+
+def _weighed(praise: Praise, exchange: Exchange, blocks: Blocks) -> tuple[Floats, Floats]:
+    """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
+
+    An opinion weighs the less the more of its item's weight is the block's own: an item
+    without outsiders says nothing. V adds what is not known of the members' habits.
     """
-    habit = np.zeros(n_people)
-    wanted = sums_by(reviewer, supports.astype(np.float64), n_people)
-    for _ in range(STEPS):
-        chance = 1.0 / (1.0 + np.exp(-item_logit - habit[reviewer]))
-        own = 1.0 / (1.0 + np.exp(-habit))
-        gradient = wanted - sums_by(reviewer, chance, n_people) + 0.5 - own
-        bend = sums_by(reviewer, chance * (1.0 - chance), n_people) + own * (1.0 - own)
-        step = np.clip(gradient / np.maximum(bend, 1e-12), -1.0, 1.0)
-        habit += step
-        if float(np.abs(step).max(initial=0.0)) < 1e-9:
+    reviewer, n_items = praise.community.reviewer, len(praise.exposed.starts)
+    n_rows = np.diff(praise.starts)[blocks.pair]
+    ends = np.append(0, np.cumsum(n_rows))
+    limits = np.searchsorted(blocks.block, np.arange(len(blocks) + 1))
+    weight, variance = np.zeros(len(blocks)), np.zeros(len(blocks))
+    start = 0
+    while start < len(blocks):
+        stop = int(np.searchsorted(ends[limits], ends[limits[start]] + CHUNK, side="right")) - 1
+        stop = min(max(stop, start + 1), len(blocks))
+        held = slice(limits[start], limits[stop])
+        n_held = n_rows[held]
+        which = np.repeat(np.arange(limits[start], limits[stop]), n_held)
+        within = np.arange(len(which)) - np.repeat(ends[held] - ends[held.start], n_held)
+        row = praise.rows[praise.starts[blocks.pair[which]] + within]
+        block = blocks.block[which].astype(np.int64) - start
+        _, cell = np.unique(block * n_items + praise.place[row], return_inverse=True)
+        own = sums_by(cell, praise.weight[row], 0)[cell]
+        told = praise.weight[row] * np.maximum(0.0, 1.0 - own / praise.item_weight[row])
+        by_first = reviewer[row] == exchange.a[blocks.pair[which]]
+        seat = block * blocks.size + np.where(by_first, blocks.first[which], blocks.second[which])
+        n = stop - start
+        unsure = sums_by(seat, told * praise.habit_sd[row], n * blocks.size)
+        weight[start:stop] = sums_by(block, told, n)
+        variance[start:stop] = (unsure.reshape(n, blocks.size) ** 2).sum(axis=1)
+        start = stop
+    return weight, variance + weight
+
+
+def _tolerance(
+    blocks: Blocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
+) -> tuple[Floats, Floats]:
+    """The liking usual in blocks that share no member with each, and how it varies.
+
+    Pooled over disjoint blocks, the closest first; in logits. The spread is a moment estimate less
+    one standard error.
+    """
+    packed = _disjoint(blocks.members, np.argsort(-close, kind="stable"))
+    home = np.full(int(blocks.members.max()) + 1, -1, dtype=np.int64)
+    home[blocks.members[packed]] = np.arange(len(packed))[:, None]
+    met = np.sort(home[blocks.members], axis=1)
+    met[:, 1:][met[:, 1:] == met[:, :-1]] = -1
+
+    def elsewhere(values: Floats) -> Floats:
+        """The sum over the packed blocks that each block shares no member with."""
+        padded = np.append(values[packed], 0.0)  # the last is for "none"
+        sums: Floats = values[packed].sum() - padded[met].sum(axis=1)
+        return sums
+
+    n = elsewhere(np.ones(len(blocks)))
+    s, d, v = excess, weight, variance
+    usual = elsewhere(s) / (elsewhere(d) + SHRINKAGE)
+    dd = np.maximum(elsewhere(d * d), 1e-9)
+    moment = elsewhere(s * s - v) - 2.0 * usual * elsewhere(s * d) + usual**2 * elsewhere(d * d)
+    raw = np.maximum(0.0, moment / dd)
+    noise = elsewhere(v * v) + 2.0 * raw * elsewhere(v * d * d) + raw**2 * elsewhere(d**4)
+    spread = np.maximum(0.0, raw - np.sqrt(np.maximum(0.0, 2.0 * noise)) / dd)
+    return np.maximum(TOLERANCE, usual), np.where(n > 1, spread, 0.0)
+
+
+def _disjoint(members: Ints, order: Ints) -> Ints:
+    """Of sets in this order, those that share nobody with one before."""
+    taken = np.zeros(int(members.max()) + 1, dtype=bool)
+    kept = []
+    for place in order.tolist():
+        people = members[place]
+        if not taken[people].any():
+            taken[people] = True
+            kept.append(place)
+    return np.array(kept, dtype=np.int64)
+
+
+# -- against opinions dealt again -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Deals:
+    """The largest z of each size of block, in each deal."""
+
+    maxima: Floats
+
+    def standardised(self, z: Floats, size: int) -> Floats:
+        """A z beside the largest ones of its size by chance."""
+        by_chance = self.maxima[:, size]
+        scaled: Floats = (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
+        return scaled
+
+    def p(self, scaled: float) -> float:
+        """The part of deals, the real one among them, whose strongest block is as strong."""
+        by_chance = [self.standardised(z, k) for k, z in enumerate(self.maxima.T)]
+        n_beyond = int(np.count_nonzero(np.max(by_chance, axis=0) >= scaled))
+        return (1 + n_beyond) / (1 + len(self.maxima))
+
+    def strongest_p(self, tested: Sequence[Tested]) -> float | None:
+        if not tested or not len(self.maxima):
+            return None
+        return self.p(max(float(self.standardised(t.z, k).max()) for k, t in enumerate(tested)))
+
+
+def deal_often(
+    praise: Praise, tested: Sequence[Tested], rng: np.random.Generator, n_deals: int
+) -> Deals:
+    """What chance makes of the blocks; fewer deals where few settle that nothing stands out."""
+    maxima: list[list[float]] = []
+    while tested and len(maxima) < n_deals:
+        dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
+        by_pair = praise.excess(dealt, refit(praise.exposed, dealt, praise.real))
+        maxima.append(
+            [float((t.blocks.sums(by_pair) / np.sqrt(t.variance + HALF)).max()) for t in tested]
+        )
+        if len(maxima) in STAGES:
+            p = Deals(np.array(maxima)).strongest_p(tested)
+            if p is not None and p > CLEARLY:
+                break
+    return Deals(np.array(maxima).reshape(len(maxima), len(tested)))
+
+
+# -- who is named -----------------------------------------------------------------------------
+
+
+def _named(
+    community: Community, praise: Praise, tested: Sequence[Tested], deals: Deals
+) -> tuple[Ring, ...]:
+    """The blocks that stand out and share no member, each cut to those who take part."""
+    outstanding = []
+    for k, one in enumerate(tested):
+        scaled = deals.standardised(one.z, k)
+        outstanding += [
+            (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
+        ]
+    taken = np.zeros(community.n_people, dtype=bool)
+    rings: list[Ring] = []
+    for scaled_down, k, place in sorted(outstanding):
+        p = deals.p(-scaled_down)
+        if p > P_FLAGGED or len(rings) == MAX_LISTED:
             break
-    return habit
+        members = tested[k].blocks.members[place]
+        if taken[members].any():
+            continue
+        members = _taking_part(praise, members)
+        ring = _ring(community, members, p) if len(members) >= MIN_MEMBERS else None
+        if ring is not None:
+            taken[members] = True
+            rings.append(ring)
+    return tuple(sorted(rings, key=lambda ring: (-ring.gap, ring.members.tolist())))
 
 
-def _tail(chances: Floats, n_hits: int) -> float:
-    """P(at least n_hits successes) of independent trials with these chances, exactly."""
-    spread = np.ones(1)
-    for chance in chances.tolist():
-        spread = np.convolve(spread, (1.0 - chance, chance))
-    return float(min(1.0, spread[n_hits:].sum()))
+def _taking_part(praise: Praise, members: Ints) -> Ints:
+    """The members whose own exchanges, given and got, are praised beyond chance.
+
+    Who gives none beyond expectation is left out, however much is got.
+    """
+    community, n = praise.community, praise.community.n_people
+    member = _mask(community, members)
+    author = community.author[community.item[praise.rows]]
+    inside = member[community.reviewer[praise.rows]] & member[author]
+    rows, author = praise.rows[inside], author[inside]
+    giver = community.reviewer[rows]
+    excess = praise.positive[rows] - praise.real.chance[rows]
+    own = sums_by(praise.place[rows], praise.weight[rows], 0)[praise.place[rows]]
+    told = praise.weight[rows] * np.maximum(0.0, 1.0 - own / praise.item_weight[rows])
+    unsure = told * praise.habit_sd[rows]
+    given = sums_by(giver, excess, n)
+    both = given + sums_by(author, excess, n)
+    weight = sums_by(giver, told, n) + sums_by(author, told, n)
+    variance = weight + sums_by(giver, unsure, n) ** 2 + sums_by(author, unsure**2, n)
+    part = (given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
+    return np.sort(members[part[members]])
+
+
+def _ring(community: Community, members: Ints, p: float) -> Ring | None:
+    """The members with the evidence, or None where the gap to outsiders is too small."""
+    member = _mask(community, members)
+    beside = _beside_outsiders(community, member)
+    least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
+    if beside is None or beside.gap < least:
+        return None
+    author = community.author[community.item]
+    inside = np.flatnonzero(member[community.reviewer] & member[author])
+    supports = community.value[inside] > community.middle
+    pairs = community.reviewer[inside].astype(np.int64) * community.n_people + author[inside]
+    seen, which = np.unique(pairs, return_inverse=True)
+    n_support = np.bincount(which[supports], minlength=len(seen))
+    n_said = np.bincount(which, minlength=len(seen))
+    names, n = community.people, community.n_people
+    evidence = {
+        "opinions_inside": len(inside),
+        "support_inside": int(supports.sum()),
+        "support_expected": beside.support_expected,
+        "members_mean": beside.members_mean,
+        "outsiders_mean": beside.outsiders_mean,
+        "gap": beside.gap,
+        "support": [
+            {"from": names[key // n], "to": names[key % n], "n": liked, "of": said}
+            for key, liked, said in zip(
+                seen.tolist(), n_support.tolist(), n_said.tolist(), strict=True
+            )
+        ],
+    }
+    density = len(seen) / (len(members) * (len(members) - 1))
+    return Ring(members, p, density, beside.gap, beside.low, beside.high, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Members' opinions on members' items beside outsiders' on the same ones, in points."""
+
+    members_mean: float
+    outsiders_mean: float
+    low: float | None
+    high: float | None
+    support_expected: float  # positive opinions inside, had members said what outsiders say
+
+    @property
+    def gap(self) -> float:
+        return self.members_mean - self.outsiders_mean
+
+
+def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
+    """Both sides over the items that both reviewed; None where there are none.
+
+    The interval is over the items' authors.
+    """
+    author = community.author[community.item]
+    rows = np.flatnonzero(member[author])
+    item, value, inside = (
+        community.item[rows],
+        community.value[rows],
+        member[community.reviewer[rows]],
+    )
+    places, place = np.unique(item, return_inverse=True)
+    n = len(places)
+    n_in, n_out = (np.bincount(place[side], minlength=n) for side in (inside, ~inside))
+    both = (n_in > 0) & (n_out > 0)
+    if not both.any():
+        return None
+    sum_in, sum_out = (sums_by(place[side], value[side], n) for side in (inside, ~inside))
+    liked = value > community.middle
+    liked_in, liked_out = (
+        sums_by(place[side & liked], np.ones(int((side & liked).sum())), n)
+        for side in (inside, ~inside)
+    )
+    share = np.maximum(n_out, 1)
+    expected = np.where(both, n_in * liked_out / share, liked_in).sum()
+    rivals = np.where(both, n_in * sum_out / share, 0.0)
+    own, weight = np.where(both, sum_in, 0.0), np.where(both, n_in, 0)
+    _, by = np.unique(community.author[places], return_inverse=True)
+    interval = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    total = float(weight.sum())
+    return Beside(
+        float(own.sum()) / total,
+        float(rivals.sum()) / total,
+        None if interval is None else interval.low,
+        None if interval is None else interval.high,
+        float(expected),
+    )
+
+
+# -- clusters, pairs and the note -------------------------------------------------------------
+
+FAIR = "exchange many reviews and judge each other as others do"
+UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opinions differ on"
+
+
+def _clusters(
+    community: Community,
+    exchange: Exchange,
+    blocks: Sequence[Blocks],
+    tested: Sequence[Tested],
+    rings: Sequence[Ring],
+) -> tuple[Cluster, ...]:
+    """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
+    taken = np.zeros(community.n_people, dtype=bool)
+    for ring in rings:
+        taken[ring.members] = True
+    told = {one.blocks.size: {tuple(m) for m in one.blocks.members.tolist()} for one in tested}
+    clusters: list[Cluster] = []
+    for some in reversed(blocks):
+        n = some.sums(exchange.n.astype(np.float64))
+        density = np.bincount(some.block, minlength=len(some)) * 2.0 / (some.size * (some.size - 1))
+        dense = (density >= DENSE) & (n >= MIN_EACH * some.size)
+        for place in np.lexsort((-n, -density))[: int(dense.sum())].tolist():
+            members = some.members[place]
+            if len(clusters) == MAX_LISTED:
+                return tuple(clusters)
+            if not dense[place] or taken[members].any():
+                continue
+            taken[members] = True
+            known = tuple(members.tolist()) in told.get(some.size, ())
+            beside = _beside_outsiders(community, _mask(community, members)) if known else None
+            clusters.append(
+                Cluster(
+                    members,
+                    float(density[place]),
+                    int(n[place]),
+                    None if beside is None else beside.gap,
+                    UNTOLD if beside is None else FAIR,
+                )
+            )
+    return tuple(clusters)
+
+
+def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pair, ...]:
+    """Every two people who praised each other, the least likely first.
+
+    Measured like a block of two. The gap is to those reviewers of the same items who do not
+    exchange reviews with the author. Pairs are listed for praising each other once, so small
+    p are more common among them than among all pairs: read q.
+    """
+    value, item, inside = community.value, community.item, exchange.pair >= 0
+    n_pairs, n_items = len(exchange.a), community.n_items
+    n_out = np.bincount(item[~inside], minlength=n_items)
+    mean_out = sums_by(item[~inside], value[~inside], n_items) / np.maximum(n_out, 1)
+    compared = inside & (n_out[item] > 0)
+    pair = exchange.pair[compared]
+    n = np.bincount(pair, minlength=n_pairs)
+    gap = sums_by(pair, value[compared] - mean_out[item[compared]], n_pairs) / np.maximum(n, 1)
+    liked = np.flatnonzero(inside & (value > community.middle))
+    forth = community.reviewer[liked] == exchange.a[exchange.pair[liked]]
+    mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
+    mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
+    numbers = np.arange(n_pairs)
+    twos = Blocks(
+        2,
+        np.column_stack((exchange.a, exchange.b)),
+        numbers,
+        numbers,
+        np.zeros(n_pairs, dtype=np.int64),
+        np.ones(n_pairs, dtype=np.int64),
+    )
+    weight, variance = _weighed(praise, exchange, twos)
+    beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
+    z = beyond / np.sqrt(variance + HALF)
+    listed = np.flatnonzero(mutual)
+    told = (weight > 0.0) & (n > 0)
+    ps = [upper_tail(float(z[k])) if told[k] else None for k in listed]
+    found = [
+        Pair(
+            int(exchange.a[k]),
+            int(exchange.b[k]),
+            float(gap[k]) if n[k] else None,
+            int(n[k]),
+            p,
+            q,
+        )
+        for k, p, q in zip(listed, ps, benjamini_hochberg(ps), strict=True)
+    ]
+    return tuple(
+        sorted(found, key=lambda pair: (2.0 if pair.p is None else pair.p, pair.a, pair.b))
+    )
+
+
+def upper_tail(z: float) -> float:
+    """The chance of a standard normal value of at least z."""
+    return normal_p(z) / 2.0 if z >= 0.0 else 1.0 - normal_p(z) / 2.0
+
+
+def _note(
+    community: Community,
+    exchange: Exchange,
+    n_informative: int,
+    rings: Sequence[Ring],
+    clusters: Sequence[Cluster],
+) -> str:
+    """What was found, in a few plain sentences."""
+    said = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
+    n_untold = sum(cluster.gap is None for cluster in clusters)
+    if not len(exchange.a):
+        said.append("No two people reviewed each other's items: there is nothing to test.")
+    elif not n_informative:
+        said.append("On every item all opinions are alike: nothing can be told.")
+    elif rings:
+        said.append(
+            "Rings are unexplained mutual praise, beyond members' habits and what others think "
+            "of the same items; look at the evidence before you act."
+        )
+    else:
+        said.append("No unexplained mutual praise stands out from chance.")
+    if len(clusters) > n_untold:
+        said.append(f"{len(clusters) - n_untold} clusters exchange many reviews and judge fairly.")
+    if n_untold:
+        said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
+    return " ".join(said)
