@@ -57,7 +57,7 @@ HONEST = {
     "reciprocal attention": Honest(opinions_each=15.0, returned=0.7),
     "20% always positive": Honest(always_positive=0.2),
     "different accuracy": Honest(error=(0.2, 2.5)),
-    "sparse": Honest(opinions_each=9.0),
+    "sparse": Honest(opinions_each=15.0),
 }
 
 
