@@ -87,8 +87,8 @@ def made(
     liked = quality[item] + honest.liking * home + error * rng.normal(size=len(item)) > 0.0
     liked |= (rng.random(n) < honest.always_positive)[reviewer]
     for ring, people in zip(rings, members, strict=True):
-        inside = np.isin(reviewer, people) & np.isin(author[item], people)
-        liked |= inside & (rng.random(len(item)) < ring.praise)
+        exchanged = np.isin(reviewer, people) & np.isin(author[item], people)
+        liked |= exchanged & (rng.random(len(item)) < ring.praise)
     community = Community(
         np.array([f"u{i:05d}" for i in range(n)], dtype=object),
         np.array([f"i{i:06d}" for i in range(len(author))], dtype=object),

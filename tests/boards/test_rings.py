@@ -71,11 +71,18 @@ def test_a_ring_of_six_among_three_hundred_is_named_with_its_evidence() -> None:
 
 
 def test_two_rings_among_all_kinds_of_people_are_named_apart() -> None:
-    """Lazy approvers, contrarians and spammers are no ring, and rings do not shield each other."""
+    """Lazy approvers, contrarians and spammers are no ring, nor is who knows one of its members."""
     simulated = simulate(Population(200, 20, 10, 10, rings=(6, 8)), "mixed")
     assert sorted(map(sorted, members(find_rings(encoded(simulated))))) == sorted(
         map(sorted, simulated.rings)
     )
+
+
+def test_rings_of_one_size_do_not_pass_for_what_is_usual() -> None:
+    """Liking is judged beside other blocks of the size, less those that stand out."""
+    community, planted = made(HONEST["topics, 85% at home"], "two0", (Ring(6), Ring(6)))
+    named = {tuple(ring.members.tolist()) for ring in find_rings(community).rings}
+    assert named == {tuple(people.tolist()) for people in planted}
 
 
 @pytest.mark.parametrize("kind", ["topics, 85% at home", "circles of 6"])

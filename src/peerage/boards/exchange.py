@@ -43,8 +43,8 @@ class Exchange:
 class Blocks:
     """Sets of `size` people: members (sorted codes) by block, and the pairs among them.
 
-    `pair` has the pairs of all blocks, one block after the other from `starts`; `first` and
-    `second` are the two members' places in their block.
+    `pair` has the pairs of all blocks, block after block; `first` and `second` are the places
+    of the two members in their block.
     """
 
     size: int
@@ -152,7 +152,5 @@ def _with_pairs(exchange: Exchange, members: Ints) -> Blocks:
         place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         block, column = np.nonzero(keys[place] == wanted)
         parts.append((block + start, place[block, column], first[column], second[column]))
-    block, pair, ones, others = (
-        np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)
-    )
-    return Blocks(size, members, block, pair, ones, others)
+    columns = [np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)]
+    return Blocks(size, members, *columns)

@@ -8,6 +8,7 @@ fault. What is found is unexplained mutual praise: shown, and left to the operat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,7 @@ MIN_MEMBERS = 3  # two who praise each other are a pair, listed as such
 MIN_EACH = 2.0  # exchanged opinions a head of a block worth testing
 MIN_WEIGHT = 0.5  # of what can be told about a block
 TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
+TRIMMED = 0.2  # of the blocks, at either end, when asked what liking is usual
 SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
 HALF = 0.5  # of an opinion: keeps sums of few from looking precise
 MEMBER_Z = 1.0
@@ -231,7 +233,7 @@ def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: 
         weight,
         exposed.spread(exposed.by_item(weight)),
         np.sqrt(exposed.latent(unsure)),
-        exposed.spread(np.arange(len(exposed.starts))),
+        np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item),
     )
 
 
@@ -300,10 +302,11 @@ def _weighed(praise: Praise, exchange: Exchange, blocks: Blocks) -> tuple[Floats
 def _tolerance(
     blocks: Blocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
 ) -> tuple[Floats, Floats]:
-    """The liking usual in blocks that share no member with each, and how it varies.
+    """The liking usual in blocks that share no member with each, and its variance, in logits.
 
-    Pooled over disjoint blocks, the closest first; in logits. The spread is a moment estimate less
-    one standard error.
+    Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
+    is usual: the most and the least liking fifths are left out of the one, and the other is
+    that of blocks with less than usual liking (a moment estimate less one standard error).
     """
     packed = _disjoint(blocks.members, np.argsort(-close, kind="stable"))
     home = np.full(int(blocks.members.max()) + 1, -1, dtype=np.int64)
@@ -312,20 +315,24 @@ def _tolerance(
     met[:, 1:][met[:, 1:] == met[:, :-1]] = -1
 
     def elsewhere(values: Floats) -> Floats:
-        """The sum over the packed blocks that each block shares no member with."""
-        padded = np.append(values[packed], 0.0)  # the last is for "none"
-        sums: Floats = values[packed].sum() - padded[met].sum(axis=1)
+        """By block: the sum over the packed blocks that it shares no member with."""
+        sums: Floats = values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
         return sums
 
-    n = elsewhere(np.ones(len(blocks)))
-    s, d, v = excess, weight, variance
-    usual = elsewhere(s) / (elsewhere(d) + SHRINKAGE)
-    dd = np.maximum(elsewhere(d * d), 1e-9)
-    moment = elsewhere(s * s - v) - 2.0 * usual * elsewhere(s * d) + usual**2 * elsewhere(d * d)
-    raw = np.maximum(0.0, moment / dd)
-    noise = elsewhere(v * v) + 2.0 * raw * elsewhere(v * d * d) + raw**2 * elsewhere(d**4)
+    s, d, v = excess[packed], weight[packed], variance[packed]
+    order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
+    n_cut = math.ceil(TRIMMED * len(order))
+    middling = np.zeros(len(order))
+    middling[order[n_cut : len(order) - n_cut]] = 1.0
+    usual = elsewhere(s * middling) / (elsewhere(d * middling) + SHRINKAGE)
+    centre = float((s * middling).sum() / ((d * middling).sum() + SHRINKAGE))
+    below = (s < centre * d).astype(np.float64)
+    dd = np.maximum(elsewhere(below * d**2), 1e-9)
+    raw = np.maximum(0.0, elsewhere(below * ((s - centre * d) ** 2 - v)) / dd)
+    noise = elsewhere(below * v**2) + raw * elsewhere(below * 2.0 * v * d**2)
+    noise += raw**2 * elsewhere(below * d**4)
     spread = np.maximum(0.0, raw - np.sqrt(np.maximum(0.0, 2.0 * noise)) / dd)
-    return np.maximum(TOLERANCE, usual), np.where(n > 1, spread, 0.0)
+    return np.maximum(TOLERANCE, usual), spread
 
 
 def _disjoint(members: Ints, order: Ints) -> Ints:
@@ -418,7 +425,8 @@ def _named(
 def _taking_part(praise: Praise, members: Ints) -> Ints:
     """The members whose own exchanges, given and got, are praised beyond chance.
 
-    Who gives none beyond expectation is left out, however much is got.
+    Who gives none beyond expectation is left out, however much is got; and so is who
+    exchanged less than half as many opinions as the usual member: a mere acquaintance.
     """
     community, n = praise.community, praise.community.n_people
     member = _mask(community, members)
@@ -434,7 +442,9 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     both = given + sums_by(author, excess, n)
     weight = sums_by(giver, told, n) + sums_by(author, told, n)
     variance = weight + sums_by(giver, unsure, n) ** 2 + sums_by(author, unsure**2, n)
+    n_own = np.bincount(giver, minlength=n) + np.bincount(author, minlength=n)
     part = (given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
+    part &= 2 * n_own >= np.median(n_own[members])
     return np.sort(members[part[members]])
 
 
