@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from peerage.boards.exchange import CHUNK, Blocks, Exchange
 from peerage.boards.opinions import Bools, Community, Floats, Ints, cells_of, sums_by
 
 SWEEPS = 60
@@ -23,6 +24,7 @@ SETTLED = 1e-3  # logits
 MAX_STEP = 1.5  # logits a sweep
 MIN_VARIANCE = 0.01  # of habits
 SMALLEST = 1e-9
+HALF = 0.5  # of an opinion: keeps sums of few from looking precise
 LATENT_WITHIN = 64.0  # logits: habits and luck are never as far out
 
 
@@ -185,3 +187,95 @@ def deal_again(exposed: Exposure, n_positive: Ints, real: Fit, rng: np.random.Ge
     least = ordered[exposed.starts + exposed.n_by_item - n_positive]
     positive: Bools = latent >= exposed.spread(least)
     return positive
+
+
+# -- what blocks of people weigh ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Praise:
+    """Informative opinions and their chances; `rows` are those exchanged, pair after pair."""
+
+    community: Community  # those opinions alone, by item
+    exposed: Exposure
+    real: Fit
+    positive: Bools
+    n_positive: Ints  # by item
+    rows: Ints
+    starts: Ints  # by pair, and the end
+    weight: Floats  # what an opinion tells: the variance of its chance
+    item_weight: Floats  # of all opinions on its item
+    habit_sd: Floats  # how far the reviewer's habit is from known, in logits
+    place: Ints  # of its item among the informative
+
+    def excess(self, positive: Bools, now: Fit) -> Floats:
+        """By pair: positive opinions beyond their chances."""
+        excess = positive[self.rows] - now.chance[self.rows]
+        total = np.append(0.0, np.cumsum(excess))
+        by_pair: Floats = total[self.starts[1:]] - total[self.starts[:-1]]
+        return by_pair
+
+    def told(self, rows: Ints, cell: Ints) -> Floats:
+        """What opinions inside a block tell; `cell` is alike for those on one item.
+
+        The less, the more of the item's weight is the block's own: an item without outsiders
+        says nothing.
+        """
+        own = sums_by(cell, self.weight[rows], 0)[cell]
+        told: Floats = self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])
+        return told
+
+
+def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: int) -> Praise:
+    """The chance of each informative opinion to be positive, fitted."""
+    exposed = exposure(community, pair >= 0)
+    real = fit(exposed, positive)
+    weight = real.chance * (1.0 - real.chance)
+    rows = np.argsort(pair, kind="stable")
+    rows = rows[np.searchsorted(pair[rows], 0) :]
+    unsure = [1.0 / precision for precision in real.precisions]
+    return Praise(
+        community,
+        exposed,
+        real,
+        positive,
+        np.add.reduceat(positive.astype(np.int64), exposed.starts),
+        rows,
+        np.searchsorted(pair[rows], np.arange(n_pairs + 1)),
+        weight,
+        exposed.spread(exposed.by_item(weight)),
+        np.sqrt(exposed.latent(unsure)),
+        np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item),
+    )
+
+
+def weigh_blocks(praise: Praise, exchange: Exchange, blocks: Blocks) -> tuple[Floats, Floats]:
+    """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
+
+    V adds to D what is not known of the members' habits.
+    """
+    reviewer, n_items = praise.community.reviewer, len(praise.exposed.starts)
+    n_rows = np.diff(praise.starts)[blocks.pair]
+    ends = np.append(0, np.cumsum(n_rows))
+    limits = np.searchsorted(blocks.block, np.arange(len(blocks) + 1))
+    weight, variance = np.zeros(len(blocks)), np.zeros(len(blocks))
+    start = 0
+    while start < len(blocks):
+        stop = int(np.searchsorted(ends[limits], ends[limits[start]] + CHUNK, side="right")) - 1
+        stop = min(max(stop, start + 1), len(blocks))
+        held = slice(limits[start], limits[stop])
+        n_held = n_rows[held]
+        which = np.repeat(np.arange(limits[start], limits[stop]), n_held)
+        within = np.arange(len(which)) - np.repeat(ends[held] - ends[held.start], n_held)
+        row = praise.rows[praise.starts[blocks.pair[which]] + within]
+        block = blocks.block[which].astype(np.int64) - start
+        _, cell = np.unique(block * n_items + praise.place[row], return_inverse=True)
+        told = praise.told(row, cell)
+        by_first = reviewer[row] == exchange.a[blocks.pair[which]]
+        seat = block * blocks.size + np.where(by_first, blocks.first[which], blocks.second[which])
+        n = stop - start
+        unsure = sums_by(seat, told * praise.habit_sd[row], n * blocks.size)
+        weight[start:stop] = sums_by(block, told, n)
+        variance[start:stop] = (unsure.reshape(n, blocks.size) ** 2).sum(axis=1)
+        start = stop
+    return weight, variance + weight

@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import CHUNK, Blocks, Exchange, candidate_blocks, exchanges
+from peerage.boards.exchange import Blocks, Exchange, candidate_blocks, exchanges
 from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
 from peerage.boards.praise import (
-    Exposure,
-    Fit,
+    HALF,
+    Praise,
     deal_again,
-    exposure,
-    fit,
+    expected_praise,
     informative,
     refit,
+    weigh_blocks,
 )
 from peerage.stats.clusters import ratio_interval
 from peerage.stats.resampling import generator
@@ -41,7 +41,6 @@ MIN_WEIGHT = 0.5  # of what can be told about a block
 TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
 TRIMMED = 0.2  # of the blocks, at either end, when asked what liking is usual
 SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
-HALF = 0.5  # of an opinion: keeps sums of few from looking precise
 MEMBER_Z = 1.0
 DENSE = 0.5  # of the ordered pairs, those with a review, from which a block is a cluster
 MAX_LISTED = 50
@@ -97,40 +96,17 @@ class Rings:
 
     def document(self) -> dict[str, Any]:
         """The JSON of `rings`."""
-        named = self.names
+        names = self.names
         return {
-            "rings": [
-                {
-                    "members": [named[code] for code in ring.members],
-                    "p": ring.p,
-                    "gap": ring.gap,
-                    "gap_low": ring.gap_low,
-                    "gap_high": ring.gap_high,
-                    "density": ring.density,
-                    "evidence": ring.evidence,
-                }
-                for ring in self.rings
-            ],
-            "clusters": [
-                {
-                    "members": [named[code] for code in cluster.members],
-                    "density": cluster.density,
-                    "n": cluster.n,
-                    "gap": cluster.gap,
-                    "note": cluster.note,
-                }
-                for cluster in self.clusters
-            ],
+            **{
+                kind: [
+                    {**asdict(one), "members": [names[code] for code in one.members]}
+                    for one in blocks
+                ]
+                for kind, blocks in (("rings", self.rings), ("clusters", self.clusters))
+            },
             "pairs": [
-                {
-                    "a": named[pair.a],
-                    "b": named[pair.b],
-                    "gap": pair.gap,
-                    "n": pair.n,
-                    "p": pair.p,
-                    "q": pair.q,
-                }
-                for pair in self.pairs
+                {**asdict(pair), "a": names[pair.a], "b": names[pair.b]} for pair in self.pairs
             ],
             "note": self.note,
             "parameters": {
@@ -187,65 +163,16 @@ def _mask(community: Community, members: Ints) -> Bools:
     return member
 
 
-# -- what a block weighs ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Praise:
-    """Informative opinions and their chances; `rows` are those exchanged, pair after pair."""
-
-    community: Community  # those opinions alone, by item
-    exposed: Exposure
-    real: Fit
-    positive: Bools
-    n_positive: Ints  # by item
-    rows: Ints
-    starts: Ints  # by pair, and the end
-    weight: Floats  # what an opinion tells: the variance of its chance
-    item_weight: Floats  # of all opinions on its item
-    habit_sd: Floats  # how far the reviewer's habit is from known, in logits
-    place: Ints  # of its item among the informative
-
-    def excess(self, positive: Bools, now: Fit) -> Floats:
-        """By pair: positive opinions beyond their chances."""
-        excess = positive[self.rows] - now.chance[self.rows]
-        total = np.append(0.0, np.cumsum(excess))
-        by_pair: Floats = total[self.starts[1:]] - total[self.starts[:-1]]
-        return by_pair
-
-
-def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: int) -> Praise:
-    """The chance of each informative opinion to be positive, fitted."""
-    exposed = exposure(community, pair >= 0)
-    real = fit(exposed, positive)
-    weight = real.chance * (1.0 - real.chance)
-    rows = np.argsort(pair, kind="stable")
-    rows = rows[np.searchsorted(pair[rows], 0) :]
-    unsure = [1.0 / precision for precision in real.precisions]
-    return Praise(
-        community,
-        exposed,
-        real,
-        positive,
-        np.add.reduceat(positive.astype(np.int64), exposed.starts),
-        rows,
-        np.searchsorted(pair[rows], np.arange(n_pairs + 1)),
-        weight,
-        exposed.spread(exposed.by_item(weight)),
-        np.sqrt(exposed.latent(unsure)),
-        np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item),
-    )
+# -- blocks of which something can be told ----------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Tested:
-    """Blocks of one size: what each weighs (D), its variance (V), its excess (S), its z."""
+    """Blocks of one size, with the variance of their excess and the z of what is not usual."""
 
     blocks: Blocks
-    weight: Floats
     variance: Floats
-    excess: Floats
-    z: Floats  # of what is beyond the tolerance
+    z: Floats
 
 
 def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None:
@@ -253,7 +180,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None
     n_rows = np.diff(praise.starts).astype(np.float64)
     busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
     blocks = blocks.only(busy)
-    weight, variance = _weighed(praise, exchange, blocks)
+    weight, variance = weigh_blocks(praise, exchange, blocks)
     told = np.flatnonzero(weight >= MIN_WEIGHT)
     if not len(told):
         return None
@@ -262,41 +189,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None
     close = blocks.sums(exchange.pull)
     tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
     z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
-    return Tested(blocks, weight, variance, excess, z)
-
-
-def _weighed(praise: Praise, exchange: Exchange, blocks: Blocks) -> tuple[Floats, Floats]:
-    """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
-
-    An opinion weighs the less the more of its item's weight is the block's own: an item
-    without outsiders says nothing. V adds what is not known of the members' habits.
-    """
-    reviewer, n_items = praise.community.reviewer, len(praise.exposed.starts)
-    n_rows = np.diff(praise.starts)[blocks.pair]
-    ends = np.append(0, np.cumsum(n_rows))
-    limits = np.searchsorted(blocks.block, np.arange(len(blocks) + 1))
-    weight, variance = np.zeros(len(blocks)), np.zeros(len(blocks))
-    start = 0
-    while start < len(blocks):
-        stop = int(np.searchsorted(ends[limits], ends[limits[start]] + CHUNK, side="right")) - 1
-        stop = min(max(stop, start + 1), len(blocks))
-        held = slice(limits[start], limits[stop])
-        n_held = n_rows[held]
-        which = np.repeat(np.arange(limits[start], limits[stop]), n_held)
-        within = np.arange(len(which)) - np.repeat(ends[held] - ends[held.start], n_held)
-        row = praise.rows[praise.starts[blocks.pair[which]] + within]
-        block = blocks.block[which].astype(np.int64) - start
-        _, cell = np.unique(block * n_items + praise.place[row], return_inverse=True)
-        own = sums_by(cell, praise.weight[row], 0)[cell]
-        told = praise.weight[row] * np.maximum(0.0, 1.0 - own / praise.item_weight[row])
-        by_first = reviewer[row] == exchange.a[blocks.pair[which]]
-        seat = block * blocks.size + np.where(by_first, blocks.first[which], blocks.second[which])
-        n = stop - start
-        unsure = sums_by(seat, told * praise.habit_sd[row], n * blocks.size)
-        weight[start:stop] = sums_by(block, told, n)
-        variance[start:stop] = (unsure.reshape(n, blocks.size) ** 2).sum(axis=1)
-        start = stop
-    return weight, variance + weight
+    return Tested(blocks, variance, z)
 
 
 def _tolerance(
@@ -435,8 +328,7 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     rows, author = praise.rows[inside], author[inside]
     giver = community.reviewer[rows]
     excess = praise.positive[rows] - praise.real.chance[rows]
-    own = sums_by(praise.place[rows], praise.weight[rows], 0)[praise.place[rows]]
-    told = praise.weight[rows] * np.maximum(0.0, 1.0 - own / praise.item_weight[rows])
+    told = praise.told(rows, praise.place[rows])
     unsure = told * praise.habit_sd[rows]
     given = sums_by(giver, excess, n)
     both = given + sums_by(author, excess, n)
@@ -538,7 +430,7 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
 
 # -- clusters, pairs and the note -------------------------------------------------------------
 
-FAIR = "exchange many reviews and judge each other as others do"
+FAIR = "exchange many reviews; no unexplained praise stands out"
 UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opinions differ on"
 
 
@@ -608,7 +500,7 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
         np.zeros(n_pairs, dtype=np.int64),
         np.ones(n_pairs, dtype=np.int64),
     )
-    weight, variance = _weighed(praise, exchange, twos)
+    weight, variance = weigh_blocks(praise, exchange, twos)
     beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
@@ -657,7 +549,9 @@ def _note(
     else:
         said.append("No unexplained mutual praise stands out from chance.")
     if len(clusters) > n_untold:
-        said.append(f"{len(clusters) - n_untold} clusters exchange many reviews and judge fairly.")
+        said.append(
+            f"{len(clusters) - n_untold} clusters exchange many reviews, without standing out."
+        )
     if n_untold:
         said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
     return " ".join(said)
