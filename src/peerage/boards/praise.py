@@ -59,7 +59,7 @@ class Exposure:
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class HabitFit:
     """Items and habits in logits, the habits' precisions and variances, the chances by row."""
 
     items: Floats
@@ -103,11 +103,11 @@ def exposure(community: Community, exchanged: Bools) -> Exposure:
     return Exposure(starts, n_by_item, tuple(habits), tuple(n_habits), teaches.astype(np.float64))
 
 
-def fit(exposed: Exposure, positive: Bools) -> Fit:
+def fit(exposed: Exposure, positive: Bools) -> HabitFit:
     """The habits and items that make the opinions likeliest, and the habits' variances."""
     n_positive = exposed.by_item(positive.astype(np.float64))
     share = n_positive / exposed.n_by_item
-    now = Fit(
+    now = HabitFit(
         np.log(share / (1.0 - share)),
         tuple(np.zeros(n) for n in exposed.n_habits),
         tuple(np.ones(n) for n in exposed.n_habits),
@@ -122,7 +122,7 @@ def fit(exposed: Exposure, positive: Bools) -> Fit:
     return _items(exposed, n_positive, now)
 
 
-def refit(exposed: Exposure, positive: Bools, real: Fit) -> Fit:
+def refit(exposed: Exposure, positive: Bools, real: HabitFit) -> HabitFit:
     """The fit to opinions that were dealt again, from the fit to the real ones."""
     n_positive = exposed.by_item(positive.astype(np.float64))
     now = real
@@ -140,7 +140,7 @@ def _chances(exposed: Exposure, items: Floats, habits: Sequence[Floats]) -> Floa
     return np.reciprocal(logits, out=logits)
 
 
-def _items(exposed: Exposure, n_positive: Floats, now: Fit) -> Fit:
+def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
     """One Newton step of every item towards chances that add up to its positive opinions."""
     chance = now.chance
     weight = exposed.by_item(chance * (1.0 - chance))
@@ -149,7 +149,7 @@ def _items(exposed: Exposure, n_positive: Floats, now: Fit) -> Fit:
     return replace(now, items=items, chance=_chances(exposed, items, now.habits))
 
 
-def _habits(exposed: Exposure, positive: Bools, now: Fit, learn: bool = False) -> Fit:
+def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool = False) -> HabitFit:
     """One Newton step of every habit, and of its variance where that is to be learned."""
     habits, precisions, variances = list(now.habits), list(now.precisions), list(now.variances)
     chance = now.chance
@@ -163,10 +163,12 @@ def _habits(exposed: Exposure, positive: Bools, now: Fit, learn: bool = False) -
             spread = habits[k][taught] ** 2 + 1.0 / precisions[k][taught]
             variances[k] = max(MIN_VARIANCE, float(spread.mean()))
         chance = _chances(exposed, now.items, habits)
-    return Fit(now.items, tuple(habits), tuple(precisions), tuple(variances), chance)
+    return HabitFit(now.items, tuple(habits), tuple(precisions), tuple(variances), chance)
 
 
-def deal_again(exposed: Exposure, n_positive: Ints, real: Fit, rng: np.random.Generator) -> Bools:
+def deal_again(
+    exposed: Exposure, n_positive: Ints, real: HabitFit, rng: np.random.Generator
+) -> Bools:
     """Opinions as habits and luck would have dealt them, as many positive in each item as it got.
 
     Habits are drawn from what is known of them; then in each item those with the largest sum
@@ -198,7 +200,7 @@ class Praise:
 
     community: Community  # those opinions alone, by item
     exposed: Exposure
-    real: Fit
+    real: HabitFit
     positive: Bools
     n_positive: Ints  # by item
     rows: Ints
@@ -208,7 +210,7 @@ class Praise:
     habit_sd: Floats  # how far the reviewer's habit is from known, in logits
     place: Ints  # of its item among the informative
 
-    def excess(self, positive: Bools, now: Fit) -> Floats:
+    def excess(self, positive: Bools, now: HabitFit) -> Floats:
         """By pair: positive opinions beyond their chances."""
         excess = positive[self.rows] - now.chance[self.rows]
         total = np.append(0.0, np.cumsum(excess))

@@ -129,7 +129,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     exchange = exchanges(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
-    tested: list[Tested] = []
+    tested: list[TestedBlocks] = []
     deals = Deals(np.zeros((0, 0)))
     rings: tuple[Ring, ...] = ()
     pairs: tuple[Pair, ...] = ()
@@ -167,7 +167,7 @@ def _mask(community: Community, members: Ints) -> Bools:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class TestedBlocks:
     """Blocks of one size, with the variance of their excess and the z of what is not usual."""
 
     blocks: Blocks
@@ -175,7 +175,7 @@ class Tested:
     z: Floats
 
 
-def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None:
+def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> TestedBlocks | None:
     """The blocks of which something can be told, measured; None where there are none."""
     n_rows = np.diff(praise.starts).astype(np.float64)
     busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
@@ -189,7 +189,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> Tested | None
     close = blocks.sums(exchange.pull)
     tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
     z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
-    return Tested(blocks, variance, z)
+    return TestedBlocks(blocks, variance, z)
 
 
 def _tolerance(
@@ -261,14 +261,14 @@ class Deals:
         n_beyond = int(np.count_nonzero(np.max(by_chance, axis=0) >= scaled))
         return (1 + n_beyond) / (1 + len(self.maxima))
 
-    def strongest_p(self, tested: Sequence[Tested]) -> float | None:
+    def strongest_p(self, tested: Sequence[TestedBlocks]) -> float | None:
         if not tested or not len(self.maxima):
             return None
         return self.p(max(float(self.standardised(t.z, k).max()) for k, t in enumerate(tested)))
 
 
 def deal_often(
-    praise: Praise, tested: Sequence[Tested], rng: np.random.Generator, n_deals: int
+    praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
 ) -> Deals:
     """What chance makes of the blocks; fewer deals where few settle that nothing stands out."""
     maxima: list[list[float]] = []
@@ -289,7 +289,7 @@ def deal_often(
 
 
 def _named(
-    community: Community, praise: Praise, tested: Sequence[Tested], deals: Deals
+    community: Community, praise: Praise, tested: Sequence[TestedBlocks], deals: Deals
 ) -> tuple[Ring, ...]:
     """The blocks that stand out and share no member, each cut to those who take part."""
     outstanding = []
@@ -438,7 +438,7 @@ def _clusters(
     community: Community,
     exchange: Exchange,
     blocks: Sequence[Blocks],
-    tested: Sequence[Tested],
+    tested: Sequence[TestedBlocks],
     rings: Sequence[Ring],
 ) -> tuple[Cluster, ...]:
     """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
