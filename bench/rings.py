@@ -17,7 +17,7 @@ from peerage.boards.opinions import Community
 from peerage.boards.rings import find_rings
 
 N_HONEST = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))
-N_PLANTED = max(1, N_HONEST // 3)
+N_PLANTED = max(1, N_HONEST // 2)
 DOCUMENT = Path(__file__).parents[1] / "docs" / "community.md"
 LARGE = Honest(n_people=20_000, opinions_each=53.0, group=100, at_home=0.6)
 ALLOWED_S = 60.0
