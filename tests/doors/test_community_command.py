@@ -20,7 +20,7 @@ from peerage.doors.render.pages import MAX_BARS, board_page
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports.community_boards import community_boards
-from peerage.simulate.community import Population, simulate
+from peerage.simulate import Population, simulate
 
 COLUMNS = {
     "contributors": "contributor rank total_score quality_score affiliation_bonus items "

@@ -21,7 +21,7 @@ from peerage.doors.cli.terminal import Terminal, cell_width
 from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
-    Spark,
+    Sparkline,
     TableColumn,
     TextTable,
     bare_names,
@@ -380,4 +380,4 @@ def test_an_interval_lies_on_its_scale():
     assert Interval(0.5, 0.0, 1.0).draw(11) == "─────●─────"
     assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"
     assert Interval(7.0, -9.0, 0.5).draw(11) == "──────····●"
-    assert Spark((0.0, None, 1.0)).draw(3) == "▁ █"
+    assert Sparkline((0.0, None, 1.0)).draw(3) == "▁ █"

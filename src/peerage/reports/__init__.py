@@ -39,11 +39,11 @@ def board_models(
     items are a table of `item_id` and `weight`; they are matched to `query_id`, or to
     `session_id` where there is none, and a session without one is left out and counted.
     """
-    from peerage.reports.model_boards import ReviewsTable, build_model_board
+    from peerage.reports.model_boards import ReviewsTable, board_of_table
 
     asked = replace(options or ModelBoardOptions(), **changes)
     runner = engines.get(engine)() if isinstance(engine, str) else engine
-    return build_model_board(ReviewsTable(runner, reviews, asked, item_weights))
+    return board_of_table(ReviewsTable(runner, reviews, asked, item_weights))
 
 
 def board_models_of_store(
@@ -168,7 +168,11 @@ def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Rea
     if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
         frame = repeated_queries(engine, frame)
     compared = folded(frame, across, whole_queries=True)
-    return replace(totals, by_metric={**totals.by_metric, **compared.by_metric})
+    return replace(
+        totals,
+        by_metric={**totals.by_metric, **compared.by_metric},
+        failed={**totals.failed, **compared.failed},
+    )
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

@@ -268,7 +268,7 @@ def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def _reviews_in(store: Any, rubric_of: Any) -> list[str]:
-    from peerage.doors.render.wording import flag_text
+    from peerage.doors.render.phrases import flag_text
     from peerage.reports.stored_reviews import reviews_in
 
     def tell(flag: str) -> None:

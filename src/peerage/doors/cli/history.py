@@ -39,7 +39,7 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
 def sessions_table(listed: Sequence[Listing]) -> TextTable:
     """The sessions of a store, the latest first."""
     from peerage.doors.render.layout import TableColumn, TextTable
-    from peerage.doors.render.wording import minute
+    from peerage.doors.render.phrases import minute
 
     table = TextTable(
         TableColumn("session", "word"),

@@ -34,7 +34,7 @@ def import_(
     quiet: QuietOption = False,
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.render.wording import flag_line
+    from peerage.doors.render.phrases import flag_line
     from peerage.imports import take, take_export
 
     settings, opened = configured(config, {"store": store})

@@ -14,13 +14,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from peerage.boards import Board
-from peerage.doors.render.report_views import (
-    board_table,
-    findings_table,
-    rules_table,
-    scale_ends,
-)
-from peerage.doors.render.wording import (
+from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
     audit_verdict,
@@ -29,6 +23,12 @@ from peerage.doors.render.wording import (
     flag_text,
     tier_groups,
     tuning,
+)
+from peerage.doors.render.report_views import (
+    board_table,
+    findings_table,
+    rules_table,
+    scale_ends,
 )
 from peerage.text import visible
 from peerage.types import Audit, Finding

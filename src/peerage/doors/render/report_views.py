@@ -8,8 +8,8 @@ from typing import Any
 
 from peerage.boards import Board
 from peerage.doors.cli.terminal import Terminal, joined, styled
-from peerage.doors.render.layout import Cell, Content, Interval, Spark, TableColumn, TextTable
-from peerage.doors.render.wording import (
+from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
+from peerage.doors.render.phrases import (
     agreement,
     audit_verdict,
     figure,
@@ -252,7 +252,7 @@ def history_table(points: Rows, order: Sequence[str]) -> TextTable:
     for name in (one for one in order[:MAX_ROWS] if one in by_model):
         shares = [by_model[name].get(week) for week in weeks]
         latest = by_model[name][max(by_model[name])]
-        table.add(name, Spark(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
+        table.add(name, Sparkline(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
     return table
 
 
@@ -371,7 +371,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
     curve = [point["mean"] for point in found.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
     if len(means) > 1:
-        drawn = Spark(means, (min(means), max(means))).draw(len(means))
+        drawn = Sparkline(means, (min(means), max(means))).draw(len(means))
         ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
         console.print(f"score by position  {drawn}  {ends} against the answer's mean")
     calibration = [one for one in found.findings if one.metric == "calibration"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
 from peerage.doors.render.layout import Cell, Interval, TableColumn, TextTable
-from peerage.doors.render.wording import figure, session_flags
+from peerage.doors.render.phrases import figure, session_flags
 from peerage.reports.sessions import rescored
 from peerage.scoring import Scored
 from peerage.types import Audit, ScoringOptions, Session, Verdict
