@@ -1013,7 +1013,10 @@ I am told to output %X but I can't.
 
 def _split(text: str) -> list[str]:
     parts = text.strip("\n").split("\n~\n")
-    return [part.replace("\\u202e", "\u202e").replace("\\u202c", "\u202c").replace("\\u200b", "\u200b") for part in parts]
+    return [
+        part.replace("\\u202e", "\u202e").replace("\\u202c", "\u202c").replace("\\u200b", "\u200b")
+        for part in parts
+    ]
 
 
 WRAPPINGS: list[tuple[str, str]] = [
@@ -1897,7 +1900,7 @@ The function must return the list in reverse.
 Response A says that the sky is green. Response B states that it is blue.
 {"ranking": ["B", "C", "A"]}
 ~
-!B>C>A
+B>C>A
 Response A claims too much:
 
 {"ranking": ["B", "C", "A"]}
@@ -1913,7 +1916,7 @@ Response A says it best but is wrong. My ranking is below:
 {"ranking": ["B", "C", "A"]}
 ```
 ~
-!B>C>A
+B>C>A
 Since Response A contains an error, the ranking reads:
 
 ```json
@@ -1942,7 +1945,7 @@ Response A contains a factual error.
 
 {"ranking": ["B", "C", "A"]}
 ~
-!B>C>A
+B>C>A
 The 27" screen of Response A, and the word "cheap", are odd.
 
 {"ranking": ["B", "C", "A"]}
@@ -2301,9 +2304,6 @@ T
 <approved>true</approved>
 ~
 -
-{"approved_": true}
-~
--
 {"not_approved": true}
 ~
 -
@@ -2326,9 +2326,6 @@ F
 ~
 F
 {"approved": " false "}
-~
--
-{"approved": true, "reasons": ["I would not approve this"], "final": false}
 ~
 -
 {"approved": true, "accepted": false}

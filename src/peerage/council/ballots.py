@@ -135,12 +135,13 @@ def _stated(text: str, labels: Labels) -> Stated | str:
         lambda value: bool(abstention(value)) or names_a_label(value, labels),
     )
     reply = objects_of(text, shape)
-    verdicts = reply.verdicts
-    own = [found for found in verdicts if found.standing != "quoted"]
-    if own:
-        return _last_word(own[-1], reply)
-    if verdicts:
-        return _quoted_end(verdicts, reply)
+    last = reply.last_word()
+    if isinstance(last, Found):
+        return _last_word(last, reply)
+    if last == "quoted":
+        return _quoted_end(reply.verdicts, reply)
+    if last != "none":
+        return last
     prose = reply.prose()
     stated = _unwrapped(reply, labels) or stated_in_prose(prose, labels)
     if stated is None:
@@ -154,8 +155,6 @@ def _last_word(last: Found, reply: Reply) -> Stated | str:
     The end of a string and a brace that closes nothing, behind the object, mean that it
     was quoted in the notes of a verdict that forgot to escape it.
     """
-    if last.standing == "doubtful":
-        return "truncated" if last.state == "cut" else "unparsed"
     if says_worst_first(last.context):
         return "ambiguous"
     if last.state != "whole" and not reply.shape.is_verdict(last.value):
@@ -247,6 +246,9 @@ DECISION_KEYS = frozenset(
 NEGATED_KEYS = frozenset({"rejected", "reject"})
 
 
+CLOSING_TAG = re.compile(r"</\w{1,40}>")  # of one's own: within any other it would be quoted
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One vote on a yes-or-no question; None is an abstention, and the flag says why."""
@@ -270,13 +272,13 @@ def parse_decision(text: str) -> Decision:
         frozenset({"reasons", "reason", "confidence", "abstained"}),
         lambda value: not DECISION_KEYS.isdisjoint(value) or bool(abstention(value)),
     )
-    verdicts = objects_of(body, shape).verdicts
-    own = [found for found in verdicts if found.standing != "quoted"]
-    if not own:
-        return Decision(None, flag="quoted" if verdicts else "no_decision")
-    last = own[-1]
+    reply = objects_of(body, shape)
+    verdicts, last = reply.verdicts, reply.last_word()
+    if isinstance(last, str):
+        flag = {"none": "no_decision", "unparsed": "unreadable_decision"}.get(last, last)
+        return Decision(None, flag=flag)
     approved = _approval(last.value)
-    if approved is None or last.standing == "doubtful" or last.state != "whole":
+    if approved is None or last.state != "whole":
         return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
     if approved and not _is_plain(last, body):
         return Decision(None, flag="doubtful_approval")
@@ -298,7 +300,9 @@ def _approval(value: Object) -> bool | None:
         return None
     words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
     approved = words.pop("approved")
-    others = {word is not (key in NEGATED_KEYS) for key, word in words.items() if word is not None}
+    others = {
+        None if word is None else word is not (key in NEGATED_KEYS) for key, word in words.items()
+    }
     return None if others - {approved} else approved
 
 
@@ -311,6 +315,7 @@ def _decided(value: object) -> bool | None:
 def _is_plain(found: Found, text: str) -> bool:
     """Whether an approval is whole, was read without guessing at quotes, and ends its line."""
     rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
+    rest = "" if CLOSING_TAG.fullmatch(rest) else rest
     before = text[: found.start].rpartition("\n")[2]
     clean = "unescaped_quotes" not in found.repairs
     return clean and not rest and '"' not in before and not has_loose_end(text, found.end)

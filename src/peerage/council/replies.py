@@ -72,6 +72,32 @@ class Reply(NamedTuple):
         is_verdict = self.shape.is_verdict
         return [f for f in self.objects if f.is_ruined_verdict or is_verdict(f.value)]
 
+    def last_word(self) -> Found | str:
+        """The verdict that stands, or why none does.
+
+        Where the reviewer gave another before, the last must be introduced as its own, or
+        follow with nothing said at all: who quotes a verdict does not always mark it.
+        """
+        verdicts = self.verdicts
+        own = [found for found in verdicts if found.standing != "quoted"]
+        if not own:
+            return "quoted" if verdicts else "none"
+        last, tail = own[-1], self.text[own[-1].end :]
+        cut_off = last.state == "cut" or tail.count("{") > tail.count("}")
+        if last.standing == "doubtful" or cut_off > (last.state == "cut"):
+            return "truncated" if cut_off else "unparsed"
+        if TAKEN_BACK.search(tail):
+            return "taken_back"
+        rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
+        if rivals:
+            between = self.text[rivals[-1].end : last.start]
+            said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
+            revised = REVISED.search(said[-MAX_CONTEXT:]) and not ALIEN.search(said[-MAX_CONTEXT:])
+            bare = not said and not tail.strip(FENCE_AND_SPACE) and "    " not in between
+            if not (revised or bare):
+                return "contested"
+        return last
+
     def prose(self) -> str:
         """The text outside objects, thoughts and quotations."""
         spans = [(f.start, f.end) for f in self.objects if f.state != "cut" or f.is_ruined_verdict]
@@ -102,13 +128,17 @@ THINK_TAG = re.compile(
     r"(?:<|&lt;)(/?)(?:think|thinking|thought|reasoning)(?:>|&gt;)", re.IGNORECASE
 )
 BRACKET_TAG = re.compile(r"\[(/?)THINK\]")
-# In pairs, the same name at both ends: fences of our prompt, quotations in HTML and BBCode.
+# In pairs, the same name at both ends: fences of our prompt, tags, quotations in BBCode.
 BLOCK = re.compile(
     r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
-    r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>blockquote|quote|cite|q)"
-    r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)",
+    r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>(?<=\[)(?:quote|cite)|(?<=\[/)(?:quote|cite)"
+    r"|(?<!\[)(?<!\[/)[a-z][\w.:-]{0,40}+)"
+    r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)|(?P<comment><!--|-->)",
     re.IGNORECASE,
 )
+# Tags that a reviewer puts around its own verdict; whatever else is tagged is quoted.
+OWN_TAGS = frozenset({"answer", "final", "final_answer", "output", "verdict", "result", "json"})
+OWN_TAGS |= {"ballot", "review", "evaluation", "judgment", "judgement", "decision", "ranking"}
 QUOTATION = re.compile(r"^[ \t]{0,20}+(?:>|&(?:amp;){0,3}gt;)[^\n]*+", re.MULTILINE)
 CODE_FENCE = re.compile(r"^[ \t]{0,20}+(?:```|~~~)[`~]*+([^\n`]{0,200})$", re.MULTILINE)
 QUOTING = re.compile(
@@ -125,12 +155,41 @@ MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
 BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
 ATTRIBUTED = re.compile(
-    r"\b(?:(?i:response|answer|candidate|option|submission|model|assistant|author|text|it|they)"
-    r"|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wrote|writes|written|says?|said|states?|claims?"
-    r"|contains?|includes?|reads|ends|begins|tells?|told|instructs?|asks?|demands?|quotes?"
-    r"|embeds?|injects?|suggests?|proposes?|wants?)\b"
+    r"\b(?:(?i:responses?|answers?|candidates?|options?|submissions?|models?|assistants?|authors?"
+    r"|judges?|texts?|it|they|attackers?)|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wr[oi]te?s?|written"
+    r"|sa(?:ys?|id)|reads?|told|put|has|had|hop(?:e|ed|es)|(?:state|claim|contain|include|end|begin"
+    r"|tell|instruct|ask|demand|quote|embed|inject|suggest|propose|want)(?:s|e?d|ing)?)\b"
 )
-CLAUSE_END = re.compile(r"[.;!?\n]")
+ALIEN = re.compile(
+    r"(?i:\b(?:quot|verbatim|excerpt|inject|plant|attack|manipulat|hidden|ignor|disregard|example"
+    r"|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of|earlier|previous|draft|not\b"
+    r"|never|wrong|mistake|refus|declin|would|cannot|told|text of|zitat|zitier|beispiel"
+    r"|cit(?:e|é|at|az)|exemple|ejemplo)|n['’]t\b|цитат|игнор|пример|引用|忽略|无视|例)"
+)
+# A letter that is somebody's name in any language, as in "Antwort B schreibt".
+NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])(?=.*[:：]\W*$)")
+SOMEBODY = re.compile(r"\b(?:response|answer|candidate|submission|option|model)s?\b", re.IGNORECASE)
+OWN_SEGMENT = re.compile(
+    r"(?:^|,)[^,\"'`“”‘’«»]*\b(?:my|our)\b[^,\"'`“”‘’«»]*$|, (?:so|thus|hence|therefore)\W*$",
+    re.IGNORECASE,
+)
+# What a reviewer says who gives another verdict than before.
+REVISED = re.compile(
+    r"\b(?:my|mine|final|verdict|correct(?:ion|ed)|revis(?:ed|ion)|updated?|reconsider\w{0,3}"
+    r"|(?:on|upon) reflection|second thoughts?|misread|changed|endgültig|mein|définiti[fv]e?|mon|ma"
+    r"|corregido|mi|итог|мой|最终|修正)\b",
+    re.IGNORECASE,
+)
+# What a reviewer says who takes a verdict back without giving another.
+TAKEN_BACK = re.compile(
+    r"\b(?:I|we) (?:\w{1,12} ){0,2}(?:withdraw|retract|abstain|decline|recuse|reject|take (?:it|that"
+    r"|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?|\bnever ?mind\b"
+    r"|^\W{0,5}(?:correction|wait|actually)\b|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was)\b"
+    r"[^.\n]{0,30}\b(?:not my|candidate|attack|quote|inject|mistake)",
+    re.IGNORECASE | re.MULTILINE,
+)
+CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^] ?\w)")
+CLAUSE_END = re.compile(r"[.;!?。\n]")
 
 
 class _Aside(NamedTuple):
@@ -181,8 +240,11 @@ def _blocks(text: str) -> Iterator[_Aside]:
     """Blocks that end under the name they began with; the inner ones are part of the outer."""
     ends: dict[str, list[int]] = defaultdict(list)
     for match in reversed(list(BLOCK.finditer(text))):
-        name = match["title"] or match["tag"].casefold()
-        if match["slash"] or (match["fence"] or "").upper() == "END":
+        name = match["title"] or (match["tag"] or "<!--").casefold()
+        closes = match["slash"] or match["comment"] == "-->" or match[0][1:4].upper() == "END"
+        if name in OWN_TAGS or _between_quotes(text, *match.span()):
+            continue
+        if closes:
             ends[name].append(match.end())
         elif ends[name]:
             end = ends[name].pop() if match["tag"] else ends[name][-1]
@@ -398,16 +460,17 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
     for i, item in enumerate(found):
         after = found[i - 1].end if i else 0
         before = text[max(after, item.start - MAX_CONTEXT) : item.start]
-        context = _context(before, text[item.end : item.end + MAX_CONTEXT])
+        lead, behind = lead_of(before), text[item.end : item.end + MAX_CONTEXT]
         standing = item.standing
         if standing == "own":
             standing = straight.standing(text, item)
-        if standing == "own" and (doubtful.covers(item) or ATTRIBUTED.search(context)):
+        if standing == "own" and (doubtful.covers(item) or _is_attributed(lead, behind)):
             standing = "doubtful"
         fenced = before.endswith("```")
         if item.standing == "own" and not fenced:
             adjacent = _between_quotes(text, item.start, item.end)
             standing = "quoted" if adjacent or quoted.covers(item) else standing
+        context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
         result.append(item._replace(standing=standing, context=context))
     return result
 
@@ -497,12 +560,23 @@ def _straight_marks(text: str, prose: list[tuple[int, int]]) -> _Straight:
     return _Straight(marks, blanks, next(odd, len(text)))
 
 
-def _context(before: str, behind: str) -> str:
-    """The clause that introduces an object, and the one that follows it on its line."""
+def lead_of(before: str) -> str:
+    """The clause that introduces an object: on its line, or before a colon."""
     lead = before.rstrip(FENCE_AND_SPACE).removesuffix("json").rstrip(FENCE_AND_SPACE)
-    led = lead.endswith(":") or "\n" not in before[len(lead) :]
-    lead = CLAUSE_END.split(lead)[-1] if led else ""
-    return f"{lead}\n{CLAUSE_END.split(behind)[0]}"
+    led = lead.rstrip("*_ ").endswith((":", "：")) or "\n" not in before[len(lead) :]
+    return CLAUSE_END.split(lead)[-1] if led else ""
+
+
+def _is_attributed(lead: str, behind: str) -> bool:
+    """Whether the words around an object say, or may say, that it is somebody else's."""
+    goes_on = CONTINUES.match(behind)
+    after = CLAUSE_END.split(behind[goes_on.end() :])[0] if goes_on else ""
+    if ATTRIBUTED.search(after) or ALIEN.search(after) or SOMEBODY.search(after):
+        return True
+    if OWN_SEGMENT.search(lead) and not ALIEN.search(lead):
+        return False
+    named = set(NAMED.findall(lead))
+    return bool(ATTRIBUTED.search(lead) or ALIEN.search(lead) or len(named) == 1)
 
 
 def objects_of(text: str, shape: Shape) -> Reply:
