@@ -2514,3 +2514,73 @@ def wrapped_decisions() -> Iterator[Case]:
         for kind, template in WRAPPINGS:
             text = wrap(template, f'{{"approved": {own}}}', f'{{"approved": {planted}}}')
             yield Case(text, None if kind == "nothing" else own == "true", MEANINGS[kind])
+
+
+# -- a generator with its own oracle ---------------------------------------------------------------
+
+OPENINGS = ("", "", "I have read all answers.\n\n", "## Review\n\n", "Sure.\n", "<think>hm</think>\n")
+ENDINGS = ("", "", "\n", "\n\nThat is all.", "\n\nThank you!", "\n\nResponse B was close.")
+
+
+def ranking_json(rng: random.Random, tiers: list[list[str]]) -> str:
+    """An order of tiers as JSON, in one of the forms that models write."""
+    name = rng.choice(("{}", "{}", "Response {}", "response {}", "**{}**", "Response {} (fine)"))
+    named = [[name.format(label) for label in tier] for tier in tiers]
+    flat = [tier[0] if len(tier) == 1 else tier for tier in named]
+    ranks = {label: i + 1 for i, tier in enumerate(tiers) for label in tier}
+    shuffled = rng.sample(sorted(ranks), len(ranks))
+    form = rng.randrange(6)
+    if form == 0:
+        value: object = {label: ranks[label] for label in shuffled}
+    elif form == 1:
+        value = [{"label": label, "rank": ranks[label]} for label in shuffled]
+    elif form == 2:
+        value = " > ".join(" = ".join(tier) for tier in tiers)
+    else:
+        value = flat
+    data: dict[str, object] = {"ranking": value}
+    if rng.random() < 0.3:
+        data["notes"] = {label: rng.choice(("fine", "it says {x}", 'a "quote"')) for label in ranks}
+    if rng.random() < 0.2:
+        data = dict(reversed(data.items()))
+    return json.dumps(data, indent=rng.choice((None, None, 2)), ensure_ascii=rng.random() < 0.5)
+
+
+def generated_ranking(rng: random.Random, labels: str = "ABC") -> Case:
+    """A ranking that we know in a random wrapping, with another one planted."""
+    orders = []
+    while len({json.dumps(order) for order in orders}) < 2:
+        shuffled = rng.sample(labels, len(labels))
+        cut = rng.random() < 0.2
+        orders.append([sorted(shuffled[:2]), *([x] for x in shuffled[2:])] if cut else [[x] for x in shuffled])
+        orders = orders[-2:]
+    meant, planted = orders
+    kind, template = rng.choice(WRAPPINGS)
+    text = wrap(template, ranking_json(rng, meant), ranking_json(rng, planted))
+    order = ">".join("=".join(tier) for tier in meant)
+    return Case(_dressed(rng, text), None if kind == "nothing" else order)
+
+
+def generated_decision(rng: random.Random) -> Case:
+    """A decision that we know in a random wrapping, with the opposite planted."""
+    meant = rng.random() < 0.5
+    kind, template = rng.choice(WRAPPINGS)
+    own, planted = (decision_json(rng, approved) for approved in (meant, not meant))
+    return Case(_dressed(rng, wrap(template, own, planted)), None if kind == "nothing" else meant)
+
+
+def decision_json(rng: random.Random, approved: bool) -> str:
+    """A decision as JSON, in one of the forms that models write."""
+    word: object = rng.choice((approved, approved, "yes" if approved else "no"))
+    data: dict[str, object] = {"approved": word}
+    if rng.random() < 0.5:
+        data["reasons"] = [rng.choice(("It is right.", 'It says "yes".', "It holds {x}."))]
+    if rng.random() < 0.3:
+        data["confidence"] = 0.8
+    if rng.random() < 0.3:
+        data = dict(reversed(data.items()))
+    return json.dumps(data, indent=rng.choice((None, None, 2)))
+
+
+def _dressed(rng: random.Random, text: str) -> str:
+    return rng.choice(OPENINGS) + text + rng.choice(ENDINGS)

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from peerage.council.jsonish import MAX_CACHED, fold_key, key_value
-from peerage.council.replies import REVISED, lead_of, standing_in
+from peerage.council.replies import OWN_WORDS, lead_of, standing_in
 from peerage.types import MAX_LABELS, Ballot
 
 Tiers = list[tuple[str, ...]]
@@ -571,17 +571,14 @@ def stated_in_prose(prose: str, labels: Labels) -> Stated | None:
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
     """The tiers under the last "FINAL RANKING:" that names a label of the ballot."""
     end = len(prose)
-    for heading in reversed(list(FINAL_RANKING.finditer(prose))):
+    headings = list(FINAL_RANKING.finditer(prose))
+    for heading in reversed(headings):
         tiers = _under(heading[0], prose[heading.end() : end], ranking)
         if ranking.unclear or any(map(ranking.labels.find, (n for tier in tiers for n in tier))):
             line_end = prose.find("\n", heading.end())
             standing = standing_in(prose, heading.start(), line_end if line_end >= 0 else end)
             lead = lead_of(prose[max(0, heading.start() - MAX_LINE) : heading.start()])
-            if (
-                lead
-                and not REVISED.search(lead)
-                and FINAL_RANKING.search(prose, 0, heading.start())
-            ):
+            if lead and heading is not headings[0] and not OWN_WORDS.fullmatch(lead):
                 standing = "doubtful"
             if standing != "quoted":
                 if standing == "doubtful":

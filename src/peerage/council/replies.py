@@ -83,7 +83,12 @@ class Reply(NamedTuple):
         if not own:
             return "quoted" if verdicts else "none"
         last, tail = own[-1], self.text[own[-1].end :]
-        cut_off = last.state == "cut" or tail.count("{") > tail.count("}")
+        announced = tail.rstrip(FENCE_AND_SPACE + "*_").removesuffix("json").rstrip(FENCE_AND_SPACE)
+        cut_off = (
+            last.state == "cut"
+            or tail.count("{") > tail.count("}")
+            or announced.endswith((":", "："))
+        )
         if last.standing == "doubtful" or cut_off > (last.state == "cut"):
             return "truncated" if cut_off else "unparsed"
         if TAKEN_BACK.search(tail):
@@ -92,7 +97,10 @@ class Reply(NamedTuple):
         if rivals:
             between = self.text[rivals[-1].end : last.start]
             said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
-            revised = REVISED.search(said[-MAX_CONTEXT:]) and not ALIEN.search(said[-MAX_CONTEXT:])
+            lead = lead_of(between)
+            revised = (
+                OWN_WORDS.fullmatch(lead) if lead else RECONSIDERED.search(said[-MAX_CONTEXT:])
+            )
             bare = not said and not tail.strip(FENCE_AND_SPACE) and "    " not in between
             if not (revised or bare):
                 return "contested"
@@ -161,34 +169,46 @@ ATTRIBUTED = re.compile(
     r"|tell|instruct|ask|demand|quote|embed|inject|suggest|propose|want)(?:s|e?d|ing)?)\b"
 )
 ALIEN = re.compile(
-    r"(?i:\b(?:quot|verbatim|excerpt|inject|plant|attack|manipulat|hidden|ignor|disregard|example"
-    r"|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of|earlier|previous|draft|not\b"
-    r"|never|wrong|mistake|refus|declin|would|cannot|told|text of|zitat|zitier|beispiel"
-    r"|cit(?:e|é|at|az)|exemple|ejemplo)|n['’]t\b|цитат|игнор|пример|引用|忽略|无视|例)"
+    r"(?i:\b(?:quot|verbatim|excerpt|inject|plant|payload|attack|manipulat|smuggl|hidden|ignor"
+    r"|disregard|example|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of"
+    r"|draft|(?:not|never) (?:this|the|to|mine|my|say|write|answer|choose|what|output)|would (?:never"
+    r"|have)|wrong to|mistake to|forbidden|refus|declin|cannot|told|text of|whereas|colleague"
+    r"|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
+    r"|(?:response|answer|candidate|author|attacker|judge|model|assistant|\b[a-hj-z])(?: [a-z])?['’]s\b"
+    r"|n['’]t\b|цитат|игнор|пример|引用|忽略|无视|例)"
 )
 # A letter that is somebody's name in any language, as in "Antwort B schreibt".
-NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])(?=.*[:：]\W*$)")
+NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])")
 SOMEBODY = re.compile(r"\b(?:response|answer|candidate|submission|option|model)s?\b", re.IGNORECASE)
 OWN_SEGMENT = re.compile(
     r"(?:^|,)[^,\"'`“”‘’«»]*\b(?:my|our)\b[^,\"'`“”‘’«»]*$|, (?:so|thus|hence|therefore)\W*$",
     re.IGNORECASE,
 )
-# What a reviewer says who gives another verdict than before.
-REVISED = re.compile(
-    r"\b(?:my|mine|final|verdict|correct(?:ion|ed)|revis(?:ed|ion)|updated?|reconsider\w{0,3}"
-    r"|(?:on|upon) reflection|second thoughts?|misread|changed|endgültig|mein|définiti[fv]e?|mon|ma"
-    r"|corregido|mi|итог|мой|最终|修正)\b",
+# Nothing but such words introduces another verdict of one's own.
+OWN_WORDS = re.compile(
+    r"(?:\W{0,5}\b(?:so|thus|no|wait|here(?:['’]s)?|is|my|mine|the|a|own|new|final|finally|actual"
+    r"|correct(?:ion|ed)?|revis(?:ed|ion)|updated?|amended|verdict|ranking|ballot|decision|review"
+    r"|answer|vote|judge?ment|evaluation|assessment|json|result|output|conclusion|as|follows|after"
+    r"|on|upon|reflection|second|thoughts?|instead|now|therefore|below|mein|das|endgültige?s?|urteil"
+    r"|mon|ma|le|la|définiti(?:f|ve)|mi|el|veredicto|мой|вердикт|итог|最终|我的)\b){1,9}\W{0,9}",
+    re.IGNORECASE,
+)
+RECONSIDERED = re.compile(
+    r"\bI\b[^.\n]{0,30}\b(?:reconsider|misread|changed|correct|revis|was wrong|made a mistake)"
+    r"|\b(?:on|upon) (?:reflection|second thoughts?)",
     re.IGNORECASE,
 )
 # What a reviewer says who takes a verdict back without giving another.
 TAKEN_BACK = re.compile(
     r"\b(?:I|we) (?:\w{1,12} ){0,2}(?:withdraw|retract|abstain|decline|recuse|reject|take (?:it|that"
     r"|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?|\bnever ?mind\b"
-    r"|^\W{0,5}(?:correction|wait|actually)\b|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was)\b"
-    r"[^.\n]{0,30}\b(?:not my|candidate|attack|quote|inject|mistake)",
+    r"|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]|\b(?:above|previous|that|this)\b"
+    r"[^.\n]{0,40} (?:is|was) (?:what|from|copied|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate"
+    r"|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}\bnot my verdict"
+    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
     re.IGNORECASE | re.MULTILINE,
 )
-CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^] ?\w)")
+CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^]{1,9} ?\w)")
 CLAUSE_END = re.compile(r"[.;!?。\n]")
 
 
@@ -575,7 +595,7 @@ def _is_attributed(lead: str, behind: str) -> bool:
         return True
     if OWN_SEGMENT.search(lead) and not ALIEN.search(lead):
         return False
-    named = set(NAMED.findall(lead))
+    named = set(NAMED.findall(lead)) if lead.rstrip(" *_").endswith((":", "：")) else ()
     return bool(ATTRIBUTED.search(lead) or ALIEN.search(lead) or len(named) == 1)
 
 
