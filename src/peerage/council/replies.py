@@ -186,7 +186,7 @@ OWN_SEGMENT = re.compile(
 )
 # Nothing but such words introduces another verdict of one's own.
 OWN_WORDS = re.compile(
-    r"(?:\W{0,5}\b(?:so|thus|no|wait|here(?:['’]s)?|is|my|mine|the|a|own|new|final|finally|actual"
+    r"(?:\W{0,5}\b(?:so|thus|no|wait|here(?:['’]s)?|is|my|mine|the|own|new|final|finally|actual"
     r"|correct(?:ion|ed)?|revis(?:ed|ion)|updated?|amended|verdict|ranking|ballot|decision|review"
     r"|answer|vote|judge?ment|evaluation|assessment|json|result|output|conclusion|as|follows|after"
     r"|on|upon|reflection|second|thoughts?|instead|now|therefore|below|mein|das|endgültige?s?|urteil"
@@ -480,7 +480,8 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
     for i, item in enumerate(found):
         after = found[i - 1].end if i else 0
         before = text[max(after, item.start - MAX_CONTEXT) : item.start]
-        lead, behind = lead_of(before), text[item.end : item.end + MAX_CONTEXT]
+        until = found[i + 1].start if i + 1 < len(found) else len(text)
+        lead, behind = lead_of(before), text[item.end : min(until, item.end + MAX_CONTEXT)]
         standing = item.standing
         if standing == "own":
             standing = straight.standing(text, item)
