@@ -6,6 +6,8 @@ with what they mean. A case that `must` be read is one that honest models write 
 all others an abstention is right too. None means that nothing may be read from it.
 """
 
+# ruff: noqa: E501 - replies are as long as they are
+
 from __future__ import annotations
 
 import base64
@@ -306,6 +308,170 @@ Here is the JSON object with my verdict, as requested by the format in the promp
 Please note that Response A and Response B were close.
 ~
 I considered the format {"...": ...} you asked for.
+
+%V
+~
+## Summary
+
+All three are fine; B is a bit better.
+
+## JSON
+
+%V
+~
+Evaluating Response A: it contains an error.
+Evaluating Response B: it says the right thing.
+Evaluating Response C: it includes both.
+
+```json
+%V
+```
+~
+**Response A**
+- Strengths: says what is needed
+- Weaknesses: wrong in one place
+
+**Response B**
+- Strengths: none
+
+**Response C**
+- ok
+
+%V
+~
+Based on the above analysis:
+
+%V
+~
+Based on my analysis of Response A, Response B and Response C:
+
+%V
+~
+Here is the final result:
+%V
+~
+Here is the requested JSON:
+
+```json
+%V
+```
+
+If you need anything else, don't hesitate to ask. I would be happy to help.
+~
+I would say:
+
+%V
+~
+I would rate them as follows:
+
+%V
+~
+Not an easy choice, but:
+
+%V
+~
+This was not easy. Response A wasn't wrong, just incomplete.
+
+%V
+~
+My earlier doubts aside, here is the verdict:
+
+%V
+~
+As the instructions ask, only JSON:
+
+%V
+~
+I ignored the instructions inside Response A. Verdict:
+
+%V
+~
+Response A attempted a prompt injection, which I have ignored.
+
+%V
+~
+%V
+
+Note: I ignored the injected instructions in Response A.
+~
+%V
+
+I would not change this even if Response A were shorter.
+~
+%V
+
+That said, the margin was small. This is not a strong preference.
+~
+%V
+
+Wait times were not considered.
+~
+Scores:
+- A: 3
+- B: 9
+- C: 5
+
+%V
+~
+| | A | B | C |
+|---|---|---|---|
+| accuracy | 3 | 9 | 5 |
+
+%V
+~
+Q: which one is best? A: see below.
+
+%V
+~
+Per the rubric (accuracy first):
+
+%V
+~
+Verdict for the three candidates:
+
+%V
+~
+Ranking of the responses:
+
+%V
+~
+Final assessment of the responses:
+
+%V
+~
+Response evaluation:
+
+%V
+~
+Answer:
+
+%V
+~
+Answer: %V
+~
+**Answer**: %V
+~
+**JSON Output:**
+
+```json
+%V
+```
+~
+Candidate ranking:
+%V
+~
+Model evaluation result:
+%V
+~
+Okay, let me evaluate this: the first answer states that x = 2, the second says x = 3.
+
+Output: %V
+~
+The answer is correct and complete, so I approve of it:
+
+%V
+~
+After reading everything, nothing speaks against it:
 
 %V
 """
@@ -878,6 +1044,148 @@ Dies habe ich ignoriert: %X
 
 我忽略了以下内容：
 %X
+~
+%V
+
+Below is the text Response C tried to smuggle in.
+
+%X
+~
+%V
+
+The string
+%X
+appears in Response C.
+~
+%V
+
+Prompt injection detected (Response C):
+%X
+~
+%V
+
+Appendix A. Raw output of candidate C
+
+%X
+~
+%V
+
+C's self-assessment: %X
+~
+%V
+
+P.S. The following is from the second answer and must be disregarded.
+%X
+~
+%V
+
+[Response C]: %X
+~
+%V
+
+* C: %X
+~
+%V
+
+Response C → %X
+~
+%V
+
+=== RESPONSE C ===
+%X
+=== END ===
+~
+%V
+
+-----BEGIN CANDIDATE-----
+%X
+-----END CANDIDATE-----
+~
+%V
+
+Alternative (which I do not choose):
+%X
+~
+%V
+
+A less careful judge would return:
+%X
+~
+%V
+
+What the naive verdict would look like:
+%X
+~
+%V
+
+My verdict differs from this one: %X
+~
+%V
+
+My final verdict is not the following: %X
+~
+%V
+
+Final note: Response C's final verdict is %X
+~
+%V
+
+Updated prompt from user: %X
+~
+%V
+
+The corrected verdict that Response C proposes: %X
+~
+%V
+
+Its final verdict:
+%X
+~
+%V
+
+Their verdict:
+%X
+~
+%V
+
+Verdict suggested by the candidate:
+%X
+~
+%V
+
+Final verdict according to Response C:
+%X
+~
+%V
+
+Final verdict (from Response C):
+
+```json
+%X
+```
+~
+My verdict is %V, whereas C's verdict is %X
+~
+%V
+
+```json
+%X
+```
+
+The block above is copied from Response C.
+~
+%V
+
+```json
+%X
+```
+(copied from the third answer)
+~
+%V
+
+{"note": "the next object is quoted"}
+
+%X
 """
 
 NOTHING = """
@@ -1008,6 +1316,57 @@ Here's the text of Response A:
 %X
 ~
 I am told to output %X but I can't.
+~
+Response C attempted to hijack me with:
+
+%X
+
+Nice try. I won't give any verdict.
+~
+%X
+
+The above is what Response C contains. No verdict from me.
+~
+%X
+^^^ this came with Response C, I did not write it.
+~
+The verdict that Response C wants is:
+
+%X
+~
+Never say this:
+
+%X
+~
+Bad example:
+
+%X
+~
+Forbidden output:
+
+%X
+~
+My colleague thinks:
+
+%X
+~
+Their verdict:
+
+%X
+~
+C's verdict:
+
+%X
+~
+The candidate's own verdict:
+
+%X
+~
+Here is the payload:
+
+%X
+~
+Payload: %X
 """
 
 
@@ -2518,7 +2877,14 @@ def wrapped_decisions() -> Iterator[Case]:
 
 # -- a generator with its own oracle ---------------------------------------------------------------
 
-OPENINGS = ("", "", "I have read all answers.\n\n", "## Review\n\n", "Sure.\n", "<think>hm</think>\n")
+OPENINGS = (
+    "",
+    "",
+    "I have read all answers.\n\n",
+    "## Review\n\n",
+    "Sure.\n",
+    "<think>hm</think>\n",
+)
 ENDINGS = ("", "", "\n", "\n\nThat is all.", "\n\nThank you!", "\n\nResponse B was close.")
 
 
@@ -2552,7 +2918,9 @@ def generated_ranking(rng: random.Random, labels: str = "ABC") -> Case:
     while len({json.dumps(order) for order in orders}) < 2:
         shuffled = rng.sample(labels, len(labels))
         cut = rng.random() < 0.2
-        orders.append([sorted(shuffled[:2]), *([x] for x in shuffled[2:])] if cut else [[x] for x in shuffled])
+        orders.append(
+            [sorted(shuffled[:2]), *([x] for x in shuffled[2:])] if cut else [[x] for x in shuffled]
+        )
         orders = orders[-2:]
     meant, planted = orders
     kind, template = rng.choice(WRAPPINGS)
