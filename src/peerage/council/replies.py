@@ -172,8 +172,8 @@ ALIEN = re.compile(
     r"(?i:\b(?:quot|verbatim|excerpt|inject|plant|payload|attack|manipulat|smuggl|hidden|ignor"
     r"|disregard|example|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of"
     r"|draft|(?:not|never) (?:this|the|to|mine|my|say|write|answer|choose|what|output)"
-    r"|would (?:never|have)|wrong to|mistake to|forbidden|refus|declin|cannot|told|text of|whereas|colleague"
-    r"|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
+    r"|would (?:never|have)|wrong to|mistake to|forbidden|refus|declin|cannot|told|text of"
+    r"|whereas|colleague|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
     r"|(?:response|answer|candidate|author|attacker|judge|model|assistant|\b[a-hj-z])"
     r"(?: [a-z])?['’]s\b"
     r"|n['’]t\b|цитат|игнор|пример|引用|忽略|无视|例)"
@@ -202,11 +202,11 @@ RECONSIDERED = re.compile(
 # What a reviewer says who takes a verdict back without giving another.
 TAKEN_BACK = re.compile(
     r"\b(?:I|we) (?:\w{1,12} ){0,2}(?:withdraw|retract|abstain|decline|recuse|reject"
-    r"|take (?:it|that|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?|\bnever ?mind\b"
-    r"|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]|\b(?:above|previous|that|this)\b"
-    r"[^.\n]{0,40} (?:is|was) (?:what|from|copied|quoted|taken|not my|an? (?:\w{1,12} )?"
-    r"(?:candidate|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}\bnot my verdict"
-    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
+    r"|take (?:it|that|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?"
+    r"|\bnever ?mind\b|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]"
+    r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied|quoted|taken|not my|an? (?:\w{1,12} )?"
+    r"(?:candidate|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}"
+    r"\bnot my verdict|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
     re.IGNORECASE | re.MULTILINE,
 )
 CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^]{1,9} ?\w)")
