@@ -51,8 +51,8 @@ from peerage.council.replies import (
     Reply,
     Shape,
     objects_of,
-    valid_text,
 )
+from peerage.text import valid_text
 from peerage.types import Ballot, Review
 
 __all__ = ["Decision", "canonical_label", "parse", "parse_decision", "review_of"]
@@ -74,7 +74,6 @@ OTHER_NAMES = {
     "ratings": "scores",
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
-STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 OWN_LEAD = re.compile(
     r"(?:.{0,80}\b(?:my|final|the|here)\b.{0,80}\b(?:verdict|ranking|ballot|review|json)\b.{0,20}:)?",
     re.IGNORECASE,
@@ -159,15 +158,7 @@ def _last_word(last: Found, reply: Reply) -> Stated | str:
         return "ambiguous"
     if last.state != "whole" and not reply.shape.is_verdict(last.value):
         return "truncated" if last.state == "cut" else "unparsed"
-    if last.state != "cut" and has_loose_end(reply.text, last.end):
-        return "unparsed"
     return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
-
-
-def has_loose_end(text: str, end: int) -> bool:
-    """Whether what follows an object is the rest of a string inside another one."""
-    tail = text[end:]
-    return tail.count("}") > tail.count("{") and STRING_END.search(tail) is not None
 
 
 def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
@@ -318,7 +309,7 @@ def _is_plain(found: Found, text: str) -> bool:
     rest = "" if CLOSING_TAG.fullmatch(rest) else rest
     before = text[: found.start].rpartition("\n")[2]
     clean = "unescaped_quotes" not in found.repairs
-    return clean and not rest and '"' not in before and not has_loose_end(text, found.end)
+    return clean and not rest and '"' not in before
 
 
 # -- from a verdict to a review --------------------------------------------------------------------

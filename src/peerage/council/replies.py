@@ -91,6 +91,8 @@ class Reply(NamedTuple):
         )
         if last.standing == "doubtful" or cut_off > (last.state == "cut"):
             return "truncated" if cut_off else "unparsed"
+        if last.state != "cut" and tail.count("}") > tail.count("{") and STRING_END.search(tail):
+            return "unparsed"  # the object was quoted in a string that forgot to escape it
         if TAKEN_BACK.search(tail):
             return "taken_back"
         rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
@@ -113,13 +115,6 @@ class Reply(NamedTuple):
         return "\n".join(parts)
 
 
-def valid_text(text: str) -> str:
-    """A text with U+FFFD in place of half characters, which no store or page can hold."""
-    if text.isascii() or not SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
 def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     at = 0
     for start, end in sorted(spans):
@@ -127,8 +122,6 @@ def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
         at = max(at, end)
     yield at, len(text)
 
-
-SURROGATE = re.compile("[\ud800-\udfff]")
 
 # -- what is not the reviewer's word ------------------------------------------------------------
 
@@ -204,8 +197,8 @@ TAKEN_BACK = re.compile(
     r"\b(?:I|we) (?:\w{1,12} ){0,2}(?:withdraw|retract|abstain|decline|recuse|reject"
     r"|take (?:it|that|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?"
     r"|\bnever ?mind\b|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]"
-    r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied|quoted|taken|not my|an? (?:\w{1,12} )?"
-    r"(?:candidate|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}"
+    r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied"
+    r"|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}"
     r"\bnot my verdict|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -284,6 +277,7 @@ COMMENTS = r"(?:(?://|\#)[^\n{]{0,200}+\n\s{0,200}+|/\*[^*{]{0,200}+\*/\s{0,200}
 OPENER = re.compile(rf"\{{(?=\s{{0,1000}}+{COMMENTS}{KEY.pattern})")
 LINE_OPENER = re.compile(r"\n[ \t]{0,200}+\{")
 BRACE = re.compile(r"[{}]")
+STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
 
@@ -298,7 +292,6 @@ class _Walk:
         self.at_mark = 0
         self.found: list[Found] = []
         self.hidden: list[tuple[int, int]] = []
-        self.drifts_from = len(text)
         self.n_refused = 0
         self.reread = 0
         self.closing: dict[int, int] | None = None  # by opening brace, made when first needed
@@ -328,7 +321,6 @@ class _Walk:
                 pos = self._object(here)
             else:
                 break
-        self._settle_drift()
         found = _with_standing(self.text, self.found, self.hidden)
         return Reply(self.text, tuple(found), tuple(self.hidden), self.shape)
 
@@ -345,38 +337,12 @@ class _Walk:
                 self.found.clear()
                 self.hidden = [(0, mark.end)]
                 self._forget_ruins()
-        elif mark.kind == "drifts" and self._has_spoken(mark.start):
+        elif mark.kind == "drifts" and self.text[: mark.start].strip():
+            self.all_doubtful |= self._begins_line(mark.start) or bool(self.found)
             return mark.start + 1
         else:
             self.hidden.append((mark.start, mark.end))
         return mark.end
-
-    def _has_spoken(self, before: int) -> bool:
-        if self.drifts_from == len(self.text):
-            gaps = _gaps(self.text[:before], self.hidden)
-            if not any(self.text[start:end].strip() for start, end in gaps):
-                return False
-        self.drifts_from = min(self.drifts_from, before)
-        return True
-
-    def _settle_drift(self) -> None:
-        """Decide what a lone opening tag in the midst of a reply means for what follows it.
-
-        In the midst of a line too, and with the only verdict at the very end, it was a word
-        about a tag. Otherwise a verdict behind it may be a thought or may be meant.
-        """
-        if self.drifts_from == len(self.text):
-            return
-        verdicts = Reply(self.text, tuple(self.found), (), self.shape).verdicts
-        doubtful = [found for found in verdicts if found.start > self.drifts_from]
-        at_end = doubtful and not self.text[doubtful[-1].end :].strip(FENCE_AND_SPACE)
-        if at_end and len(doubtful) == len(verdicts) and not self._begins_line(self.drifts_from):
-            return
-        if doubtful:
-            self.found, self.hidden = [], [(0, len(self.text))]
-        else:
-            self.found = [found for found in self.found if found.start < self.drifts_from]
-            self.hidden.append((self.drifts_from, len(self.text)))
 
     def _object(self, start: int) -> int:
         """Take the object at `start`, and return where to look on."""
@@ -486,39 +452,33 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
         standing = item.standing
         if standing == "own":
             standing = straight.standing(text, item)
-        if standing == "own" and (doubtful.covers(item) or _is_attributed(lead, behind)):
+        if standing == "own" and (_covers(doubtful, item) or _is_attributed(lead, behind)):
             standing = "doubtful"
         fenced = before.endswith("```")
         if item.standing == "own" and not fenced:
             adjacent = _between_quotes(text, item.start, item.end)
-            standing = "quoted" if adjacent or quoted.covers(item) else standing
+            standing = "quoted" if adjacent or _covers(quoted, item) else standing
         context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
         result.append(item._replace(standing=standing, context=context))
     return result
 
 
-class _Spans:
-    """Spans in order, none inside another."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-
-    def add(self, start: int, end: int) -> None:
-        self.starts.append(start)
-        self.ends.append(end)
-
-    def covers(self, item: Found) -> bool:
-        i = bisect_left(self.starts, item.start) - 1
-        return i >= 0 and item.end <= self.ends[i]
+Spans = list[tuple[int, int]]
 
 
-def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
+def _covers(spans: Spans, item: Found) -> bool:
+    """Whether one of these spans, in order and none inside another, has an object in it."""
+    i = bisect_left(spans, (item.start,)) - 1
+    return i >= 0 and item.end <= spans[i][1]
+
+
+def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[Spans, Spans]:
     """The spans of prose between quotation marks with two sides, and between backticks.
 
     Over several paragraphs, or without end, it is in doubt who speaks.
     """
-    quoted, doubtful = _Spans(), _Spans()
+    quoted: Spans = []
+    doubtful: Spans = []
     mark, opened = "", 0
     for match in (m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end)):
         char = match[0]
@@ -531,11 +491,11 @@ def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
             mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
         elif char[0] in QUOTES[mark]:
             goes_on = text.find("\n\n", opened, match.start()) >= 0
-            (doubtful if goes_on else quoted).add(opened, match.start())
+            (doubtful if goes_on else quoted).append((opened, match.start()))
             mark = ""
     if mark and mark != "`":
         end = text.find("\n\n", opened)
-        doubtful.add(opened, len(text) if end < 0 else end)
+        doubtful.append((opened, len(text) if end < 0 else end))
     return quoted, doubtful
 
 
