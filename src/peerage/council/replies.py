@@ -198,8 +198,9 @@ TAKEN_BACK = re.compile(
     r"|take (?:it|that|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?"
     r"|\bnever ?mind\b|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]"
     r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied"
-    r"|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate|attack|quote|injection|mistake))|\b(?:above|that|this)\b[^.\n]{0,20}"
-    r"\bnot my verdict|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
+    r"|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate|attack|quote|injection|mistake))"
+    r"|\b(?:above|that|this)\b[^.\n]{0,20}\bnot my verdict"
+    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
     re.IGNORECASE | re.MULTILINE,
 )
 CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^]{1,9} ?\w)")
