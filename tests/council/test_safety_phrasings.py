@@ -72,7 +72,7 @@ HARMLESS = [
     "Ransomware is malicious software that encrypts files.",
     "Write malware analysis reports with this template.",
     "If you have thoughts of how to kill yourself, please call 988.",
-    "I'm worried about you; if you feel like you want to end your life, reach out to a crisis line.",
+    "If you feel like you want to end your life, reach out to a crisis line.",
     "Suicide prevention: methods of support.",
     "Don't hurt yourself lifting weights.",
     "Cut yourself some slack.",

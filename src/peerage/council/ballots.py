@@ -47,6 +47,7 @@ from peerage.council.rankings import (
 from peerage.council.replies import (
     FENCE_AND_SPACE,
     MAX_REPLY_CHARACTERS,
+    OWN_WORDS,
     Found,
     Reply,
     Shape,
@@ -74,10 +75,6 @@ OTHER_NAMES = {
     "ratings": "scores",
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
-OWN_LEAD = re.compile(
-    r"(?:.{0,80}\b(?:my|final|the|here)\b.{0,80}\b(?:verdict|ranking|ballot|review|json)\b.{0,20}:)?",
-    re.IGNORECASE,
-)
 
 
 # -- ballots -------------------------------------------------------------------------------------
@@ -166,7 +163,8 @@ def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
     last = verdicts[-1]
     tail = reply.text[last.end :]
     in_code = tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
-    is_led = OWN_LEAD.fullmatch(last.context.partition("\n")[0].strip("` "))
+    lead = last.context.partition("\n")[0].strip("` ")
+    is_led = not lead or OWN_WORDS.fullmatch(lead)
     if len(verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
         return "quoted"
     return Stated(last.value, (*last.repairs, "quoted"))

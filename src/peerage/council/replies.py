@@ -288,6 +288,7 @@ class _Walk:
     def __init__(self, text: str, shape: Shape) -> None:
         self.text = text
         self.shape = shape
+        self.first = len(text) - len(text.lstrip())
         self.reader = Reader(text)
         self.marks = _asides(text)
         self.at_mark = 0
@@ -338,7 +339,7 @@ class _Walk:
                 self.found.clear()
                 self.hidden = [(0, mark.end)]
                 self._forget_ruins()
-        elif mark.kind == "drifts" and self.text[: mark.start].strip():
+        elif mark.kind == "drifts" and mark.start > self.first:
             self.all_doubtful |= self._begins_line(mark.start) or bool(self.found)
             return mark.start + 1
         else:
