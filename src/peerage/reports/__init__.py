@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
     from peerage.engines.reviews import Reviews
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
-    from peerage.scoring import Law
     from peerage.stores import Store
-
-    OptionsThen = Callable[[Mapping[str, Any]], Law]
 
 FEW_ROWS = 2_000_000  # that one block holds
 
@@ -49,7 +47,7 @@ def board_models(
 
 
 def board_models_of_store(
-    store: Store, options_then: OptionsThen, options: ModelBoardOptions, engine: Engine
+    store: Store, rubric_of: RubricOf, options: ModelBoardOptions, engine: Engine
 ) -> Board:
     """The models of everything that a store holds or has imported."""
     from peerage.reports.model_boards import (
@@ -58,9 +56,9 @@ def board_models_of_store(
         StoredReviews,
         build_model_board,
     )
-    from peerage.tables import imported, left_out_flags, synced
+    from peerage.reports.stored_reviews import imported, left_out_flags, synced
 
-    mirror = synced(store, options_then)
+    mirror = synced(store, rubric_of)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]
     stored = StoredReviews(engine, mirror, files, options) if files else None
     board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
