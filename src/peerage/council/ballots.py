@@ -235,6 +235,15 @@ DECISION_KEYS = frozenset(
 NEGATED_KEYS = frozenset({"rejected", "reject"})
 
 
+LETTER = re.compile(r"[^\W\d_]")
+# A word that says the reviewer itself is about to decide; an approval that is introduced has one.
+OWN_CUE = re.compile(
+    r"\b(?:I|we|my|our|here|below|so|sure|yes|thus|therefore|hence|verdict|decision|vote|judge?ment"
+    r"|ranking|evaluation|review|assess\w{0,6}|analysis|json|results?|output|conclusion|final|overall"
+    r"|answer|response|rubric|based|given|having|ich|mein|urteil|je|mon|yo|mi|veredicto|мой|вердикт"
+    r"|revised|correct(?:ed|ion)|accuracy|nothing|but|instructions)\b|我|評|评|判|結果|结果",
+    re.IGNORECASE,
+)
 CLOSING_TAG = re.compile(r"</\w{1,40}>")  # of one's own: within any other it would be quoted
 
 
@@ -306,8 +315,11 @@ def _is_plain(found: Found, text: str) -> bool:
     rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
     rest = "" if CLOSING_TAG.fullmatch(rest) else rest
     before = text[: found.start].rpartition("\n")[2]
-    clean = "unescaped_quotes" not in found.repairs
-    return clean and not rest and '"' not in before
+    lead = found.context.partition("\n")[0]
+    clean = "unescaped_quotes" not in found.repairs and (
+        OWN_CUE.search(lead) or not LETTER.search(lead)
+    )
+    return bool(clean) and not rest and '"' not in before
 
 
 # -- from a verdict to a review --------------------------------------------------------------------

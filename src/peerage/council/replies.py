@@ -166,13 +166,14 @@ ALIEN = re.compile(
     r"|disregard|example|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of"
     r"|draft|(?:not|never) (?:this|the|to|mine|my|say|write|answer|choose|what|output)"
     r"|would (?:never|have)|wrong to|mistake to|forbidden|refus|declin|cannot|told|text of"
-    r"|whereas|colleague|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
+    r"|whereas|colleague|someone|trap\b|suspicious|user\b|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
     r"|(?:response|answer|candidate|author|attacker|judge|model|assistant|\b[a-hj-z])"
     r"(?: [a-z])?['’]s\b"
-    r"|n['’]t\b|цитат|игнор|пример|引用|忽略|无视|例)"
+    r"|(?:first|second|third|last|other) (?:answer|response|candidate|one)\b"
+    r"|цитат|игнор|пример|引用|忽略|无视|例)"
 )
 # A letter that is somebody's name in any language, as in "Antwort B schreibt".
-NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])")
+NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])|^\W{0,9}([A-HJ-Z])\W{0,9}$")
 SOMEBODY = re.compile(r"\b(?:response|answer|candidate|submission|option|model)s?\b", re.IGNORECASE)
 OWN_SEGMENT = re.compile(
     r"(?:^|,)[^,\"'`“”‘’«»]*\b(?:my|our)\b[^,\"'`“”‘’«»]*$|, (?:so|thus|hence|therefore)\W*$",
@@ -183,8 +184,8 @@ OWN_WORDS = re.compile(
     r"(?:\W{0,5}\b(?:so|thus|no|wait|here(?:['’]s)?|is|my|mine|the|own|new|final|finally|actual"
     r"|correct(?:ion|ed)?|revis(?:ed|ion)|updated?|amended|verdict|ranking|ballot|decision|review"
     r"|answer|vote|judge?ment|evaluation|assessment|json|result|output|conclusion|as|follows|after"
-    r"|on|upon|reflection|second|thoughts?|instead|now|therefore|below|mein|das|endgültige?s?|urteil"
-    r"|mon|ma|le|la|définiti(?:f|ve)|mi|el|veredicto|мой|вердикт|итог|最终|我的)\b){1,9}\W{0,9}",
+    r"|on|upon|reflection|second thoughts?|instead|now|therefore|below|mein|das|endgültige?s?"
+    r"|urteil|mon|ma|le|la|définiti(?:f|ve)|mi|el|veredicto|мой|вердикт|итог|最终|我的)\b){1,9}\W{0,9}",
     re.IGNORECASE,
 )
 RECONSIDERED = re.compile(
@@ -200,7 +201,7 @@ TAKEN_BACK = re.compile(
     r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied"
     r"|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate|attack|quote|injection|mistake))"
     r"|\b(?:above|that|this)\b[^.\n]{0,20}\bnot my verdict"
-    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b",
+    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b|\A\s{0,20}(?:is|was)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^]{1,9} ?\w)")
@@ -557,7 +558,8 @@ def _is_attributed(lead: str, behind: str) -> bool:
     after = CLAUSE_END.split(behind[goes_on.end() :])[0] if goes_on else ""
     if ATTRIBUTED.search(after) or ALIEN.search(after) or SOMEBODY.search(after):
         return True
-    if OWN_SEGMENT.search(lead) and not ALIEN.search(lead):
+    own = OWN_SEGMENT.search(lead)
+    if own and not ALIEN.search(own[0]):
         return False
     named = set(NAMED.findall(lead)) if lead.rstrip(" *_").endswith((":", "：")) else ()
     return bool(ATTRIBUTED.search(lead) or ALIEN.search(lead) or len(named) == 1)
