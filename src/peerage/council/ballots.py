@@ -241,7 +241,7 @@ OWN_CUE = re.compile(
     r"\b(?:I|we|my|our|here|below|so|sure|yes|thus|therefore|hence|verdict|decision|vote|judge?ment"
     r"|ranking|evaluation|review|assess\w{0,6}|analysis|json|results?|output|conclusion|final|overall"
     r"|answer|response|rubric|based|given|having|ich|mein|urteil|je|mon|yo|mi|veredicto|мой|вердикт"
-    r"|revised|correct(?:ed|ion)|accuracy|nothing|but|instructions)\b|我|評|评|判|結果|结果",
+    r"|revised|correct(?:ed|ion)|accuracy|nothing|but|reflection|instructions)\b|我|評|评|判|結果|结果",
     re.IGNORECASE,
 )
 CLOSING_TAG = re.compile(r"</\w{1,40}>")  # of one's own: within any other it would be quoted

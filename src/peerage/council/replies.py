@@ -83,11 +83,11 @@ class Reply(NamedTuple):
         if not own:
             return "quoted" if verdicts else "none"
         last, tail = own[-1], self.text[own[-1].end :]
-        announced = tail.rstrip(FENCE_AND_SPACE + "*_").removesuffix("json").rstrip(FENCE_AND_SPACE)
+        announced = lead_of(tail[-MAX_CONTEXT:])
         cut_off = (
             last.state == "cut"
             or tail.count("{") > tail.count("}")
-            or announced.endswith((":", "："))
+            or (announced.endswith(":") and OWN_WORDS.fullmatch(announced) is not None)
         )
         if last.standing == "doubtful" or cut_off > (last.state == "cut"):
             return "truncated" if cut_off else "unparsed"
