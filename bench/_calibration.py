@@ -13,7 +13,7 @@ import numpy as np
 
 from bench._encoded import rows_of
 from bench._rates import wilson_interval
-from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
+from peerage.biases.many_sessions import compared_over, conclude, measured, panel_of, plan, sums_of
 from peerage.biases.thresholds import EVIDENCE_Q, Tested, status
 from peerage.council.blinding import deal_order
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
@@ -153,9 +153,10 @@ def one_trial(season: Season, planted: Planted, seed: int) -> Trial:
     columns = simulated_reviews(season, planted, seed, square)
     rows = rows_of(columns)
     agreed = plan(tuple(columns), "score")
-    totals = sums_of(rows, agreed)
-    panel = panel_of(totals, rows.names, AuditLimits())
-    found = conclude(totals, rows.names, agreed, AuditLimits())
+    limits, totals = AuditLimits(), sums_of(rows, agreed)
+    compared = compared_over(lambda kernel: [kernel(rows)], totals, agreed, limits)
+    panel = panel_of(totals, compared, rows.names, limits)
+    found = conclude(totals, compared, rows.names, agreed, limits)
     return list(zip(measured(totals, panel, agreed), found.findings, strict=True))
 
 

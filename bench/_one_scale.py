@@ -9,22 +9,23 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from bench._rates import wilson_interval
 from peerage.reviews.comparisons import comparisons
 from peerage.reviews.departures import (
+    TwoPasses,
+    compare,
     family_preference,
-    measured_lengths,
-    measured_pairs,
     self_preference,
     sycophancy,
 )
-from peerage.reviews.deviations import DeviationSums
+from peerage.reviews.deviations import DeviationSums, deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
-from peerage.reviews.one_scale import Reviews, Scales
+from peerage.reviews.one_scale import Scales, ScoredRows, fit_scales
 from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
@@ -47,7 +48,7 @@ N_MIN = {
 }
 
 
-def reviews_of(columns: dict[str, Column]) -> Reviews:
+def reviews_of(columns: dict[str, Column]) -> ScoredRows:
     """The columns of a reviews table as rows, names in sorted order."""
     reviewers, candidates = columns["reviewer"].astype(str), columns["candidate"].astype(str)
     names = np.unique(np.concatenate([reviewers, candidates]))
@@ -59,7 +60,7 @@ def reviews_of(columns: dict[str, Column]) -> Reviews:
     family = np.full(len(names), -1)
     if "family" in columns:
         family[candidate] = np.unique(columns["family"].astype(str), return_inverse=True)[1]
-    return Reviews(
+    return ScoredRows(
         n_names=len(names),
         n_clusters=int(cluster.max()) + 1,
         answer=answer,
@@ -76,7 +77,7 @@ def reviews_of(columns: dict[str, Column]) -> Reviews:
     )
 
 
-def ranked(columns: dict[str, Column]) -> Reviews:
+def ranked(columns: dict[str, Column]) -> ScoredRows:
     """The same season with ranks only: who scored higher on the ballot is placed higher."""
     reviews = reviews_of(columns)
     _, session = np.unique(columns["session_id"].astype(str), return_inverse=True)
@@ -114,12 +115,17 @@ def edge_of(name: str, one: Measurement, compares: bool) -> float:
     return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
 
 
-def audited(reviews: Reviews) -> Audited:
-    scales, sums = measured_pairs(reviews, HEALTHY["sycophancy"], N_MIN["sycophancy"])
+def two_passes(reviews: ScoredRows) -> TwoPasses:
+    return TwoPasses(partial(fit_scales, reviews), partial(deviation_sums, reviews))
+
+
+def audited(reviews: ScoredRows) -> Audited:
+    compared = compare(two_passes(reviews), HEALTHY, N_MIN)
+    scales, sums = compared.scales, compared.sums
     found = {
         "self_preference": self_preference(sums, scales),
         "sycophancy": sycophancy(sums, scales, N_MIN["sycophancy"]),
-        "length_relative": measured_lengths(reviews, sums, scales, HEALTHY["length_relative"]),
+        "length_relative": compared.lengths,
         "anchoring": anchoring(sums, scales),
         "position": position(sums, scales),
     }
@@ -128,7 +134,7 @@ def audited(reviews: Reviews) -> Audited:
 
 
 def trial(
-    season: Season, planted: Planted, seed: int, rows: Callable[[dict[str, Column]], Reviews]
+    season: Season, planted: Planted, seed: int, rows: Callable[[dict[str, Column]], ScoredRows]
 ) -> Audited:
     columns = simulated_reviews(season, planted, seed)
     return audited(rows(columns))
@@ -145,7 +151,7 @@ OUTSIDERS = dict(zip("uvwxy", SPREADS.values(), strict=True))
 PANEL = Season(n_sessions=200, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
 NOTHING = Planted()
 
-Rows = Callable[[dict[str, Column]], Reviews]
+Rows = Callable[[dict[str, Column]], ScoredRows]
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ class Trial:
     names: tuple[str, int] | None = None
 
 
-def pairwise(columns: dict[str, Column]) -> Reviews:
+def pairwise(columns: dict[str, Column]) -> ScoredRows:
     """The same season where everyone compares the first two answers of others they are shown."""
     own = columns["reviewer"] == columns["candidate"]
     place = columns["position"].astype(np.int64) + 1_000 * own
@@ -171,7 +177,7 @@ def pairwise(columns: dict[str, Column]) -> Reviews:
     return ranked({name: values[kept] for name, values in columns.items()})
 
 
-def capped(columns: dict[str, Column]) -> Reviews:
+def capped(columns: dict[str, Column]) -> ScoredRows:
     """The same season with a reviewer who never goes below 6 and one who never goes above 7."""
     reviewer, score = columns["reviewer"], columns["score"].astype(np.float64)
     score = np.where(reviewer == "a", np.maximum(score, 6.0), score)

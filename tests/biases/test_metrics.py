@@ -7,7 +7,7 @@ import pytest
 
 from bench._encoded import rows_of
 from peerage.biases import metrics
-from peerage.biases.many_sessions import ORDER, conclude, plan, sums_of
+from peerage.biases.many_sessions import ORDER, audit_rows, plan
 from peerage.simulate.reviews import Planted, Season, simulated_reviews
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
@@ -17,7 +17,7 @@ FAMILIES = {"a": "one", "b": "one"}
 def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
     rows = rows_of(columns)
     agreed = plan(tuple(columns), value)
-    return conclude(sums_of(rows, agreed), rows.names, agreed, AuditLimits())
+    return audit_rows(rows, agreed, AuditLimits())
 
 
 def season(planted: Planted = Planted(), seed: int = 1, **choices: object) -> Audit:  # noqa: B008

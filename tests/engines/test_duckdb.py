@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
-from peerage.biases.many_sessions import add, conclude, plan, sums_of
+from peerage.biases.many_sessions import add, audit_rows, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of
@@ -102,8 +102,11 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
         if name in table.columns
     )
     reading = reading_of(engine, table.frame, table.columns, numbers, False)
-    parts = engine.fold(table.frame, reading, lambda rows: sums_of(rows, agreed))
-    return conclude(add(parts), reading.names, agreed, AuditLimits()).findings
+    totals = add(engine.fold(table.frame, reading, lambda rows: sums_of(rows, agreed)))
+    compared = compared_over(
+        lambda kernel: engine.fold(table.frame, reading, kernel), totals, agreed, AuditLimits()
+    )
+    return conclude(totals, compared, reading.names, agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -123,7 +126,7 @@ def test_the_engine_gives_the_sums_of_plain_numpy() -> None:
     table = columns()
     agreed = plan(tuple(table), "score")
     rows = rows_of(table)
-    plain = conclude(sums_of(rows, agreed), rows.names, agreed, AuditLimits()).findings
+    plain = audit_rows(rows, agreed, AuditLimits()).findings
     assert rounded(findings_of(DuckDB(), table)) == rounded(plain)
 
 
