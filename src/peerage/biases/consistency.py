@@ -9,7 +9,7 @@ from peerage.biases.thresholds import Tested
 from peerage.biases.wording import one_sided, unknown
 from peerage.reviews.cells import table_of
 from peerage.reviews.intervals import estimates
-from peerage.reviews.rows import Floats, Ints, Rows, group
+from peerage.reviews.rows import Floats, Ints, Rows, group, held_group
 from peerage.reviews.view import View, select
 from peerage.stats.clusters import quotient
 
@@ -45,18 +45,23 @@ def _shown(view: View, by_words: bool) -> Ints:
     A score depends on what stands beside the answer. Sessions that repeat a query show the same
     answers where those are equally long; an unknown length is like no other.
     """
-    rows = view.judged
+    rows = view.all
+    codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(view.names))]
+    if view.repeated:
+        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
+        codes.append((code, len(rounds)))
+    ballot = held_group(*codes)
     answer = rows.candidate.astype(np.uint64) + np.uint64(1)
     words = rows.numbers.get("words") if by_words else None
     if words is not None:
         answer = answer * MIX + np.nan_to_num(words).astype(np.uint64)
     answer = (answer ^ (answer >> np.uint64(29))) * MIX
-    total = np.zeros(view.ballot.n, dtype=np.uint64)
-    np.add.at(total, view.ballot.code, answer ^ (answer >> np.uint64(32)))
+    total = np.zeros(ballot.n, dtype=np.uint64)
+    np.add.at(total, ballot.code, answer ^ (answer >> np.uint64(32)))
     if words is not None:
-        lacking = view.ballot.sum(~np.isfinite(words)) > 0
+        lacking = ballot.sum(~np.isfinite(words)) > 0
         total[lacking] = np.flatnonzero(lacking)
-    return total[view.ballot.code]
+    return total[ballot.code][np.isfinite(view.given)][~view.is_own]
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:

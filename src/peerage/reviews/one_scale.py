@@ -463,7 +463,9 @@ def _swept(
         target = _levels_from(sums, new, level, compares)
         step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
         level, scale = level + step_level, scale + step
-        change = max(float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max()) / unit)
+        change = max(
+            float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max(initial=0.0)) / unit
+        )
         sweep += 1
     final = _State(level, scale, voice)
     return _Fitted(final, sums, ridge, variance, shift, sweep, change <= sweeps.still)
