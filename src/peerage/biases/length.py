@@ -11,7 +11,7 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import signed
-from peerage.reviews.cells import Cells, count_of, pooled, table_of
+from peerage.reviews.cells import Cells, beside, count_of, pooled, table_of
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
@@ -23,7 +23,10 @@ KINDS = 3  # of answers: wrong, right, and not known
 
 
 def sums(view: View) -> Sums:
-    """By reviewer, candidate and correctness: n, x, y, xx, yy, xy within ballots; and raw."""
+    """By reviewer, candidate and correctness: n, x, y, xx, yy, xy within ballots; all of them raw.
+
+    x are log words and y scores.
+    """
     rows = view.judged
     words = rows.numbers["words"]
     known = np.isfinite(words)
@@ -34,10 +37,12 @@ def sums(view: View) -> Sums:
     correct = rows.numbers.get("correct", np.full(len(words), np.nan))
     kind = np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
     subject = rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate
-    columns = [known, a, b, a * a, b * b, a * b, x, y, x * x, y * y, x * y]
+    columns = [known, a, b, a * a, b * b, a * b]
+    raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
     answered = view.answer.sum(known) > 0
     return {
         "reviews": table_of(subject * KINDS + kind, view.cluster, columns),
+        "raw": view.by_ballot(*raw),
         "answers": count_of(float(answered.sum())),
     }
 
@@ -49,7 +54,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     if gold:  # only what is known to be right or wrong
         told = kind < KINDS - 1
         table = Cells(table.subject[told], table.cluster[told], table.sums[told])
-    cells = _beside_usual(table, len(panel.names))
+    cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
     everyone = [_tested(one, "all", n_answers, panel, gold) for one in _correlations(pooled(cells))]
     each = [
@@ -72,7 +77,7 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
     ]
     columns = [np.nan_to_num(column) for column in columns]
     reviewer = table.subject // (n_names * KINDS)
-    return table_of(reviewer, table.cluster, [*columns, *table.sums[:, 6:].T])
+    return table_of(reviewer, table.cluster, columns)
 
 
 def _correlations(cells: Cells) -> list[Estimate]:
@@ -82,12 +87,12 @@ def _correlations(cells: Cells) -> list[Estimate]:
 def _within(totals: Floats) -> Floats:
     """The correlation; none where lengths hardly differ from what is usual."""
     n, xx, yy, xy = totals[:, :4].T
-    apart = np.where(xx > 1e-9 * np.maximum(totals[:, 6], 1.0), xx, 0.0)
+    apart = np.where(xx > 1e-9 * np.maximum(totals[:, 7], 1.0), xx, 0.0)
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
 
 
 def _tested(one: Estimate, subject: str, n: int, panel: Panel, gold: bool) -> Tested:
-    raw = correlation_from_sums(float(one.sums[0]), *(float(x) for x in one.sums[4:]))
+    raw = correlation_from_sums(*(float(x) for x in one.sums[4:]))
     doubt = (
         "among answers that are equally correct"
         if gold

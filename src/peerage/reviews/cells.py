@@ -55,6 +55,10 @@ def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools]) ->
     """Columns of rows added up by subject and cluster."""
     width = int(cluster.max(initial=0)) + 1
     key = subject.astype(np.int64) * width + cluster
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else key
+    if 2 * len(starts) < len(key):  # rows of one ballot stand together: add those first
+        key = key[starts]
+        columns = [np.add.reduceat(column, starts, dtype=np.float64) for column in columns]
     size = int(key.max(initial=-1)) + 1
     if size <= ROOMY * len(key) + 65_536:
         kept, code = np.flatnonzero(np.bincount(key, minlength=size)), key
