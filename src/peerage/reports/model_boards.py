@@ -138,11 +138,23 @@ class ReviewsTable:
         """What each cluster is an observation of; None where there are too many to name."""
         import narwhals.stable.v2 as nw
 
-        found = self.frame.group_by("session_id").agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
-        sessions = self.engine.arrays(found)["session_id"].tolist()
-        if len(sessions) > N_CLUSTERS:
+        queries, alone = [], self.frame
+        if "query_id" in self.columns:
+            asked = self.frame.filter(~nw.col("query_id").is_null())
+            queries = self._first_few(asked, "query_id")
+            alone = self.frame.filter(nw.col("query_id").is_null())
+        sessions = self._first_few(alone, "session_id")
+        if len(queries) + len(sessions) > N_CLUSTERS:
             return None
-        return tuple(sorted(unit_of(session, None) for session in sessions))
+        units = [unit_of("", query) for query in queries]
+        return tuple(sorted(units + [unit_of(session, None) for session in sessions]))
+
+    def _first_few(self, frame: Any, column: str) -> list[str]:
+        """The values of a column, each once, up to one more than there may be clusters."""
+        import narwhals.stable.v2 as nw
+
+        found = frame.group_by(column).agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
+        return [str(value) for value in self.engine.arrays(found)[column]]
 
     def _held(self, column: str) -> list[Any]:
         """The values of a column, each once (a grouping is ten times quicker than `unique`)."""
@@ -201,7 +213,8 @@ class ReviewsTable:
         numbers = [name for name in wanted if name in self.columns]
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
-        return Reading(names=self.names, numbers=tuple(numbers))
+        keys = tuple(name for name in ("query_id",) if name in self.columns)
+        return Reading(names=self.names, numbers=tuple(numbers), keys=keys)
 
     def n_after(self, instant: float) -> int:
         """The reviews that carry a later time."""
@@ -466,7 +479,7 @@ class StoredReviews:
         return self.earliest if self.earliest is not None else self.rows.first_s()
 
 
-FORMAT = 1
+FORMAT = 2
 
 
 def _dump(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
