@@ -7,7 +7,7 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import one_sided, unknown
-from peerage.reviews.cells import table_of
+from peerage.reviews.cells import Cells, table_of
 from peerage.reviews.intervals import estimates
 from peerage.reviews.rows import Floats, Ints, Rows, group, held_group
 from peerage.reviews.view import View, select
@@ -81,10 +81,14 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     n_min, edge = panel.n_min(NAME), panel.healthy(NAME)
 
     def spread(totals: Floats) -> Floats:
-        return np.sqrt(quotient(totals[:, 1], totals[:, 0])) / panel.sd
+        return np.sqrt(quotient(totals[:, 1], totals[:, 0]))
 
+    cells = sums["repeats"]
+    own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
+    sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
+    in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
     tested = []
-    for one in estimates(sums["repeats"], spread, null=edge):
+    for one in estimates(in_sds, spread, null=edge):
         beyond = one.value is not None and one.value > edge
         tested.append(
             Tested(
@@ -97,7 +101,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
                 int(one.sums[0]),
                 n_min,
                 edge,
-                "spread of scores of one answer, again beside the same others, in sds of scores",
+                "spread of scores of one answer beside the same others, in the reviewer's own sds",
                 side="at_most",
             )
         )

@@ -310,12 +310,12 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     least, most = (1.0, float(max(len(value), 2))) if rule == "mean_rank" else (0.0, 1.0)
     for i in range(len(value)):
         found = by_cluster.ratio_interval(top[:, i], bottom[:, i], level=LEVEL)
-        if found is None:
+        if n_clusters[i] < 2 or found is None:
             continue
-        if found.se is not None and found.low is not None and found.high is not None:
-            low[i], high[i] = found.low, found.high
-        elif n_clusters[i] > 1 and np.ptp(each[np.isfinite(each[:, i]), i]) <= by_cluster.SAME:
-            # All agree: what a session may do that is too rare to have been seen.
+        if np.ptp(each[np.isfinite(each[:, i]), i]) > by_cluster.SAME:
+            if found.low is not None and found.high is not None:
+                low[i], high[i] = found.low, found.high
+        else:  # all agree: what a session may do that is too rare to have been seen
             rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / n_clusters[i])
             low[i] = least + (value[i] - least) * (1.0 - rare)
             high[i] = low[i] + rare * (most - least)
