@@ -20,6 +20,7 @@ import numpy as np
 
 from bench import Row, compare, growth, measure, memory
 from bench._calibration import fair_lines, moved_lines, power_lines
+from bench._coverage import coverage_lines
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
@@ -42,6 +43,7 @@ def run() -> list[Row]:
         ("moves", moved_lines()),
         ("fair", fair_lines(N_AUDITS)),
         ("power", power_lines(N_AUDITS)),
+        ("coverage", coverage_lines(5 * N_AUDITS)),
     ):
         _write(name, list(lines))
     return rows
