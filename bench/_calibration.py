@@ -45,10 +45,23 @@ class Plant:
     moves: dict[str, str] = field(default_factory=dict)  # metric -> why
 
 
+ELSEWHERE = "an answer that is judged again stands elsewhere"
 HARSHER = "a favour is a part of the reviewer's mean"
 PLANTS = (
-    Plant("position +0.5, everyone", Planted(position=0.5), "position", "all"),
-    Plant("position +0.8, one", Planted(position_by={"b": 0.8}), "position", "b"),
+    Plant(
+        "position +0.5, everyone",
+        Planted(position=0.5),
+        "position",
+        "all",
+        {"consistency": ELSEWHERE},
+    ),
+    Plant(
+        "position +0.8, one",
+        Planted(position_by={"b": 0.8}),
+        "position",
+        "b",
+        {"consistency": ELSEWHERE},
+    ),
     Plant(
         "length r = .3, everyone",
         Planted(length=0.46),
@@ -157,10 +170,10 @@ def planted_trial(plant: Plant, n_sessions: int) -> Trial:
 
 
 def named_by(plant: Plant, n_sessions: int, seed: int) -> tuple[bool, bool]:
-    """Whether an audit names the plant, and whether it names anything the plant does not move."""
+    """Whether an audit names the plant, and whether it accuses by what the plant does not move."""
     found = evidence(planted_trial(plant, n_sessions), seed)
-    moved = {plant.metric, *plant.moves}
-    return (plant.metric, plant.subject) in found, any(m not in moved for m, _ in found)
+    unmoved = {*ACCUSING} - {plant.metric, *plant.moves}
+    return (plant.metric, plant.subject) in found, any(m in unmoved for m, _ in found)
 
 
 def power(plant: Plant, n_sessions: int, seeds: Iterable[int]) -> tuple[int, int]:
