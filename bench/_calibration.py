@@ -14,9 +14,9 @@ import numpy as np
 from bench._encoded import rows_of
 from bench._one_scale import FAIR, PANEL, Trial, value_of
 from bench._rates import wilson_interval
+from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.many_sessions import audit_rows, plan
 from peerage.council.blinding import deal_order
-from peerage.simulate.reviews import Planted, simulated_reviews
 from peerage.types import Audit, AuditLimits
 
 T = TypeVar("T")

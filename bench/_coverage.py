@@ -31,7 +31,7 @@ def ranks(rng: np.random.Generator, n_sessions: int, tastes: Floats, n_repeats: 
     quality = np.repeat(quality, n_repeats, axis=0)
     noise = rng.normal(0.0, 0.7, (n_sessions * n_repeats, n_reviewers, len(MODELS)))
     seen = quality + tastes + noise
-    placed: Floats = (-seen).argsort(axis=2).argsort(axis=2) + 1.0
+    placed: Floats = ((-seen).argsort(axis=2).argsort(axis=2) + 1).astype(np.float64)
     return placed
 
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from bench._encoded import rows_of
+from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.reviews.comparisons import scored_rows
 from peerage.reviews.departures import (
     TwoPasses,
@@ -21,7 +22,6 @@ from peerage.reviews.deviations import DeviationSums, deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import Scales, ScoredRows, fit_scales
-from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]
@@ -113,7 +113,7 @@ def audited(reviews: ScoredRows) -> Audited:
 
 
 def trial(
-    season: Season, planted: Planted, seed: int, rows: Callable[[Columns], ScoredRows]
+    season: SimulatedSeason, planted: Planted, seed: int, rows: Callable[[Columns], ScoredRows]
 ) -> Audited:
     return audited(rows(simulated_reviews(season, planted, seed)))
 
@@ -126,7 +126,7 @@ NOISE = dict(zip("abcde", (3.0, 0.5, 1.0, 2.0, 0.3), strict=True))
 KIN = {"a": "one", "b": "one"}
 TWELVE = {name: SPREADS["abcde"[i % 5]] for i, name in enumerate("abcdefghijkl")}
 OUTSIDERS = dict(zip("uvwxy", SPREADS.values(), strict=True))
-PANEL = Season(n_sessions=200, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
+PANEL = SimulatedSeason(n_sessions=200, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
 NOTHING = Planted()
 
 
@@ -135,7 +135,7 @@ class Trial:
     """A kind of season, and the finding that must come of it; none where judges are fair."""
 
     name: str
-    season: Season
+    season: SimulatedSeason
     planted: Planted = NOTHING
     shape: Callable[[Columns], Columns] = dict
     names: tuple[str, str] | None = None

@@ -24,8 +24,8 @@ from bench._coverage import coverage_lines
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
-from peerage.scoring import Law, score_session
-from peerage.types import Ballot, Query, Response, Review, Session, Slot
+from peerage.scoring import score_session
+from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Session, Slot
 
 N_SESSIONS = 40_000  # of five seats: a million rows
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
@@ -54,11 +54,11 @@ def run() -> list[Row]:
 
 def _beside_scoring(n: int) -> Row:
     """The audit of a session beside the scoring of it; a hundred turns each."""
-    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
+    session, options = _session(n), ScoringOptions(rubric=config.rubric("general"), audit=False)
     return compare(
         f"a session of {n}",
-        _hundredfold(_audit_of(session, law)),
-        _hundredfold(lambda: score_session(session, law)),
+        _hundredfold(_audit_of(session, options)),
+        _hundredfold(lambda: score_session(session, options)),
         n=100,
         target=1 / 2,
         peer_name="scoring it",
@@ -66,13 +66,14 @@ def _beside_scoring(n: int) -> Row:
 
 
 def _beside_council(n: int) -> Row:
-    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
-    ours = _hundredfold(_audit_of(session, law))
+    session, options = _session(n), ScoringOptions(rubric=config.rubric("general"), audit=False)
+    ours = _hundredfold(_audit_of(session, options))
     if find_spec("llm_council") is None:
-        return replace(measure(f"a session of {n}", ours, n=100), note=NO_COUNCIL)
+        alone = measure(f"a session of {n}", ours, n=100)
+        return replace(alone, target=10, peer="llm-council", missing=NO_COUNCIL)
     peer = import_module("llm_council.bias_audit").run_bias_audit
     stage1 = [{"model": one.model, "response": one.text} for one in session.responses]
-    stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, law).counted}
+    stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, options).counted}
     position = {name: i for i, name in enumerate(session.candidates)}
     return compare(
         f"a session of {n}",
@@ -84,9 +85,9 @@ def _beside_council(n: int) -> Row:
     )
 
 
-def _audit_of(session: Session, law: Law) -> Callable[[], object]:
-    counted = score_session(session, law).counted
-    return lambda: audit_session(session.responses, session.ballots, counted, law.limits)
+def _audit_of(session: Session, options: ScoringOptions) -> Callable[[], object]:
+    counted = score_session(session, options).counted
+    return lambda: audit_session(session.responses, session.ballots, counted, options.limits)
 
 
 def _hundredfold(turn: Callable[[], object]) -> Callable[[], object]:
@@ -132,7 +133,7 @@ def _across(folder: Path) -> Iterator[Row]:
         sums = "select reviewer, candidate, count(*), avg(score) from '{}' group by all"
         return bare.execute(sums.format(small)).fetchall()
 
-    name, n = "all metrics but style, with intervals", 25 * N_SESSIONS
+    name, n = "audit of 1 M reviews", 25 * N_SESSIONS
     yield (
         million := compare(
             name,
@@ -140,14 +141,14 @@ def _across(folder: Path) -> Iterator[Row]:
             scan,
             n=n,
             target=1 / AT_MOST,
-            peer_name="DuckDB scan and group",
+            peer_name="a scan",
             n_repeats=5,
         )
     )
     yield growth(million, measure(name, lambda: audit(large), n=10 * n, n_repeats=2), GROWTH)
     yield memory("peerage.reports:audit", small, n=n, at_most_mb=MEMORY_MB)
     if find_spec("llm_council") is None:
-        yield replace(million, peer_s=None, note=NO_COUNCIL)
+        yield replace(million, beside=None, target=20, peer="llm-council", missing=NO_COUNCIL)
         return
     records = folder / "records.jsonl"
     _write_records(small, records)

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics
 from peerage.biases.many_sessions import ORDER, audit_rows, plan
 from peerage.biases.wording import what_it_takes
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}
@@ -24,7 +24,7 @@ def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
 
 
 def season(planted: Planted = Planted(), seed: int = 1, **choices: object) -> Audit:  # noqa: B008
-    return audited(simulated_reviews(Season(**choices), planted, seed))  # type: ignore[arg-type]
+    return audited(simulated_reviews(SimulatedSeason(**choices), planted, seed))  # type: ignore[arg-type]
 
 
 def evidence(found: Audit) -> set[tuple[str, str]]:
@@ -109,7 +109,7 @@ def test_models_that_merely_differ_in_wordiness_and_quality_are_no_length_effect
 
 
 def test_lengths_that_never_change_cannot_be_told_from_their_candidate() -> None:
-    columns = simulated_reviews(Season(), Planted(), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 1)
     columns["words"] = 100 + 50 * np.searchsorted(list("abcde"), columns["candidate"].astype(str))
     found = audited(columns)
     assert of(found, "length").status == "not_identifiable"
@@ -125,7 +125,7 @@ def test_one_shared_order_says_nothing_about_position(planted: Planted) -> None:
 
 
 def test_position_that_goes_with_the_candidate_is_not_identifiable() -> None:
-    columns = simulated_reviews(Season(), Planted(), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 1)
     columns["position"] = np.searchsorted(list("abcde"), columns["candidate"].astype(str))
     assert of(audited(columns), "position").status == "not_identifiable"
 
@@ -156,7 +156,7 @@ def test_an_effect_is_measured_in_its_size() -> None:
 
 
 def test_only_ranks_are_audited_as_shares() -> None:
-    columns = ranked(simulated_reviews(Season(), Planted(position=1.0), 1))
+    columns = ranked(simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1))
     found = audited(columns, "rank")
     assert found.views["score"] == "share"
     assert ("position", "all") in evidence(found)
@@ -196,7 +196,7 @@ def plain(found: Audit) -> None:
 
 
 def small(n_sessions: int = 3, seats: str = "abc") -> dict[str, np.ndarray]:
-    return simulated_reviews(Season(tuple(seats), n_sessions), Planted(), 1)
+    return simulated_reviews(SimulatedSeason(tuple(seats), n_sessions), Planted(), 1)
 
 
 def test_one_session_is_too_few() -> None:
@@ -245,7 +245,7 @@ def test_missing_columns_name_themselves() -> None:
 
 
 def test_missing_positions_are_left_out() -> None:
-    columns = simulated_reviews(Season(), Planted(position=1.0), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1)
     position = columns["position"].astype(float)
     position[::7] = np.nan
     found = audited({**columns, "position": position})
@@ -281,7 +281,7 @@ def test_every_metric_of_the_law_is_there_with_its_limits() -> None:
 
 
 def test_the_order_of_rows_changes_nothing() -> None:
-    columns = simulated_reviews(Season(repeats=0.1), Planted(position=0.5), 3)
+    columns = simulated_reviews(SimulatedSeason(repeats=0.1), Planted(position=0.5), 3)
     mixed = np.random.default_rng(0).permutation(len(columns["score"]))
     forth = audited(columns)
     back = audited({name: values[mixed] for name, values in columns.items()})
@@ -299,7 +299,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
 
 
 def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
-    columns = simulated_reviews(Season(), Planted(harshness={"a": -1.0}), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(harshness={"a": -1.0}), 1)
     columns["query_id"] = np.full(len(columns["score"]), "the same", dtype=object)
     found = of(audited(columns), "calibration", "a")
     assert (found.p, found.status) == (None, "not_identifiable")
@@ -307,7 +307,7 @@ def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
 
 
 def test_a_query_asked_twice_is_still_one_observation() -> None:
-    columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
+    columns = simulated_reviews(SimulatedSeason(n_sessions=60), Planted(), 3)
     again = {name: np.concatenate([values, values]) for name, values in columns.items()}
     copies = np.char.add(columns["session_id"].astype(str), " again")
     again["session_id"] = np.concatenate([columns["session_id"], copies])
@@ -334,7 +334,7 @@ def ranked(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("value", ["score", "rank"])
 def test_judges_who_merely_differ_in_spread_and_level_are_not_accused(value: str) -> None:
     columns = simulated_reviews(
-        Season(spread=SPREADS, families=FAMILIES), Planted(harshness={"c": -1.5}), 4
+        SimulatedSeason(spread=SPREADS, families=FAMILIES), Planted(harshness={"c": -1.5}), 4
     )
     found = audited(ranked(columns) if value == "rank" else columns, value)
     assert {metric for metric, _ in evidence(found)} <= {"calibration"}
@@ -343,8 +343,8 @@ def test_judges_who_merely_differ_in_spread_and_level_are_not_accused(value: str
 def test_a_point_for_oneself_is_named_among_them() -> None:
     planted = Planted(self_preference={"c": 1.0})
     for columns, value in (
-        (simulated_reviews(Season(spread=SPREADS), planted, 4), "score"),
-        (ranked(simulated_reviews(Season(spread=SPREADS), planted, 4)), "rank"),
+        (simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4), "score"),
+        (ranked(simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4)), "rank"),
     ):
         assert evidence(audited(columns, value)) == {("self_preference", "c")}
 
@@ -378,7 +378,7 @@ def test_levels_and_scales_are_in_the_notes_and_in_the_views() -> None:
 
 
 def test_a_contrarian_is_named_by_agreement_and_by_nothing_else() -> None:
-    columns = simulated_reviews(Season(), Planted(), 3)
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 3)
     mine = columns["reviewer"] == "d"
     columns["score"] = np.where(mine, 12.0 - columns["score"].astype(float), columns["score"])
     found = audited(columns)
@@ -388,7 +388,7 @@ def test_a_contrarian_is_named_by_agreement_and_by_nothing_else() -> None:
 
 
 def test_one_very_precise_judge_does_not_decide_what_the_panel_is_worth() -> None:
-    columns = simulated_reviews(Season(seats=tuple("abcdef")), Planted(), 2)
+    columns = simulated_reviews(SimulatedSeason(seats=tuple("abcdef")), Planted(), 2)
     quality = {}
     rows = list(zip(columns["session_id"], columns["candidate"], columns["score"], strict=True))
     for s, c, y in rows:
@@ -401,7 +401,7 @@ def test_one_very_precise_judge_does_not_decide_what_the_panel_is_worth() -> Non
 
 
 def test_only_ballots_with_the_same_answers_are_repeats() -> None:
-    columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
+    columns = simulated_reviews(SimulatedSeason(n_sessions=60), Planted(), 3)
     again = {name: np.concatenate([values, values]) for name, values in columns.items()}
     n = len(columns["score"])
     copies = np.char.add(columns["session_id"].astype(str), " again")

@@ -231,13 +231,13 @@ def test_names_replace_whole_labels_in_one_pass():
 
 
 def test_dimensions_are_few_short_and_valid_text():
-    marks = {f"d{i}": 5 for i in range(1000)} | {"x" * 10_000: 5, "\ud800": 5, "a\x1bb": 5}
+    marks = {f"d{i}": 5 for i in range(10_000)} | {"x" * 10_000: 5, "\ud800": 5, "a\x1bb": 5}
     for review in (
         parse(json.dumps({"evaluations": {"A": marks}}), BALLOT),
         review_of({"evaluations": {"A": marks | {7: 5, None: 5}}}, BALLOT),
     ):
         names = review.marks["A"]
-        assert len(names) <= 64
+        assert len(names) <= 2_000
         assert all(len(name) <= 64 and name.isprintable() for name in names)
         json.dumps(list(names), ensure_ascii=False).encode()
 

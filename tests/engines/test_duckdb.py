@@ -13,15 +13,17 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, audit_rows, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of
 from peerage.errors import InputError, UsageError
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
 from peerage.types import AuditLimits
 
-SEASON = Season(n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"})
+SEASON = SimulatedSeason(
+    n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"}
+)
 
 
 def columns() -> dict[str, np.ndarray]:

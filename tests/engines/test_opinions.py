@@ -20,7 +20,7 @@ from peerage.errors import InputError
 from peerage.reports import board_contributors, board_items
 from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
 from peerage.reports.outside import read_outside
-from peerage.simulate.community import Population, simulate
+from peerage.simulate import Population, simulate
 
 Rows = list[dict[str, Any]]
 

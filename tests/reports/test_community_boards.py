@@ -253,7 +253,7 @@ def test_literal_lists_the_given_users_and_no_one_else(
     """C9."""
     rows = board_contributors(seed_opinions, seed_users, literal=True).rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
-    with pytest.raises(UsageError, match="to the letter"):
+    with pytest.raises(UsageError, match="as it is"):
         board_contributors(seed_opinions, literal=True, reputation="iterate")
 
 

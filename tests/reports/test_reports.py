@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
 from peerage.reports import audit, audit_document, span_s
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
 
 KEYS = ["metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note"]
-SEASON = Season(n_sessions=60)
+SEASON = SimulatedSeason(n_sessions=60)
 
 
 def reviews(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008

@@ -20,6 +20,7 @@ from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.position import curve_of
 from peerage.biases.thresholds import Tested, finding
 from peerage.biases.wording import unknown
+from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge
 from peerage.reviews.comparisons import scored_rows
 from peerage.reviews.departures import Compared, TwoPasses, compare
@@ -84,6 +85,7 @@ class Totals:
     n: int  # scored reviews, own ones included
     n_rows: int
     judges: PanelSums | None  # what scales are fitted from; None where that takes the rows
+    failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
 
 class Blocks(Protocol):
@@ -127,8 +129,12 @@ def sums_of(rows: Rows, plan: Plan) -> Totals:
     if not across:
         return total
     view = View(rows, _scores(rows, plan))
-    compared = {name: metrics.get(name).sums(view) for name in across}
-    return replace(total, by_metric={**total.by_metric, **compared})
+    compared, failed = _every_sums(view, across)
+    return replace(
+        total,
+        by_metric={**total.by_metric, **compared},
+        failed={**total.failed, **failed},
+    )
 
 
 def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
@@ -138,20 +144,34 @@ def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
         name.removeprefix("mark_"): agreement.dimension_sums(View(rows, rows.numbers[name]))
         for name in plan.dimensions
     }
+    by_metric, failed = _every_sums(view, names)
     return Totals(
-        {name: metrics.get(name).sums(view) for name in names},
+        by_metric,
         by_dimension,
         float(scored.min(initial=math.inf)),
         float(scored.max(initial=-math.inf)),
         len(scored),
         rows.n,
         panel_sums(scored_rows(rows, plan.value)),
+        failed,
     )
 
 
 def _chunks(rows: Rows, plan: Plan) -> Iterator[Rows]:
     """Whole sessions, a few at a time; ranks become many comparisons."""
     return chunks(rows, CHUNK_ROWS // (8 if plan.value == "rank" else 1))
+
+
+def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
+    """The sums of each metric, and what a plug-in says that has none."""
+    found: dict[str, Sums] = {}
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = metrics.get(name).sums(view)
+        except PluginError as error:
+            failed[name] = error.message
+    return found, failed
 
 
 def _scores(rows: Rows, plan: Plan) -> Floats:
@@ -163,14 +183,17 @@ def add(parts: Sequence[Totals]) -> Totals:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
+    failed = {name: said for part in parts for name, said in part.failed.items()}
+    whole = [name for name in first.by_metric if name not in failed]
     return Totals(
-        {name: _added([part.by_metric[name] for part in parts]) for name in first.by_metric},
+        {name: _added([part.by_metric[name] for part in parts]) for name in whole},
         {name: merge([part.by_dimension[name] for part in parts]) for name in first.by_dimension},
         min(part.low for part in parts),
         max(part.high for part in parts),
         sum(part.n for part in parts),
         sum(part.n_rows for part in parts),
         _added_judges([part.judges for part in parts]),
+        failed,
     )
 
 
@@ -256,11 +279,16 @@ def measured(totals: Totals, panel: Panel, plan: Plan) -> list[Tested]:
     for name in sorted({*plan.metrics, *plan.missing}, key=_place):
         metric = metrics.get(name)
         if name in plan.missing:
-            tested.append(_lacking(metric, plan.missing[name], panel.limits))
+            tested.append(_lacking(metric, plan.missing[name], panel))
         elif reason:
             tested.append(unknown(name, panel.n_min(name), reason))
+        elif name in totals.failed:
+            tested.append(unknown(name, panel.n_min(name), totals.failed[name]))
         else:
-            tested += metric.findings(totals.by_metric[name], panel)
+            try:
+                tested += metric.findings(totals.by_metric[name], panel)
+            except PluginError as error:
+                tested.append(unknown(name, panel.n_min(name), error.message))
     if not _is_lone(totals):
         return tested
     return [
@@ -306,10 +334,10 @@ def _nothing(totals: Totals, panel: Panel) -> str:
     return ""
 
 
-def _lacking(metric: Metric, columns: tuple[str, ...], limits: AuditLimits) -> Tested:
+def _lacking(metric: Metric, columns: tuple[str, ...], panel: Panel) -> Tested:
     listed = " and ".join(f"`{name}`" for name in columns)
     why = f" ({metric.why})" if metric.why else ""
-    return unknown(metric.name, limits.n_min[metric.name], f"needs the column {listed}{why}")
+    return unknown(metric.name, panel.n_min(metric.name), f"needs the column {listed}{why}")
 
 
 def _rounded(one: Finding) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.embedded import database, located, pattern
-from peerage.engines import Columns, EngineError, EngineMemoryError, Reading, Source, engines
+from peerage.engines import (
+    NUMBER_DIGITS,
+    Columns,
+    EngineError,
+    EngineMemoryError,
+    Reading,
+    Source,
+    engines,
+)
 from peerage.engines.codes import Encoder, filled, projection
 from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.engines.streams import streamed
@@ -97,7 +106,7 @@ def timestamp(column: Sql, cast: Sql) -> Sql:
 CAST, TRY_CAST = sql("cast"), sql("try_cast")
 TEXTS = frozenset(
     {"session_id", "reviewer", "candidate", "category", "query_id", "text", "family", "deal"}
-    | {"item_id", "contributor", "user_id"}
+    | {"item_id", "contributor", "user_id", "model_a", "model_b", "winner", "judge"}
 )
 
 
@@ -193,6 +202,13 @@ class DuckDB:
                 hint="Write ISO 8601 or seconds since 1970.",
             ) from None
         return nw.from_native(changed)
+
+    def number(self, frame: Frame, column: str) -> Frame:
+        import narwhals.stable.v2 as nw
+
+        number = "*, lpad(cast(row_number() over () as varchar), {}, '0') as {}"
+        numbered = sql(number, NUMBER_DIGITS, quoted(column))
+        return nw.from_native(_native(frame).project(numbered))
 
     def keep(self, frame: Frame) -> Frame:
         import narwhals.stable.v2 as nw
@@ -358,12 +374,12 @@ def write_parquet(
         sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
         for name, kind in kinds.items()
     ]
-    with tempfile.TemporaryDirectory(dir=path.absolute().parent) as scratch, reported(str(path)):
+    with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
         engine.open(columns).to_native().project(listed(typed)).write_parquet(str(target))
         engine.close()
-        target.replace(path)
+        shutil.copyfile(target, path)  # a device stays a device
 
 
 TO_TEXT = "cast({} as varchar)"

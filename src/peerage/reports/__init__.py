@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
     from peerage.engines.reviews import Reviews
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
-    from peerage.scoring import Law
     from peerage.stores import Store
-
-    OptionsThen = Callable[[Mapping[str, Any]], Law]
 
 T = TypeVar("T")
 FEW_ROWS = 2_000_000  # that one block holds
@@ -43,15 +41,15 @@ def board_models(
     items are a table of `item_id` and `weight`; they are matched to `query_id`, or to
     `session_id` where there is none, and a session without one is left out and counted.
     """
-    from peerage.reports.model_boards import ReviewsTable, build_model_board
+    from peerage.reports.model_boards import ReviewsTable, board_of_table
 
     asked = replace(options or ModelBoardOptions(), **changes)
     runner = engines.get(engine)() if isinstance(engine, str) else engine
-    return build_model_board(ReviewsTable(runner, reviews, asked, item_weights))
+    return board_of_table(ReviewsTable(runner, reviews, asked, item_weights))
 
 
 def board_models_of_store(
-    store: Store, options_then: OptionsThen, options: ModelBoardOptions, engine: Engine
+    store: Store, rubric_of: RubricOf, options: ModelBoardOptions, engine: Engine
 ) -> Board:
     """The models of everything that a store holds or has imported."""
     from peerage.reports.model_boards import (
@@ -60,9 +58,9 @@ def board_models_of_store(
         StoredReviews,
         build_model_board,
     )
-    from peerage.tables import imported, left_out_flags, synced
+    from peerage.reports.stored_reviews import imported, left_out_flags, synced
 
-    mirror = synced(store, options_then)
+    mirror = synced(store, rubric_of)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]
     stored = StoredReviews(engine, mirror, files, options) if files else None
     board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
@@ -188,7 +186,11 @@ def _totals(
         frame = repeated_queries(engine, frame)
     whole = replace(reading, whole_queries=True)
     compared = add(engine.fold(frame, whole, partial(sums_of, plan=across)))
-    return replace(totals, by_metric={**totals.by_metric, **compared.by_metric})
+    return replace(
+        totals,
+        by_metric={**totals.by_metric, **compared.by_metric},
+        failed={**totals.failed, **compared.failed},
+    )
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

@@ -9,13 +9,14 @@ from typing import Literal, get_args
 from peerage.boards.opinions import Coefficients
 from peerage.errors import UsageError
 from peerage.reviews.times import span_s
-from peerage.types import OwnVotes
+from peerage.types import OwnVotes, ScoringOptions
 
+SCORING = ScoringOptions()  # the defaults
 ReputationKind = Literal["fixed", "iterate"]
 
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "own_votes": ("out", "in", "seed"),
+    "own_votes": get_args(OwnVotes),
     "interval": ("sessions", "two-way"),
     "reputation": ("fixed", "peer"),
     "history": ("", "week"),
@@ -30,8 +31,8 @@ class ModelBoardOptions:
     table gives the same board on any day.
     """
 
-    rule: str = "borda"
-    own_votes: OwnVotes = "out"
+    rule: str = SCORING.rule
+    own_votes: OwnVotes = SCORING.own_votes
     since: str = "30d"
     as_of: str | float | None = None
     category: str | None = None
@@ -64,7 +65,7 @@ class ModelBoardOptions:
 
 @dataclass(frozen=True, slots=True)
 class CommunityBoardOptions:
-    """How a community board is to be computed; the defaults are the seed's reading."""
+    """How a community board is to be computed; the defaults are the published ones."""
 
     reputation: ReputationKind = "fixed"
     half_life_days: float | None = None
@@ -87,6 +88,6 @@ class CommunityBoardOptions:
             self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
         ):
             raise UsageError(
-                "literal is the published scoring to the letter: every word weighs the same.",
+                "literal is the published scoring as it is: every opinion weighs the same.",
                 hint="Leave out reputation, half-life and without-flagged.",
             )

@@ -29,8 +29,10 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.errors import PeerageError, UsageError
+from peerage.types import ScoringOptions
 
 INTERRUPTED = 130
+SCORING = ScoringOptions()  # the defaults
 MAX_LISTED = 1_000_000  # sessions in one list
 
 app = typer.Typer(
@@ -106,10 +108,10 @@ def peerage(
 @app.command()
 def score(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A ballots file, or - for stdin.")],
-    rule: Annotated[str, typer.Option(help="borda, mean_rank, hybrid, elo, …")] = "borda",
+    rule: Annotated[str, typer.Option(help="borda, mean_rank, hybrid, elo, …")] = SCORING.rule,
     own_votes: Annotated[
         str, typer.Option(help="What becomes of a vote for oneself: out, in or seed.")
-    ] = "out",
+    ] = SCORING.own_votes,
     rubric: Annotated[
         str | None, typer.Option(help="Rank by marks under this rubric; without it, no rubric.")
     ] = None,
@@ -225,7 +227,7 @@ def replay(
     config: ConfigOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Score a stored session again under another law, without calling a model."""
+    """Score a stored session again by another rule, rubric or gate; no model is called."""
     from peerage.doors.cli.history import replay_one
 
     flags = {

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -75,14 +76,14 @@ def audit(
 
         audit_one(session, config, {"store": store}, json, fail_on)
         return
-    from peerage.doors.cli.audit import run
+    from peerage.doors.cli.output import run_audit
 
     named = {"reviews": reviews, "engine": engine} if reviews else {}
     with _files_as_parquet(named) as files:
         found = files.get("reviews") or _reviews_in(*_stored({"store": store, "config": config}))
         if not found:
             raise NO_REVIEWS_YET
-        run(
+        run_audit(
             found,
             reviewer=reviewer,
             since=since or "all",
@@ -121,7 +122,7 @@ def board(
         float | None,
         typer.Option("--half-life", metavar="DAYS", help="An opinion's weight halves in this."),
     ] = None,
-    literal: Annotated[bool, typer.Option("--literal", help="PeerBench to the letter.")] = False,
+    literal: Annotated[bool, typer.Option("--literal", help="As PeerBench scores.")] = False,
     against: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Compare with an outside ranking.")
     ] = None,
@@ -152,15 +153,15 @@ def board(
 
 
 def _models_board(given: Mapping[str, Any]) -> None:
-    from peerage.doors.cli.board_models import run
+    from peerage.doors.cli.output import run_models
     from peerage.reports import board_models, board_models_of_store
     from peerage.reports.options import ModelBoardOptions
 
     terms = ModelBoardOptions(**_fields_of(ModelBoardOptions, given, {"item_weights", "reviews"}))
     files, weights = given.get("reviews"), given.get("item_weights")
     if not files:
-        store, law_for = _stored(given)
-        files = _reviews_in(store, law_for)
+        store, rubric_of = _stored(given)
+        files = _reviews_in(store, rubric_of)
     engine = _engine(given, files)
     if not files:
         _hint(given, NO_REVIEWS_YET)
@@ -168,12 +169,12 @@ def _models_board(given: Mapping[str, Any]) -> None:
     elif "reviews" in given or weights or given["engine"] != "duckdb":
         board = board_models(files, terms, engine=engine, item_weights=weights)
     else:
-        board = board_models_of_store(store, law_for, terms, engine)
-    run(board, engine, _output(given), given.get("against"))
+        board = board_models_of_store(store, rubric_of, terms, engine)
+    run_models(board, engine, _output(given), given.get("against"))
 
 
 def _community_board(given: Mapping[str, Any]) -> None:
-    from peerage.doors.cli.community import run_board
+    from peerage.doors.cli.output import run_board
     from peerage.reports.options import CommunityBoardOptions
 
     asked = _fields_of(CommunityBoardOptions, given, {"opinions", "items", "users", "tune"})
@@ -204,7 +205,7 @@ def rings(
 ) -> None:
     """Find voting rings, with p-values and the evidence; nobody is punished."""
     given = {k: v for k, v in locals().items() if v is not None and v is not False}
-    from peerage.doors.cli.community import run_rings
+    from peerage.doors.cli.output import run_rings
 
     asked = {name: given[name] for name in given.keys() & {"since", "as_of", "category"}}
     with _files_as_parquet(given) as given:
@@ -259,31 +260,31 @@ def _hint(given: Mapping[str, Any], missing: InputError) -> None:
 
 
 def _stored(given: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The store, and the law that each of its sessions was held under."""
-    from peerage.convening import law_then
+    """The store, and the way to the rubric of each of its sessions."""
+    from peerage.panel import recorded_rubric
 
     settings, store = configured(given.get("config"), {"store": given.get("store")})
-    return store, lambda law: law_then(settings, law)
+    return store, partial(recorded_rubric, settings)
 
 
-def _reviews_in(store: Any, law_for: Any) -> list[str]:
-    from peerage.doors.cli.output import flag_line
-    from peerage.tables import reviews_in
+def _reviews_in(store: Any, rubric_of: Any) -> list[str]:
+    from peerage.doors.render.phrases import flag_text
+    from peerage.reports.stored_reviews import reviews_in
 
     def tell(flag: str) -> None:
-        say(f"peerage: {flag_line(flag)}")
+        say(flag_text(flag))
 
-    return [str(path) for path in reviews_in(store, law_for, tell)]
+    return [str(path) for path in reviews_in(store, rubric_of, tell)]
 
 
 def _tables(given: Mapping[str, Any]) -> Any:
     """A community's tables: the files named, else what was imported into the store."""
-    from peerage.doors.cli.community import Tables
+    from peerage.doors.cli.output import Tables
 
     named = {kind: given.get(kind) for kind in ("opinions", "items", "users")}
     if named["opinions"] is None:
         from peerage.engines.mirror import Mirror
-        from peerage.tables import imported
+        from peerage.reports.stored_reviews import imported
 
         _, store = configured(given.get("config"), {"store": given.get("store")})
         mirror = Mirror(store.mirror_folder)

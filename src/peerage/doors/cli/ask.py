@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from peerage.convening import Council, law_of, settings_of
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.cli.options import noted
-from peerage.doors.cli.render import show_session
 from peerage.doors.cli.screen import read_stdin, say, write_json
 from peerage.errors import BudgetError, InputError
-from peerage.records import session_document
+from peerage.panel import Council, scoring_options, settings_of
+from peerage.reports.sessions import session_document
 from peerage.types import Event, Session
 
 PARTIAL = 3
@@ -36,21 +35,23 @@ def run(
     config_file: Path | None,
     manner: Manner,
 ) -> int:
-    """Hold the session and show it; the exit code says how it ended."""
+    """Run the session and show it; the exit code says how it ended."""
     text = _from_stdin() if question == "-" else question
     settings = noted(settings_of(config_file, flags))
     council = Council(settings)
     try:
-        events = asyncio.run(_hold(council, text, category, _view(council, manner)))
+        events = asyncio.run(_run_session(council, text, category, _view(council, manner)))
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         return BudgetError.exit_code
-    session = folding.fold(event for event in events if event.seq >= 0)
-    law = law_of(settings, category)
+    session = fold(events)
+    options = scoring_options(settings, category)
     if manner.json:
-        write_json(session_document(session, events, law))
+        write_json(session_document(session, events, options))
     else:
-        show_session(session, law, brief=manner.quiet)
+        from peerage.doors.render.session_views import show_session
+
+        show_session(session, options, brief=manner.quiet)
     return exit_code(session, settings.council.verdict)
 
 
@@ -69,7 +70,7 @@ def _view(council: Council, manner: Manner) -> LiveView | PlainView:
     return LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
 
 
-async def _hold(
+async def _run_session(
     council: Council, text: str, category: str, view: LiveView | PlainView
 ) -> list[Event]:
     watched = isinstance(view, LiveView)

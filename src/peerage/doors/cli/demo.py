@@ -11,22 +11,22 @@ import asyncio
 import sys
 import tempfile
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage import config
-from peerage.convening import Council, law_of, law_then
-from peerage.council import folding
 from peerage.council.documents import read_json, session_of
+from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
-from peerage.scoring import Law, score_session
-from peerage.season import Progress, hold
-from peerage.stores.prompts import open_prompts
-from peerage.tables import reviews_in
-from peerage.types import Event, Session
+from peerage.doors.render.session_views import show_scored, show_session
+from peerage.panel import Council, recorded_rubric, scoring_options
+from peerage.reports.stored_reviews import reviews_in
+from peerage.scoring import score_session
+from peerage.season import Progress, run_season
+from peerage.stores.prompt_files import open_prompts
+from peerage.types import Event, ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
@@ -63,11 +63,7 @@ def run(question: str = QUESTION, pause: bool = True) -> None:
 
 
 def _title(console: Terminal, number: int, text: str) -> None:
-    from rich.rule import Rule
-
-    from peerage.doors.cli.terminal import styled
-
-    console.print(Rule(styled(f"{number}. {text}", "bold"), align="left"))
+    console.title(f"{number}. {text}")
 
 
 def _wait(console: Terminal, pause: bool) -> None:
@@ -98,7 +94,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
     )
     session = asyncio.run(_ask(console, Council(settings), question))
-    show_session(session, law_of(settings), console)
+    show_session(session, scoring_options(settings), console)
     console.print()
     for line in _positions(session):
         console.print(line, style="dim")
@@ -112,7 +108,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> Session:
             async for event in council.run(question, live=console.is_terminal):
                 view.see(event)
                 events += [event] if event.seq >= 0 else []
-    return folding.fold(events)
+    return fold(events)
 
 
 def _positions(session: Session) -> list[str]:
@@ -139,19 +135,18 @@ def _exact_scores(console: Terminal) -> None:
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
     console.print()
-    show(console, score_session(session, Law()), quiet=True)
+    show_scored(console, score_session(session, ScoringOptions()), quiet=True)
     console.print()
     console.print("By their marks, where accuracy under 5 caps the score at 4.0:")
     console.print()
-    show(console, score_session(session, Law(rubric=config.rubric("general"))))
+    show_scored(console, score_session(session, ScoringOptions(rubric=config.rubric("general"))))
 
 
 # -- a season of known truth -----------------------------------------------------------------------
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.doors.cli.audit import show as show_audit
-    from peerage.doors.cli.board_models import show as show_board
+    from peerage.doors.render.report_views import show_audit, show_board
     from peerage.reports import audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
@@ -167,8 +162,8 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     ]
     settings = _settings(folder / "season.db", seats, True)
     async with Council(settings) as council:
-        await _hold(console, council, folder)
-        tables = reviews_in(council.store, lambda law: law_then(settings, law))
+        await _run_season(console, council, folder)
+        tables = reviews_in(council.store, partial(recorded_rubric, settings))
     sources = [str(path) for path in tables]
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
@@ -176,15 +171,15 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     show_audit(console, audit(sources), quiet=True)
 
 
-async def _hold(console: Terminal, council: Council, folder: Path) -> None:
+async def _run_season(console: Terminal, council: Council, folder: Path) -> None:
     import time
 
     path = folder / "season.jsonl"
     lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
     path.write_text("\n".join(lines))
     prompts = open_prompts(path)
-    with console.status("holding the season …"):
-        await hold(
+    with console.status("running the season …"):
+        await run_season(
             council.season("demo"),
             prompts,
             council.caller,
@@ -199,9 +194,9 @@ async def _hold(console: Terminal, council: Council, folder: Path) -> None:
 
 
 def _community(console: Terminal) -> None:
-    from peerage.doors.cli.community import show_board, show_rings
+    from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports.community_boards import community_boards
-    from peerage.simulate.community import Population, simulate
+    from peerage.simulate import Population, simulate
 
     _title(console, 5, "People, too: a community with a voting ring in it")
     console.print(

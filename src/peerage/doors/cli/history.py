@@ -1,22 +1,25 @@
-"""`peerage sessions`, `show` and `replay`: what the log holds, and what it would say now."""
+"""`peerage sessions`, `show` and `replay`: stored sessions, as scored then and scored again."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from peerage.convening import law_of
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.doors.cli.options import configured
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
 from peerage.doors.cli.screen import write_json
 from peerage.errors import InputError
-from peerage.records import rescored, session_document
+from peerage.events import opening_of, without_readings
+from peerage.panel import recorded_options, scoring_options
+from peerage.reports.sessions import rescored, session_document
 from peerage.stores import Store
 from peerage.types import Event
+
+if TYPE_CHECKING:
+    from peerage.doors.render.layout import TextTable
+    from peerage.stores import Listing
 
 
 def list_sessions(store_url: str | None, limit: int, config_file: Path | None, json: bool) -> None:
@@ -25,40 +28,47 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
     if json:
         write_json({"sessions": [asdict(entry) for entry in listed]})
         return
-    from rich.table import Table
-
     from peerage.doors.cli.terminal import Terminal
 
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("session", "opened", "status", "category", "question"):
-        table.add_column(head, no_wrap=head != "question")
+    if listed:
+        sessions_table(listed).show(Terminal())
+    else:
+        Terminal().print('No sessions yet: peerage ask "…" holds one.')
+
+
+def sessions_table(listed: Sequence[Listing]) -> TextTable:
+    """The sessions of a store, the latest first."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+    from peerage.doors.render.phrases import minute
+
+    table = TextTable(
+        TableColumn("session", "word"),
+        TableColumn("opened", "word", use=2),
+        TableColumn("status", "word", use=1),
+        TableColumn("category", "name", use=3),
+        TableColumn("question", "text"),
+    )
     for entry in listed:
-        when = _minute(entry.opened_at)
         question = " ".join(entry.query.split())[:80]
-        table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
-    Terminal().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
-
-
-def _minute(at: float) -> str:
-    """A time to the minute; an imported one may be out of any calendar."""
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return "–"
+        status = entry.status or "unfinished"
+        table.add(entry.id, minute(entry.opened_at), status, entry.category, question)
+    return table
 
 
 def show_one(
     prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
 ) -> None:
-    """One session in full."""
+    """One session in full, scored by the options it was recorded with."""
     settings, store = configured(config_file, flags)
     events = _find(store, prefix)
-    session = folding.fold(events)
-    law = law_of(settings, session.query.category)
+    session = fold(events)
+    options = recorded_options(settings, opening_of(events))
     if json:
-        write_json(session_document(session, events, law))
+        write_json(session_document(session, events, options))
     else:
-        show_session(session, law)
+        from peerage.doors.render.session_views import show_session
+
+        show_session(session, options)
 
 
 def replay_one(
@@ -66,16 +76,17 @@ def replay_one(
 ) -> None:
     """One session read and scored again; the ballots and the replies are the log's."""
     settings, store = configured(config_file, flags)
-    session = folding.fold(folding.unread(_find(store, prefix)))
+    session = fold(without_readings(_find(store, prefix)))
     if not session.ballots:
         raise InputError(f"session {session.id} has no ballots to score.")
-    scored = rescored(session, law_of(settings, session.query.category))
+    scored = rescored(session, scoring_options(settings, session.query.category))
     if json:
         write_json(scored.document())
         return
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.session_views import show_scored
 
-    show(Terminal(), scored)
+    show_scored(Terminal(), scored)
 
 
 def audit_one(
@@ -86,13 +97,12 @@ def audit_one(
     fail_on: str | None = None,
 ) -> None:
     """The audit of one session: mostly that one session is too few."""
-    from peerage.doors.cli.audit import fail_if_found, refuse_unknown
-    from peerage.doors.cli.audit import show as show_audit
+    from peerage.doors.cli.output import fail_if_found, refuse_unknown
 
     refuse_unknown(fail_on)
     settings, store = configured(config_file, flags)
-    session = folding.fold(_find(store, prefix))
-    scored = rescored(session, law_of(settings, session.query.category))
+    session = fold(_find(store, prefix))
+    scored = rescored(session, scoring_options(settings, session.query.category))
     if scored.audit is None:
         raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
     if json:
@@ -104,6 +114,7 @@ def audit_one(
         )
     else:
         from peerage.doors.cli.terminal import Terminal
+        from peerage.doors.render.report_views import show_audit
 
         show_audit(Terminal(), scored.audit)
     fail_if_found(scored.audit, fail_on)

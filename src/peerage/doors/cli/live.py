@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from peerage.council import folding
 from peerage.council.ballots import parse
 from peerage.doors.cli.screen import write_line
-from peerage.doors.visible import visible
+from peerage.events import (
+    Answered,
+    Asked,
+    Dealt,
+    Failed,
+    Reviewed,
+    StoppedEarly,
+    TextPiece,
+    read_event,
+)
+from peerage.text import visible
 from peerage.types import Ballot, Event, Failure, Review, Seat
 
 if TYPE_CHECKING:
@@ -18,6 +27,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.layout import TextTable
 
 LINES_SHOWN = 8
 TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
@@ -45,16 +55,17 @@ class PlainView:
 
 
 def _line(event: Event) -> str | None:
-    body = event.body
-    if event.kind == folding.ANSWERED:
-        return f"{body['seat']} answered ({len(body['text'].split())} words)"
-    if event.kind == folding.REVIEWED:
-        return f"{body['reviewer']} reviewed"
-    if event.kind == folding.FAILED:
-        return f"{body['seat']} failed to {body['stage']}: {body['kind']}, {body['message']}"
-    if event.kind == folding.STOPPED_EARLY:
-        return f"the winner cannot change any more; not heard: {', '.join(body['not_heard'])}"
-    return None
+    match read_event(event):
+        case Answered() as fact:
+            return f"{fact.seat} answered ({len(fact.text.split())} words)"
+        case Reviewed() as fact:
+            return f"{fact.reviewer} reviewed"
+        case Failed() as fact:
+            return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
+        case StoppedEarly() as fact:
+            return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
+        case _:
+            return None
 
 
 class LiveView:
@@ -105,22 +116,22 @@ class LiveView:
     def _note(self, event: Event) -> None:
         from peerage.doors.cli.terminal import styled
 
-        body = event.body
-        if event.kind == folding.PIECE:
-            self._piece(body["stage"], body["seat"], body["text"])
-        elif event.kind == folding.ASKED:
-            self.state[body["seat"]] = styled(f"{body['stage']} …")
-            self.chair = body["seat"] if body["stage"] == "conclude" else self.chair
-        elif event.kind == folding.ANSWERED:
-            self.tails[body["seat"]] = body["text"][-TAIL_CHARACTERS:]
-            self.state[body["seat"]] = styled(f"{len(body['text'].split())} words", "green")
-        elif event.kind == folding.FAILED:
-            self.state[body["seat"]] = styled(body["kind"], "red")
-            self.replies.setdefault(body["seat"], None)
-        elif event.kind == folding.DEALT:
-            self._dealt(event)
-        elif event.kind == folding.REVIEWED and body["reviewer"] in self.ballots:
-            self.replies[body["reviewer"]] = body["text"]
+        match read_event(event):
+            case TextPiece() as fact:
+                self._piece(fact.stage, fact.seat, fact.text)
+            case Asked() as fact:
+                self.state[fact.seat] = styled(f"{fact.stage} …")
+                self.chair = fact.seat if fact.stage == "conclude" else self.chair
+            case Answered() as fact:
+                self.tails[fact.seat] = fact.text[-TAIL_CHARACTERS:]
+                self.state[fact.seat] = styled(f"{len(fact.text.split())} words", "green")
+            case Failed() as fact:
+                self.state[fact.seat] = styled(fact.kind, "red")
+                self.replies.setdefault(fact.seat, None)
+            case Dealt() as fact:
+                self._dealt(fact)
+            case Reviewed() as fact if fact.reviewer in self.ballots:
+                self.replies[fact.reviewer] = fact.text
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
@@ -128,15 +139,15 @@ class LiveView:
         elif stage == "conclude":
             self.words = _extended(self.words, text)
 
-    def _dealt(self, event: Event) -> None:
+    def _dealt(self, fact: Dealt) -> None:
         from peerage.council.blinding import label
         from peerage.types import Slot
 
         self.replies.clear()
         self.places.clear()
-        for dealt in event.body["ballots"]:
-            slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt["order"]))
-            self.ballots[dealt["reviewer"]] = Ballot(dealt["reviewer"], slots)
+        for dealt in fact.ballots:
+            slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
+            self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
 
     def picture(self) -> RenderableType:
         """The frame to draw now."""
@@ -180,33 +191,47 @@ class LiveView:
         return Columns(panels)
 
     def _grid(self) -> RenderableType:
-        from rich.table import Table
-
-        from peerage.doors.cli.terminal import styled
+        from rich.console import Group
 
         authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
         candidates = authors[: max(1, self.console.width // MIN_CELL - 1)]
-        table = Table(title="who puts whom where (own answers do not count)", title_style="dim")
-        table.add_column("reviewer")
-        for name in candidates:
-            table.add_column(name, justify="center")
-        for reviewer in list(self.ballots)[: max(1, self.console.height)]:
-            cells = self.places.get(reviewer, {})
-            waiting = "–" if reviewer in self.replies else "·"
-            row: list[Text | str] = [
-                styled(f"({cells[name]})", "dim")
-                if name == reviewer and name in cells
-                else cells.get(name, waiting)
-                for name in candidates
-            ]
-            table.add_row(reviewer, *row)
-        return table
+        reviewers = list(self.ballots)[: max(1, self.console.height)]
+        table = places_table(reviewers, candidates, self.places, self.replies)
+        return Group(*table.lines(self.console.width, self.console.ascii_only))
 
     def _chair(self) -> RenderableType:
         from peerage.doors.cli.terminal import panel, paragraph
 
         words = paragraph(_tail(self.words, self.console.width - 4))
         return panel(words, f"{self.chair} concludes", height=10)
+
+
+def places_table(
+    reviewers: Sequence[str],
+    candidates: Sequence[str],
+    places: Mapping[str, Mapping[str, str]],
+    replied: Collection[str],
+) -> TextTable:
+    """Which reviewer puts which candidate where; a dot stands for who has not replied yet."""
+    from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
+
+    heads = short_names(candidates, MIN_CELL)
+    table = TextTable(
+        TableColumn("reviewer", "name"),
+        *(TableColumn(heads[name], use=number) for number, name in enumerate(candidates)),
+        title="who puts whom where (own answers do not count)",
+    )
+    for reviewer in reviewers:
+        mine = places.get(reviewer, {})
+        waiting = "–" if reviewer in replied else "·"
+        cells = [
+            Cell(f"({mine[name]})", "dim")
+            if name == reviewer and name in mine
+            else mine.get(name, waiting)
+            for name in candidates
+        ]
+        table.add(reviewer, *cells)
+    return table
 
 
 def _extended(tail: str, text: str) -> str:

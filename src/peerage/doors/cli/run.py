@@ -9,17 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.convening import Council, settings_of
 from peerage.doors.cli.ask import PARTIAL, Manner
 from peerage.doors.cli.options import noted
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import BudgetError
-from peerage.season import Progress, hold
-from peerage.stores.prompts import Prompts, open_prompts
+from peerage.panel import Council, settings_of
+from peerage.season import Progress, run_season
+from peerage.stores.prompt_files import Prompts, open_prompts
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
+
+    from peerage.doors.render.layout import TextTable
 
 INTERRUPTED = 130
 REFRESH_S = 0.2
@@ -34,12 +36,12 @@ def run(
     manner: Manner,
     resume: bool = True,
 ) -> int:
-    """Hold the season; the exit code says how it ended."""
+    """Run the season; the exit code says how it ended."""
     prompts = open_prompts(file)
     council = Council(noted(settings_of(config_file, flags)))
     progress = Progress(prompts.n)
     name = file.name if resume else f"{file.name} {time.time_ns()}"
-    asyncio.run(_hold(council, name, prompts, concurrency, progress, manner))
+    asyncio.run(_run_season(council, name, prompts, concurrency, progress, manner))
     document = summary(progress)
     if manner.json:
         write_json(document)
@@ -52,7 +54,7 @@ def run(
     return PARTIAL if progress.no_quorum or not progress.complete else 0
 
 
-async def _hold(
+async def _run_season(
     council: Council,
     name: str,
     prompts: Prompts,
@@ -63,7 +65,7 @@ async def _hold(
     stop = asyncio.Event()
     with _Interrupts(stop), _watch(progress, manner) as on_change:
         async with council:
-            await hold(
+            await run_season(
                 council.season(name),
                 prompts,
                 council.caller,
@@ -188,8 +190,6 @@ def summary(progress: Progress) -> dict[str, Any]:
 
 
 def _show(progress: Progress) -> None:
-    from rich.table import Table
-
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
@@ -203,17 +203,23 @@ def _show(progress: Progress) -> None:
             f"{progress.no_quorum} without a quorum: too few seats answered.", style="red"
         )
     if progress.failures:
-        table = Table(box=None, pad_edge=False, header_style="dim", title="calls that failed")
-        for head in ("seat", "stage", "kind", "n"):
-            table.add_column(head, justify="right" if head == "n" else "left")
-        for (seat, stage, kind), n in progress.failures.most_common():
-            table.add_row(seat, stage, kind, str(n))
-        console.print(table)
+        failures_table(progress).show(console)
     if progress.elsewhere:
-        console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
+        console.print(f"{progress.elsewhere} are run by another process, and were left to it.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
     if not progress.complete:
         console.print("The same command goes on where this one stopped.")
+
+
+def failures_table(progress: Progress) -> TextTable:
+    """The calls of a season that failed, the most frequent first."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+
+    heads = (TableColumn("seat", "name"), TableColumn("stage", "word"), TableColumn("kind", "word"))
+    table = TextTable(*heads, TableColumn("n"), title="calls that failed")
+    for (seat, stage, kind), n in progress.failures.most_common():
+        table.add(seat, stage, kind, str(n))
+    return table

@@ -19,8 +19,8 @@ from peerage.doors.cli.options import (
     configured,
 )
 from peerage.doors.cli.screen import write_json, write_line
-from peerage.doors.visible import visible
 from peerage.errors import UsageError
+from peerage.text import visible
 
 
 def import_(
@@ -34,9 +34,8 @@ def import_(
     quiet: QuietOption = False,
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.cli.output import flag_line
-    from peerage.importing import take
-    from peerage.importing.exports import take_export
+    from peerage.doors.render.phrases import flag_line
+    from peerage.imports import take, take_export
 
     settings, opened = configured(config, {"store": store})
     taken = []
@@ -85,7 +84,7 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
-    from peerage.importing.exports import export as written
+    from peerage.imports import export as written
 
     counts = written(configured(config, {"store": store})[1], folder)
     if json:

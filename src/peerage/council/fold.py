@@ -1,0 +1,217 @@
+"""From a list of events to the session they add up to, and from a review to what the log keeps.
+
+What was computed at the time (how a reply was read, scores, audit) is taken from the log as it
+is; a reply that was stored without its reading is read here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from peerage.council.ballots import parse
+from peerage.council.blinding import label
+from peerage.errors import UnreadableError
+from peerage.events import (
+    Answered,
+    Audited,
+    Dealt,
+    DealtBallot,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    ReviewReading,
+    Tallied,
+    read_event,
+)
+from peerage.text import valid_text, valid_values
+from peerage.types import (
+    MAX_LABELS,
+    Audit,
+    Ballot,
+    Event,
+    Failure,
+    Gate,
+    Query,
+    Response,
+    Review,
+    Session,
+    Slot,
+    Usage,
+    Verdict,
+)
+
+# What one review may take in the log, beside the reply itself.
+MAX_DIMENSIONS = 64  # marked for one answer
+MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
+MAX_NAME_CHARACTERS = 100
+MAX_NOTE_CHARACTERS = 20_000
+
+EMPTY = Session(id="", query=Query(""))
+
+
+def fold(events: Iterable[Event]) -> Session:
+    """The session that a log adds up to, finished or not; UnreadableError where it is none."""
+    session = EMPTY
+    for event in events:
+        fact = read_event(event)
+        if fact is not None:
+            session = add(session, event.session_id, fact)
+    return with_candidates(session)
+
+
+def add(session: Session, session_id: str, fact: Fact) -> Session:
+    """The session of this id after one more event; `with_candidates` says who is to be ranked."""
+    match fact:
+        case Opened():
+            return replace(
+                session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
+            )
+        case Answered():
+            response = Response(
+                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+            )
+            return replace(session, responses=(*session.responses, response))
+        case Failed():
+            failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
+            return replace(session, failures=(*session.failures, failure))
+        case Gate():
+            return replace(session, gates=(*session.gates, fact))
+        case Dealt():
+            return _dealt(session, session_id, fact)
+        case Reviewed():
+            return _reviewed(session, session_id, fact)
+        case Tallied():
+            return replace(session, scores=fact.scores, flags=fact.flags)
+        case Audited():
+            return replace(session, audit=Audit(fact.findings, fact.bias_audit))
+        case Verdict():
+            return replace(session, verdict=fact)
+        case Finished():
+            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+        case _:
+            return session
+
+
+def with_candidates(session: Session) -> Session:
+    """The session with its candidates: those on the ballots, or else those who answered."""
+    on_ballots = {author for ballot in session.ballots for author in ballot.authors}
+    answered = {response.model for response in session.responses}
+    return replace(session, candidates=tuple(sorted(on_ballots or answered)))
+
+
+def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
+    if any(dealt.labels and len(dealt.labels) != len(dealt.order) for dealt in fact.ballots):
+        raise UnreadableError(
+            "a ballot has not one label for each answer.", place=f"session {session_id}"
+        )
+    texts = {response.model: response.text for response in session.responses}
+    ballots = tuple(
+        Ballot(
+            dealt.reviewer,
+            tuple(
+                Slot(label_, author, texts.get(author))
+                for label_, author in zip(_labels(dealt), dealt.order, strict=True)
+            ),
+            fact.round,
+            dealt.positions_known,
+        )
+        for dealt in fact.ballots
+    )
+    return replace(session, ballots=(*session.ballots, *ballots))
+
+
+def _labels(dealt: DealtBallot) -> Sequence[str]:
+    """A, B, C … in the order shown, unless the ballot came from elsewhere with its own."""
+    return dealt.labels or [label(i) for i in range(len(dealt.order))]
+
+
+def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
+    ballot = next(
+        (b for b in session.ballots if (b.reviewer, b.round) == (fact.reviewer, fact.round)), None
+    )
+    if ballot is None:
+        raise UnreadableError(
+            f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
+        )
+    reading = fact.review or reading_of(parse(fact.text, ballot))
+    review = Review(
+        fact.reviewer,
+        reading.ranking,
+        reading.scores,
+        reading.marks,
+        reading.claimed,
+        reading.notes,
+        reading.abstained,
+        reading.recovered,
+        reading.flags,
+        fact.text,
+        fact.round,
+    )
+    return replace(session, reviews=(*session.reviews, review))
+
+
+# -- readings of replies ----------------------------------------------------------------------
+
+
+def reading_of(review: Review) -> ReviewReading:
+    """A review without the reply that it was read from.
+
+    Its text is made valid once more: a reply of plain letters can spell half a pair.
+    """
+    return ReviewReading(
+        ranking=tuple(tuple(map(valid_text, tier)) for tier in review.ranking),
+        scores=review.scores,
+        marks=valid_values(review.marks),
+        claimed=review.claimed,
+        notes=valid_values(review.notes),
+        abstained=valid_text(review.abstained),
+        recovered=review.recovered,
+        flags=tuple(map(valid_text, review.flags)),
+    )
+
+
+def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
+    """A review for the log beside its reply, within bounds; these dimensions are kept first."""
+    reading = reading_of(review)
+    marks = {label_: _kept_marks(marks, dimensions) for label_, marks in reading.marks.items()}
+    ranking = _kept_ranking(reading.ranking)
+    flags = list(reading.flags)
+    if marks != reading.marks:
+        flags.append("too_many_dimensions")
+    if ranking != reading.ranking:
+        flags.append("ranking_too_long")
+    notes = {label_: note[:MAX_NOTE_CHARACTERS] for label_, note in reading.notes.items()}
+    return replace(reading, ranking=ranking, marks=marks, notes=notes, flags=tuple(flags))
+
+
+def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
+    names = sorted(marks, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
+    return {name: marks[name] for name in names if len(name) <= MAX_NAME_CHARACTERS}
+
+
+def _kept_ranking(ranking: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    kept: list[tuple[str, ...]] = []
+    left = MAX_MENTIONS
+    for tier in ranking:
+        names = tuple(name[:MAX_NAME_CHARACTERS] for name in tier)[:left]
+        left -= len(names)
+        if names:
+            kept.append(names)
+    return tuple(kept)
+
+
+def reviewed_ballots(session: Session) -> Session:
+    """The session with an abstention for every ballot that no review answers.
+
+    A reviewer that failed could have voted, which is what confidence is measured against.
+    """
+    said = {(review.reviewer, review.round) for review in session.reviews}
+    silent = tuple(
+        Review(ballot.reviewer, abstained="no_reply", round=ballot.round)
+        for ballot in session.ballots
+        if (ballot.reviewer, ballot.round) not in said
+    )
+    return replace(session, reviews=(*session.reviews, *silent))

@@ -1,0 +1,233 @@
+"""Check a table made elsewhere, flag what is odd in it, and write its rows in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from peerage.embedded import located, pattern
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
+from peerage.engines.intake import refuse_untimely, zones_of
+from peerage.engines.members import read_items, read_users
+from peerage.engines.mirror import Mirror
+from peerage.engines.opinions import read_community
+from peerage.engines.reviews import NUMBERS, read_reviews, refuse_duplicates
+from peerage.engines.sql import listed, quoted, sql
+from peerage.errors import InputError
+from peerage.reports.stored_reviews import imported
+from peerage.stores import Store
+
+CHUNK_BYTES = 8 << 20
+GROUP_BYTES = 32 << 20  # of rows that are written together
+N_SHOWN = 10
+ROW = "peerage_row"
+TOLD = {  # in SQL, what a row says of whom
+    "reviews": "reviewer || ' on ' || candidate || ' in ' || session_id",
+    "opinions": "reviewer || ' on ' || item_id",
+}
+KEYS = {
+    "reviews": ("session_id", "reviewer", "candidate"),
+    "opinions": ("item_id", "reviewer"),
+    "items": ("item_id",),
+    "users": ("user_id",),
+}
+
+
+def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
+    """A file of reviews: the file itself, or what its comparisons two by two come to.
+
+    The digest of the file is in the ids of sessions, so that two files never share one.
+    """
+    opened = engine.open(raw)
+    if not is_comparisons(opened.collect_schema().names()):
+        return raw
+    refuse_untimely(engine, raw)
+    frame = checked_comparisons(engine, opened).frame
+    as_reviews(engine, frame, f"{digest[:12]} comparison").to_native().write_parquet(str(target))
+    return target
+
+
+def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:
+    """Refuse what the boards would refuse, also together with what is in the store already."""
+    refuse_untimely(engine, raw)
+    if kind == "reviews":
+        table = read_reviews(engine, raw)
+        refuse_duplicates(engine, table.frame, table.columns)
+    elif kind == "items":
+        read_items(engine, raw)
+    elif kind == "opinions":
+        _check_opinions(engine, raw, _imported(store, "items") or None, scale)
+    refuse_conflicts(engine, store, kind, raw)
+
+
+def refuse_conflicts(engine: DuckDB, store: Store, kind: str, file: Path) -> None:
+    """Refuse what is right in itself, and not together with what is in the store."""
+    if kind == "reviews":
+        _refuse_known(engine, store, file)
+    elif kind == "users":
+        read_users(engine, [*_imported(store, "users"), str(file)])
+    else:
+        _refuse_other_authors(engine, store, file)
+
+
+def _imported(store: Store, kind: str) -> list[str]:
+    return [str(path) for path in imported(store, Mirror(store.mirror_folder), kind)]
+
+
+def _check_opinions(
+    engine: DuckDB, raw: Path, items: list[str] | None, scale: Sequence[float]
+) -> None:
+    """Refuse what is off the scale or has no one contributor.
+
+    One row for each item, contributor and opinion shows whether there is anything wrong, in
+    little memory; only if there is are all rows read, to tell which.
+    """
+    engine.admit(raw, items)
+    relation = engine.open(raw).to_native()
+    said = [name for name in ("item_id", "contributor", "opinion") if name in relation.columns]
+    if "reviewer" in relation.columns and len(said) > 1:
+        by = listed(map(quoted, said))
+        few = relation.aggregate(
+            sql("{}, any_value(reviewer) as reviewer", by), sql("{}, reviewer is null", by)
+        )
+        few.create("few")
+        try:
+            read_community(engine, engine.connection.table("few"), items, scale=scale)
+        except InputError:
+            pass
+        else:
+            return
+    read_community(engine, str(raw), items, scale=scale)
+
+
+def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
+    """Refuse a contributor other than the one an item has in the store."""
+    known = [*_imported(store, "items"), *_imported(store, "opinions")]
+    files = [*known, str(raw)]
+    engine.admit(files)
+    tables = [engine.open(file).to_native() for file in files]
+    said = [
+        table.project("cast(item_id as varchar) as item, cast(contributor as varchar) as who")
+        .filter("who is not null")
+        .distinct()
+        for table in tables
+        if "contributor" in table.columns
+    ]
+    if len(said) < 2:
+        return
+    authors = reduce(lambda one, other: one.union(other), said)
+    two = authors.aggregate("item, min(who) as a, max(who) as b", "item").filter("a <> b")
+    first = two.order("item").limit(N_SHOWN).fetchall()
+    if first:
+        raise InputError(
+            "some items have another contributor in the store: "
+            + "; ".join(f"{item!r}: {a!r} and {b!r}" for item, a, b in first)
+            + ".",
+            hint="An item is one person's. Nothing was imported.",
+        )
+
+
+def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
+    """Refuse reviews that another file already brought: they would count twice."""
+    import narwhals.stable.v2 as nw
+
+    known = _imported(store, "reviews")
+    if not known:
+        return
+    engine.admit(path, known)
+    key = (*KEYS["reviews"], "round")
+    both = _keyed(engine.open(path)).join(_keyed(engine.open(known)), on=list(key), how="inner")
+    found = engine.arrays(both.select(*map(nw.col, key)).sort(*key).head(N_SHOWN))
+    rows = [", ".join(map(str, row)) for row in zip(*found.values(), strict=True)]
+    if rows:
+        raise InputError(
+            "some of these reviews are in the store already, from another file.",
+            hint=f"For instance: {'; '.join(rows)}. Nothing was imported.",
+        )
+
+
+def _keyed(frame: Any) -> Any:
+    import narwhals.stable.v2 as nw
+
+    if "round" not in frame.collect_schema().names():
+        frame = frame.with_columns(nw.lit(0).alias("round"))
+    whole = nw.col("round").cast(nw.Float64).fill_null(0.0)
+    return frame.select(
+        *(nw.col(name).cast(nw.String) for name in KEYS["reviews"]), whole.alias("round")
+    )
+
+
+def write(
+    engine: DuckDB, raw: Path, target: Path, at: float, keys: tuple[str, ...], may_sort: bool
+) -> int:
+    """Every row and column, clustered by the keys and else in the order of the file.
+
+    A row without a time counts as of its import. Numbers that were written as texts are
+    numbers now: they have been checked.
+    """
+    import narwhals.stable.v2 as nw
+
+    rows = engine.open(raw).to_native()
+    numbered = sql("*, row_number() over () as {}", quoted(ROW))
+    frame = engine.open(rows.project(numbered) if may_sort else rows)
+    kinds = frame.collect_schema()
+    if "at" in kinds:
+        frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
+    else:
+        frame = frame.with_columns(nw.lit(at).alias("at"))
+    numbers = [
+        name
+        for name, kind in kinds.items()
+        if kind == nw.String and (name in NUMBERS or name.startswith("mark_"))
+    ]
+    relation = frame.with_columns(
+        *(nw.col(name).cast(nw.String) for name in keys),
+        *(nw.col(name).cast(nw.Float64) for name in numbers if "session_id" in keys),
+    ).to_native()
+    if may_sort:
+        order, rest = listed(map(quoted, (*keys, ROW))), sql("* exclude ({})", quoted(ROW))
+        relation = relation.order(order).project(rest)
+    size = _group_rows(engine, raw)
+    relation.write_parquet(str(target), compression="zstd", row_group_size=size)
+    return int(engine.open(target).to_native().aggregate("count(*)").fetchall()[0][0])
+
+
+def _group_rows(engine: DuckDB, raw: Path) -> int:
+    """How many rows stand together in a file: fewer where they are large."""
+    found = engine.connection.execute(
+        "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
+        " from parquet_metadata(?)",
+        [pattern(located(raw))],
+    ).fetchall()
+    n_bytes, n_rows = found[0]
+    mean = (n_bytes or 0) / max(1, n_rows or 0)
+    return max(2_048, min(122_880, int(GROUP_BYTES / max(1.0, mean)) // 2_048 * 2_048))
+
+
+def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> tuple[str, ...]:
+    """What is odd about a table without being wrong, by name, with how often and the first ten."""
+    zones = zones_of(engine, raw)
+    flags = [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
+    if kind not in TOLD:
+        return tuple(flags)
+    table = engine.open(checked).to_native()
+    odd = {f"{kind}_in_the_future": table.filter(sql('"at" > {}', at))}
+    if kind == "opinions":
+        same = listed(map(quoted, ("item_id", "reviewer", "opinion", "at")))
+        counted = table.aggregate(sql("{}, count(*) as n", same), same)
+        odd["opinions_given_twice"] = counted.filter("n > 1")
+    for name, rows in odd.items():
+        if n := int(rows.aggregate("count(*)").fetchall()[0][0]):
+            by, said = listed(map(quoted, KEYS[kind])), sql(TOLD[kind])
+            first = rows.order(by).limit(N_SHOWN).project(said)
+            flags.append(f"{name}:{n}: {', '.join(told for (told,) in first.fetchall())}")
+    return tuple(flags)
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as data:
+        while chunk := data.read(CHUNK_BYTES):
+            yield chunk

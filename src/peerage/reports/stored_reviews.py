@@ -1,0 +1,195 @@
+"""A store's sessions as rows of the `reviews` table, in a mirror that is kept up to date."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from peerage.council.counting import count
+from peerage.council.fold import fold, reviewed_ballots
+from peerage.engines import EngineError
+from peerage.engines.mirror import COLUMNS, Mirror
+from peerage.engines.sql import is_safe
+from peerage.errors import InputError, PeerageError, UnreadableError
+from peerage.events import Opened, opening_of
+from peerage.shapes import MAX_INTEGER
+from peerage.stores import Import, Store
+from peerage.text import valid_text
+from peerage.types import Ballot, Counted, Event, Rubric, Session
+
+SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
+MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
+N_SHOWN = 10
+IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
+
+RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
+
+
+def review_rows(events: list[Event], rubric: Rubric | None) -> Iterator[dict[str, Any]]:
+    """One row per reviewer and candidate, own answers included; abstentions have no rank.
+
+    Of a reviewer's marks those of the rubric's dimensions are there. What else it named is
+    in its reply only: a name of its choosing must not become a column.
+    """
+    session = reviewed_ballots(fold(events))
+    opening = opening_of(events)
+    families = {seat.name: seat.family for seat in opening.seats}
+    order = opening.law.order
+    dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
+    index = {name: i for i, name in enumerate(_reviewers(opening))}
+    reviews = {(review.reviewer, review.round): review for review in session.reviews}
+    answers = {response.model: response for response in session.responses}
+    for ballot in session.ballots:
+        review = reviews[ballot.reviewer, ballot.round]
+        reading = count(ballot, review, rubric)
+        rank = _ranks(reading)
+        for position, slot in enumerate(ballot.slots):
+            answer = answers.get(slot.author)
+            marks = review.marks.get(slot.label, {})
+            yield {
+                "session_id": session.id,
+                "reviewer": ballot.reviewer,
+                "candidate": slot.author,
+                "rank": rank.get(slot.author),
+                "score": reading.scores.get(slot.author),
+                "position": position if ballot.positions_known else None,
+                "words": answer.words if answer and answer.text else None,
+                "category": session.query.category or None,
+                "at": events[-1].at,
+                "round": ballot.round,
+                "query_id": session.query.id or None,
+                "reasoning_words": answer.reasoning_words if answer else None,
+                "family": families.get(slot.author) or None,
+                "deal": _deal(session, ballot) if order == "balanced" else None,
+                "place": session.ordinal + index.get(ballot.reviewer, 0),
+                **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
+            }
+
+
+def _reviewers(opening: Opened) -> list[str]:
+    return [seat.name for seat in opening.seats if "review" in seat.roles]
+
+
+def _ranks(reading: Counted) -> dict[str, float]:
+    """Ranks with ties at their mean place, 1 for the best."""
+    ranks: dict[str, float] = {}
+    before = 0
+    for tier in reading.tiers:
+        ranks |= dict.fromkeys(tier, before + (len(tier) + 1) / 2)
+        before += len(tier)
+    return ranks
+
+
+def _deal(session: Session, ballot: Ballot) -> str:
+    """Which square the order came from; ballots of one square were balanced together."""
+    key = json.dumps([session.seed, sorted(ballot.authors), ballot.round])
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def reviews_in(
+    store: Store, rubric_of: RubricOf, tell: Callable[[str], None] = lambda _: None
+) -> list[Path]:
+    """The Parquet files of all reviews in a store, of its own sessions and imported ones.
+
+    `tell` is called with a flag for the sessions that could not be read and were left out.
+    """
+    mirror = synced(store, rubric_of)
+    for flag in left_out_flags(mirror):
+        tell(flag)
+    return [*mirror.segments, *imported(store, mirror, "reviews")]
+
+
+def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
+    """The flag of a board for sessions that could not be read; nothing where there are none."""
+    names = mirror.left_out
+    if not names:
+        return ()
+    shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
+    more = ", …" if len(names) > N_SHOWN else ""
+    return (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+
+
+def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
+    """The imported tables of a kind, each as the file it was checked into."""
+    entries = [entry for entry in store.imports() if entry.kind == kind]
+    try:
+        return [_file_of(store, mirror, entry) for entry in entries]
+    except OSError:  # a folder that cannot be written
+        mirror = mirror.elsewhere()
+        return [_file_of(store, mirror, entry) for entry in entries]
+
+
+def _file_of(store: Store, mirror: Mirror, entry: Import) -> Path:
+    return mirror.keep(import_file_name(entry), store.import_parts(entry.id))
+
+
+def import_file_name(entry: Import) -> str:
+    """The name of an imported table's file, which names no other folder."""
+    name = f"{entry.kind}-{entry.hash[:16]}.parquet"
+    if not IMPORT_FILE.fullmatch(name):
+        raise InputError(f"{name[:80]!r} is not the name of an imported table.")
+    return name
+
+
+def synced(store: Store, rubric_of: RubricOf) -> Mirror:
+    """The store's mirror, with every session that has finished since its last update."""
+    mirror = Mirror(store.mirror_folder)
+    if not store.finished_after(mirror.synced_to, 1):
+        return mirror
+    try:
+        _sync(store, mirror, rubric_of)
+    except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
+        mirror = mirror.elsewhere()
+        _sync(store, mirror, rubric_of)
+    return mirror
+
+
+def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
+    with mirror.locked():
+        mirror.tidy()
+        while finished := store.finished_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+            unread: list[str] = []
+            rows = _readable_rows(store, rubric_of, [name for _, name in finished], unread)
+            mirror.write(rows, done + 1, finished[-1][0], unread)
+
+
+def _readable_rows(
+    store: Store, rubric_of: RubricOf, sessions: Iterable[str], unread: list[str]
+) -> Iterator[dict[str, Any]]:
+    """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
+    for session_id in sessions:
+        try:
+            events = store.events(session_id)
+            rubric = rubric_of(opening_of(events))
+            rows = [checked(row) for row in review_rows(events, rubric)]
+        except PeerageError:
+            unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
+        else:
+            yield from rows
+
+
+def checked(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with valid texts and numbers that fit its columns, or an UnreadableError."""
+    fitting: dict[str, Any] = {}
+    for name, value in row.items():
+        kind = COLUMNS.get(name, "DOUBLE")
+        if value is None:
+            fitting[name] = None
+        elif kind == "VARCHAR":
+            if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS:
+                raise UnreadableError(f"{name} is no name")
+            fitting[name] = valid_text(value)
+        elif isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise UnreadableError(f"{name} is no number")
+        elif not math.isfinite(value) or (
+            kind == "BIGINT" and not -MAX_INTEGER <= value <= MAX_INTEGER
+        ):
+            raise UnreadableError(f"{name} is out of range")
+        else:
+            fitting[name] = value
+    return fitting

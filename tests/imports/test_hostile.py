@@ -1,0 +1,280 @@
+"""What comes from elsewhere, or lies in a store already, never ends a board."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import multiprocessing
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from peerage import config
+from peerage.engines.duckdb import DuckDB
+from peerage.errors import InputError
+from peerage.imports import export, take, take_export
+from peerage.reports import board_models_of_store
+from peerage.reports.options import ModelBoardOptions
+from peerage.reports.stored_reviews import reviews_in, synced
+from peerage.stores import Import, open_store
+
+NAMES = [
+    "x\", (select content from read_text('/etc/hostname')) as \"y",
+    'a"b',
+    "\ud800",
+    "a;b--",
+    "a\x00b",
+    *(f"invented {i}" for i in range(2_000)),
+]
+
+
+def ballot(name: str, marks: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """A session of two answers and one reviewer, as a ballots file has it."""
+    evaluation = {"accuracy": 9, **(marks or {})}
+    return {
+        "session_id": name,
+        "query": "Q",
+        "responses": [{"model": m, "response": m} for m in "ab"],
+        "label_to_model": {"Response A": "a", "Response B": "b"},
+        "rankings": [
+            {
+                "model": "c",
+                "parsed_ranking": {
+                    "ranking": ["Response B", "Response A"],
+                    "evaluations": {"Response A": evaluation, "Response B": evaluation},
+                },
+            }
+        ],
+        **more,
+    }
+
+
+def take_ballots(store: Any, path: Path, ballots: list[dict[str, Any]]) -> None:
+    path.write_text(json.dumps(ballots))
+    take(store, path, "sessions", lambda: 7.0)
+
+
+def plain(_: Any) -> None:
+    return None
+
+
+def board(store: Any) -> Any:
+    return board_models_of_store(store, plain, ModelBoardOptions(since="all"), DuckDB())
+
+
+def models(store: Any) -> list[str]:
+    return sorted(row["model"] for row in board(store).rows)
+
+
+def test_a_reviewer_names_no_column(store, tmp_path) -> None:
+    take_ballots(store, tmp_path / "b.json", [ballot("s", dict.fromkeys(NAMES, 7))])
+    (file,) = reviews_in(store, lambda _: config.rubric("general"))
+    columns = DuckDB().open(file).to_native().columns
+    marks = {name for name in columns if name.startswith("mark_")}
+    assert marks == {"mark_accuracy"}
+    assert models(store) == ["a", "b"]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(names=st.lists(st.text(min_size=1, max_size=20), min_size=5, max_size=5, unique=True))
+def test_any_text_may_be_a_name_or_an_id(names: list[str], tmp_path_factory) -> None:
+    folder = tmp_path_factory.mktemp("named")
+    store = open_store(f"sqlite:///{folder}/peerage.db")
+    session, first, second, reviewer, category = names
+    document = ballot(session, category=category)
+    document["responses"] = [{"model": m, "response": m} for m in (first, second)]
+    document["label_to_model"] = {"Response A": first, "Response B": second}
+    document["rankings"][0]["model"] = reviewer
+    try:
+        take_ballots(store, folder / "b.json", [document])
+    except InputError:
+        pass  # two of them are one name when they are made valid, or one is blank
+    else:
+        assert len(board(store).rows) == 2
+    finally:
+        asyncio.run(store.close())
+
+
+# -- events ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines(store, tmp_path) -> list[dict[str, Any]]:
+    """Two stored sessions as an export has them."""
+    take_ballots(store, tmp_path / "b.json", [ballot("one"), ballot("two")])
+    export(store, tmp_path / "out")
+    text = (tmp_path / "out/sessions.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def set_in(value: Any, path: tuple[Any, ...], new: Any) -> None:
+    for step in path[:-1]:
+        value = value[step]
+    if new is ...:
+        del value[path[-1]]
+    else:
+        value[path[-1]] = new
+
+
+WRONG = [
+    (("seq",), 7),
+    (("seq",), "0"),
+    (("session_id",), "other"),
+    (("session_id",), 3),
+    (("kind",), "invented"),
+    (("kind",), None),
+    (("at",), "now"),
+    (("at",), float("nan")),
+    (("body",), []),
+    (("body",), ...),
+    (("body", "query"), "Q"),
+    (("body", "query", "text"), 5),
+    (("body", "seats"), {}),
+    (("body", "seats", 0, "roles"), "review"),
+    (("body", "seats", 0, "name"), 5),
+    (("body", "ordinal"), 10**400),
+    (("body", "ordinal"), True),
+    (("body", "law"), None),
+    (("body", "law", "order"), ...),
+    (("body", "season"), ["x"]),
+]
+
+
+@pytest.mark.parametrize(("where", "what"), WRONG)
+def test_an_event_of_the_wrong_shape_is_refused_by_line_and_nothing_is_kept(
+    where, what, lines, opened, tmp_path
+) -> None:
+    set_in(lines[1]["events"][0], where, what)
+    path = tmp_path / "out/sessions.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    other = opened("other")
+    with pytest.raises(InputError, match="line 2"):
+        take(other, path, "sessions", lambda: 7.0)
+    with pytest.raises(InputError, match="line 2"):
+        take_export(other, tmp_path / "out")
+    assert other.sessions() == []
+    assert other.imports() == []
+
+
+@pytest.mark.parametrize("index", range(2, 6))
+def test_events_that_do_not_add_up_are_refused(index, lines, opened, tmp_path) -> None:
+    """A review without its ballot, and the like: every body is emptied or its names changed."""
+    events = lines[0]["events"]
+    event = events[index] if index < len(events) else events[-1]
+    event["body"] = {key: [] for key in event["body"]}
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(lines[0]) + "\n")
+    with pytest.raises(InputError, match="line 1"):
+        take(opened("other"), path, "sessions", lambda: 7.0)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"events": ' + "[" * 500 + "]" * 500 + "}"])
+def test_deep_json_is_refused_by_line(text, store, tmp_path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(text + "\n")
+    with pytest.raises(InputError, match="line 1"):
+        take(store, path, "sessions", lambda: 7.0)
+
+
+# -- what is in a store already --------------------------------------------------------------------
+
+POISON = [
+    ("opened", "{}"),
+    ("opened", "not json"),
+    ("dealt", '{"round": 0, "ballots": [{"reviewer": 3}]}'),
+    ("reviewed", '{"reviewer": "nobody", "round": 0, "text": "x"}'),
+    ("answered", '{"seat": {"a": 1}, "text": "x"}'),
+]
+
+
+@pytest.mark.parametrize(("kind", "body"), POISON)
+def test_a_session_that_cannot_be_read_is_left_out_and_named(kind, body, store, tmp_path) -> None:
+    take_ballots(store, tmp_path / "b.json", [ballot("good"), ballot("bad"), ballot("fine")])
+    db = sqlite3.connect(tmp_path / "peerage.db")
+    db.execute("UPDATE events SET body = ? WHERE session_id = 'bad' AND kind = ?", (body, kind))
+    db.commit()
+    db.close()
+    for _ in range(2):  # also where the mirror is there already
+        made = board(store)
+        assert [row["appearances"] for row in made.rows] == [2, 2]
+        assert "sessions_left_out:1: bad" in made.flags
+    told: list[str] = []
+    reviews_in(store, plain, told.append)
+    assert told == ["sessions_left_out:1: bad"]
+
+
+# -- folders and files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["../../escaped", "/escaped", "reviews/..", "x", "", "x\x00"])
+def test_a_manifest_names_no_other_folder(kind, lines, opened, tmp_path) -> None:
+    place = tmp_path / "out/export.json"
+    manifest = json.loads(place.read_text())
+    manifest["imports"] = [{**manifest["imports"][0], "kind": kind}]
+    place.write_text(json.dumps(manifest))
+    other = opened("other")
+    with pytest.raises(InputError, match=r"export\.json"):
+        take_export(other, tmp_path / "out")
+    assert other.sessions() == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "hash_"), [("../escaped", "0" * 64), ("reviews", "../../" + "0" * 58)]
+)
+def test_a_store_s_own_list_of_imports_names_no_other_folder(kind, hash_, store, tmp_path) -> None:
+    store.add_import(Import(kind, hash_, "x", 1, 0.0), [b"x"])
+    with pytest.raises(InputError, match="not the name of an imported table"):
+        export(store, tmp_path / "deep/out")
+    assert not list(tmp_path.rglob("*escaped*"))
+
+
+def test_a_board_comes_where_nothing_can_be_written(store, tmp_path) -> None:
+    """A file in the place of the mirror's folder stops even those who may write everywhere."""
+    take_ballots(store, tmp_path / "b.json", [ballot("s")])
+    (tmp_path / "r.csv").write_text("session_id,reviewer,candidate,rank\nt,r,a,1\nt,r,b,2\n")
+    store.mirror_folder.write_text("in the way")
+    take(store, tmp_path / "r.csv", "reviews", lambda: 7.0)
+    assert [row["appearances"] for row in board(store).rows] == [2, 2]
+    assert store.mirror_folder.read_text() == "in the way"
+
+
+def test_what_a_mirror_holds_is_read_where_the_rest_cannot_be_written(store, tmp_path) -> None:
+    take_ballots(store, tmp_path / "b.json", [ballot("s")])
+    mirror = synced(store, plain)
+    before = sorted(path.name for path in mirror.folder.iterdir())
+    (mirror.folder / "lock").unlink()
+    (mirror.folder / "lock").mkdir()  # the lock cannot be taken, so nothing can be written
+    take_ballots(store, tmp_path / "c.json", [ballot("t")])
+    assert [row["appearances"] for row in board(store).rows] == [2, 2]
+    assert sorted(path.name for path in mirror.folder.iterdir()) == before
+
+
+def _boards(folder: Path, n: int, ready: Any, seen: Any) -> None:
+    store = open_store(f"sqlite:///{folder}/peerage.db")
+    ready.wait()
+    for _ in range(n):
+        made = board(store)
+        seen.put([(row["model"], row["appearances"]) for row in made.rows])
+    asyncio.run(store.close())
+
+
+def test_boards_of_several_processes_at_once_are_the_board(store, tmp_path) -> None:
+    ballots = [ballot(f"s{i}") for i in range(60)]
+    take_ballots(store, tmp_path / "b.json", ballots)
+    (tmp_path / "r.csv").write_text("session_id,reviewer,candidate,rank\nt,r,a,1\nt,r,b,2\n")
+    take(store, tmp_path / "r.csv", "reviews", lambda: 7.0)
+    context = multiprocessing.get_context("spawn")
+    ready, seen = context.Barrier(3), context.Queue()
+    workers = [context.Process(target=_boards, args=(tmp_path, 3, ready, seen)) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    found = [sorted(seen.get(timeout=120)) for _ in range(9)]
+    for worker in workers:
+        worker.join()
+    assert all(one == [("a", 61), ("b", 61)] for one in found)
+    left = [path.name for path in store.mirror_folder.iterdir()]
+    assert not [name for name in left if name.endswith(".partial") or name.startswith("tmp")]
