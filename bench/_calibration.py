@@ -125,7 +125,13 @@ PLANTS = (
         "c",
         {"agreement": "noise agrees with nobody"},
     ),
-    Plant("reasoning +0.5 a sd", Planted(reasoning=0.5), "reasoning_length", "all"),
+    Plant(
+        "reasoning +0.5 a sd",
+        Planted(reasoning=0.5),
+        "reasoning_length",
+        "all",
+        {"consistency": "an answer that is judged again has other reasoning"},
+    ),
     Plant("style +1.5", Planted(style={"b": 1.5}), "style", "b"),
 )
 

@@ -64,7 +64,11 @@ PLANTS = {
     ),
     "drift": (Planted(drift={"e": 0.25}), ("drift", "e"), {"drift", "calibration"}),
     "unsteady": (Planted(unsteady={"e": 2.0}), ("consistency", "e"), {"consistency", "agreement"}),
-    "reasoning": (Planted(reasoning=0.6), ("reasoning_length", "all"), {"reasoning_length"}),
+    "reasoning": (
+        Planted(reasoning=0.6),
+        ("reasoning_length", "all"),
+        {"reasoning_length", "consistency"},
+    ),
 }
 
 
