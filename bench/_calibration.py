@@ -11,11 +11,11 @@ from typing import TypeVar
 
 import numpy as np
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
 from bench._one_scale import FAIR, PANEL, Trial, value_of
 from bench._rates import wilson_interval
 from bench._simulated_reviews import Planted, simulated_reviews
-from peerage.biases.many_sessions import audit_rows, plan
+from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
 from peerage.types import Audit, AuditLimits
 

@@ -21,7 +21,15 @@ from peerage.reviews.departures import (
 from peerage.reviews.deviations import DeviationSums, deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
-from peerage.reviews.one_scale import Scales, ScoredRows, fit_scales
+from peerage.reviews.one_scale import (
+    NOBODY,
+    Ints,
+    Scales,
+    ScoredRows,
+    panel_sums,
+    scales_of_panel,
+    scales_of_rows,
+)
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]
@@ -92,6 +100,12 @@ def edge_of(name: str, one: Measurement, compares: bool) -> float:
     if name == "position":
         return HEALTHY[name] * (1.0 if compares else 9.0)
     return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
+
+
+def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales from rows in memory, by patterns of judges where those are few."""
+    sums = panel_sums(reviews, aside)
+    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
 def two_passes(reviews: ScoredRows) -> TwoPasses:

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics
-from peerage.biases.many_sessions import ORDER, audit_rows, plan
+from peerage.biases.many_sessions import ORDER, plan
 from peerage.biases.wording import what_it_takes
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 

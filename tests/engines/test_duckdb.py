@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.biases.many_sessions import add, audit_rows, compared_over, conclude, plan, sums_of
+from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._one_scale import SPREADS, ranked, reviews_of
+from bench._one_scale import SPREADS, fit_scales, ranked, reviews_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.reviews.departures import agreement, calibration, self_preference, sycophancy
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
 from peerage.reviews.one_scale import (
     PANEL,
     ScoredRows,
-    fit_scales,
     panel_sums,
     scales_of_panel,
     scales_of_rows,

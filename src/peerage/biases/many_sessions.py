@@ -251,13 +251,6 @@ def _deviations(rows: Rows, plan: Plan, scales: Scales) -> DeviationSums:
     return add_deviations([deviation_sums(scored_rows(part, plan.value), scales) for part in parts])
 
 
-def audit_rows(rows: Rows, plan: Plan, limits: AuditLimits) -> Audit:
-    """The audit of rows in memory."""
-    totals = sums_of(rows, plan)
-    compared = compared_over(lambda kernel: [kernel(rows)], totals, plan, limits)
-    return conclude(totals, compared, rows.names, plan, limits)
-
-
 # -- findings --------------------------------------------------------------------------------------
 
 

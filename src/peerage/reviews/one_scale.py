@@ -199,12 +199,6 @@ class Scales:
         return scale, prior
 
 
-def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales from rows in memory, by patterns of judges where those are few."""
-    sums = panel_sums(reviews, aside)
-    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
-
-
 def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
     """What a fit needs of several blocks of rows, as one."""
     first = parts[0]
