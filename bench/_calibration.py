@@ -3,60 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
+from bench._one_scale import FAIR, PANEL, Trial, value_of
 from bench._rates import wilson_interval
-from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
-from peerage.biases.thresholds import EVIDENCE_Q, Tested, status
+from bench._simulated_reviews import Planted, simulated_reviews
+from peerage.biases.many_sessions import plan
 from peerage.council.blinding import deal_order
-from peerage.types import AuditLimits, Finding
+from peerage.types import Audit, AuditLimits
 
-NAMES = tuple("abcdefgh")
-FAMILIES = {"a": "one", "b": "one"}
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A council size, a number of sessions and the way that answers were ordered."""
-
-    n_seats: int = 5
-    n_sessions: int = 200
-    order: str = "balanced"
-
-    def season(self, text: bool) -> SimulatedSeason:
-        return SimulatedSeason(
-            seats=NAMES[: self.n_seats],
-            n_sessions=self.n_sessions,
-            order=self.order,
-            repeats=0.1,
-            reasoning=True,
-            families=FAMILIES,
-            text=text,
-        )
-
-    def __str__(self) -> str:
-        return f"{self.n_seats} × {self.n_sessions}"
-
-
-USUAL = Panel()
-FAIR_GRID = (
-    USUAL,
-    Panel(order="shuffle"),
-    Panel(3, order="shuffle"),
-    Panel(8),
-    Panel(n_sessions=50),
-    Panel(n_sessions=1000, order="shuffle"),
+ACCUSING = (  # metrics that name a reviewer as unfair: of fair judges, none should
+    "self_preference",
+    "family_preference",
+    "sycophancy",
+    "length_relative",
+    "anchoring",
+    "position",
+    "drift",
+    "style",
 )
-POWER_GRID = (USUAL, Panel(n_sessions=50), Panel(n_sessions=100), Panel(3), Panel(8))
+USUAL = replace(PANEL, order="balanced", repeats=0.1, reasoning=True)
+SIZES = (100, 200)
 
 
 @dataclass(frozen=True)
@@ -70,11 +45,30 @@ class Plant:
     moves: dict[str, str] = field(default_factory=dict)  # metric -> why
 
 
+ELSEWHERE = "an answer that is judged again stands elsewhere"
 HARSHER = "a favour is a part of the reviewer's mean"
 PLANTS = (
-    Plant("position +0.5, everyone", Planted(position=0.5), "position", "all"),
-    Plant("position +0.8, one", Planted(position_by={"b": 0.8}), "position", "b"),
-    Plant("length r = .3, everyone", Planted(length=0.46), "length", "all"),
+    Plant(
+        "position +0.5, everyone",
+        Planted(position=0.5),
+        "position",
+        "all",
+        {"consistency": ELSEWHERE},
+    ),
+    Plant(
+        "position +0.8, one",
+        Planted(position_by={"b": 0.8}),
+        "position",
+        "b",
+        {"consistency": ELSEWHERE},
+    ),
+    Plant(
+        "length r = .3, everyone",
+        Planted(length=0.46),
+        "length",
+        "all",
+        {"length_relative": "a wide reviewer gives more points for everything"},
+    ),
     Plant(
         "length +0.4 a sd, one",
         Planted(length_by={"c": 0.4}),
@@ -131,91 +125,70 @@ PLANTS = (
         "c",
         {"agreement": "noise agrees with nobody"},
     ),
-    Plant("reasoning +0.5 a sd", Planted(reasoning=0.5), "reasoning_length", "all"),
+    Plant(
+        "reasoning +0.5 a sd",
+        Planted(reasoning=0.5),
+        "reasoning_length",
+        "all",
+        {"consistency": "an answer that is judged again has other reasoning"},
+    ),
     Plant("style +1.5", Planted(style={"b": 1.5}), "style", "b"),
 )
 
 
-Trial = list[tuple[Tested, Finding]]
-
-
-def one_trial(season: SimulatedSeason, planted: Planted, seed: int) -> Trial:
+def audit_of(trial: Trial, seed: int) -> Audit:
     """The audit of one simulated season, dealt by the real dealer where it is balanced."""
-    square = None
+    square, season = None, trial.season
     if season.order == "balanced":
         names = sorted(season.seats)
-        square = np.array(
-            [
-                [names.index(name) for name in deal_order(names, place, f"trial {seed}")]
-                for place in range(len(names))
-            ]
-        )
-    columns = simulated_reviews(season, planted, seed, square)
-    rows = rows_of(columns)
-    agreed = plan(tuple(columns), "score")
-    totals = sums_of(rows, agreed)
-    panel = panel_of(totals, rows.names, AuditLimits())
-    found = conclude(totals, rows.names, agreed, AuditLimits())
-    return list(zip(measured(totals, panel, agreed), found.findings, strict=True))
+        orders = [deal_order(names, place, f"trial {seed}") for place in range(len(names))]
+        square = np.array([[names.index(name) for name in order] for order in orders])
+    columns = trial.shape(simulated_reviews(season, trial.planted, seed, square))
+    return audit_rows(rows_of(columns), plan(tuple(columns), value_of(columns)), AuditLimits())
+
+
+def evidence(trial: Trial, seed: int) -> set[tuple[str, str]]:
+    """Metric and subject of all that an audit calls evidence."""
+    found = audit_of(trial, seed).findings
+    return {(one.metric, one.subject) for one in found if one.status == "evidence"}
 
 
 # -- false alarms ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Fair:
-    """Audits of fair judges: by metric, findings tested, p below .05, evidence uncorrected."""
-
-    n_audits: int = 0
-    n_with_evidence: int = 0
-    n_tested: Counter[str] = field(default_factory=Counter)
-    n_small_p: Counter[str] = field(default_factory=Counter)
-    n_uncorrected: Counter[str] = field(default_factory=Counter)  # and beyond the healthy range
-
-    def __add__(self, other: Fair) -> Fair:
-        return Fair(
-            self.n_audits + other.n_audits,
-            self.n_with_evidence + other.n_with_evidence,
-            self.n_tested + other.n_tested,
-            self.n_small_p + other.n_small_p,
-            self.n_uncorrected + other.n_uncorrected,
-        )
+def accusations(trial: Trial, seed: int) -> set[str]:
+    """The metrics by which an audit accuses fair judges."""
+    return {metric for metric, _ in evidence(trial, seed) if metric in ACCUSING}
 
 
-def fair_trial(panel: Panel, text: bool, seed: int) -> Fair:
-    trial = one_trial(panel.season(text), Planted(), seed)
-    tested = [(measure, one.metric) for measure, one in trial if one.q is not None]
-    return Fair(
-        1,
-        any(one.status == "evidence" for _, one in trial),
-        Counter(metric for _, metric in tested),
-        Counter(name for one, name in tested if one.p is not None and one.p < EVIDENCE_Q),
-        Counter(name for one, name in tested if status(one, one.p) == "evidence"),
-    )
-
-
-def fair_trials(panel: Panel, seeds: Iterable[int], text: bool = False) -> Fair:
-    return sum(_each(partial(fair_trial, panel, text), seeds), start=Fair())
+def false_alarms(trial: Trial, seeds: Iterable[int]) -> tuple[int, Counter[str]]:
+    """How many audits accuse anybody, and by which metrics."""
+    found = each(partial(accusations, trial), seeds)
+    return sum(map(bool, found)), Counter(metric for one in found for metric in one)
 
 
 # -- power -------------------------------------------------------------------------------------
 
 
-def named_by(plant: Plant, panel: Panel, seed: int) -> tuple[bool, bool]:
-    """Whether an audit names the plant, and whether it names anything the plant does not move."""
-    trial = one_trial(panel.season(bool(plant.planted.style)), plant.planted, seed)
-    evidence = {(one.metric, one.subject) for _, one in trial if one.status == "evidence"}
-    moved = {plant.metric, *plant.moves}
-    return (plant.metric, plant.subject) in evidence, any(m not in moved for m, _ in evidence)
+def planted_trial(plant: Plant, n_sessions: int) -> Trial:
+    season = replace(USUAL, n_sessions=n_sessions, text=bool(plant.planted.style))
+    return Trial(plant.name, season, plant.planted)
 
 
-def power(plant: Plant, panel: Panel, seeds: Sequence[int]) -> tuple[int, int]:
+def named_by(plant: Plant, n_sessions: int, seed: int) -> tuple[bool, bool]:
+    """Whether an audit names the plant, and whether it accuses by what the plant does not move."""
+    found = evidence(planted_trial(plant, n_sessions), seed)
+    unmoved = {*ACCUSING} - {plant.metric, *plant.moves}
+    return (plant.metric, plant.subject) in found, any(m in unmoved for m, _ in found)
+
+
+def power(plant: Plant, n_sessions: int, seeds: Iterable[int]) -> tuple[int, int]:
     """How many audits name the plant, and how many name anything it does not move."""
-    found = _each(partial(named_by, plant, panel), seeds)
+    found = each(partial(named_by, plant, n_sessions), seeds)
     return sum(named for named, _ in found), sum(others for _, others in found)
 
 
-def _each(one: Callable[[int], T], seeds: Iterable[int]) -> list[T]:
+def each(one: Callable[[int], T], seeds: Iterable[int]) -> list[T]:
     """What each seed gives, on every core; a seed's result does not depend on the others'."""
     with ProcessPoolExecutor() as pool:
         return list(pool.map(one, seeds, chunksize=5))
@@ -229,7 +202,7 @@ def rate(k: int, n: int) -> str:
     interval = wilson_interval(k, n)
     if interval is None:
         return "–"
-    return f"{100 * k / n:.1f}% [{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+    return f"{100 * k / n:.0f}% [{100 * interval[0]:.0f}, {100 * interval[1]:.0f}]"
 
 
 def moved_lines() -> Iterator[str]:
@@ -241,34 +214,20 @@ def moved_lines() -> Iterator[str]:
 
 
 def fair_lines(n_audits: int) -> Iterator[str]:
-    yield "| seats | sessions | orders | p < .05 | before correction | audits with any evidence |"
-    yield "|---|---|---|---|---|---|"
-    for panel in FAIR_GRID:
-        fair = fair_trials(panel, range(n_audits))
-        n = fair.n_tested.total()
-        cells = (
-            rate(fair.n_small_p.total(), n),
-            rate(fair.n_uncorrected.total(), n),
-            rate(fair.n_with_evidence, n_audits),
-        )
-        yield f"| {panel.n_seats} | {panel.n_sessions} | {panel.order} | {' | '.join(cells)} |"
-
-
-def metric_lines(n_audits: int) -> Iterator[str]:
-    yield "| metric | findings | p < .05 | before correction |"
-    yield "|---|---|---|---|"
-    fair = fair_trials(USUAL, range(n_audits), text=True)
-    for metric, n in fair.n_tested.items():
-        cells = rate(fair.n_small_p[metric], n), rate(fair.n_uncorrected[metric], n)
-        yield f"| `{metric}` | {n} | {' | '.join(cells)} |"
+    yield f"| fair judges ({n_audits} audits each) | audits that accuse anybody | by |"
+    yield "|---|---|---|"
+    for trial in FAIR:
+        accused, metrics = false_alarms(trial, range(n_audits))
+        by = ", ".join(f"`{metric}` {n}" for metric, n in sorted(metrics.items())) or "–"
+        yield f"| {trial.name} | {rate(accused, n_audits)} | {by} |"
 
 
 def power_lines(n_audits: int) -> Iterator[str]:
-    """Power by plant over the grid, and what else the audits named at its first panel."""
-    heads = " | ".join(map(str, POWER_GRID))
-    yield f"| planted (seats × sessions) | {heads} | names the unmoved, {POWER_GRID[0]} |"
-    yield "|---" * (len(POWER_GRID) + 2) + "|"
+    """Power by plant at two sizes, and what else the audits named at the larger."""
+    heads = " | ".join(f"{n} sessions" for n in SIZES)
+    yield f"| planted ({n_audits} audits each) | {heads} | names the unmoved |"
+    yield "|---" * (len(SIZES) + 2) + "|"
     for plant in PLANTS:
-        found = [power(plant, panel, range(n_audits)) for panel in POWER_GRID]
-        cells = [rate(named, n_audits) for named, _ in found] + [rate(found[0][1], n_audits)]
+        found = [power(plant, n_sessions, range(n_audits)) for n_sessions in SIZES]
+        cells = [rate(named, n_audits) for named, _ in found] + [rate(found[-1][1], n_audits)]
         yield f"| {plant.name} | {' | '.join(cells)} |"

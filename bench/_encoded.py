@@ -7,7 +7,9 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from peerage.biases.many_sessions import Plan, compared_over, conclude, sums_of
 from peerage.reviews.rows import N_PANEL, Rows, clusters_of, unit_of
+from peerage.types import Audit, AuditLimits
 
 NUMBERS = ("rank", "score", "position", "words", "round", "at", "reasoning_words", "correct")
 
@@ -63,3 +65,10 @@ def _families(
     family = np.full(n_names, -1, dtype=np.int64)
     family[candidate] = _codes(columns["family"])[1]
     return family
+
+
+def audit_rows(rows: Rows, plan: Plan, limits: AuditLimits) -> Audit:
+    """The audit of rows in memory."""
+    totals = sums_of(rows, plan)
+    compared = compared_over(lambda kernel: [kernel(rows)], totals, plan, limits)
+    return conclude(totals, compared, rows.names, plan, limits)

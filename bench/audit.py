@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from bench import Row, compare, growth, measure, memory
-from bench._calibration import fair_lines, metric_lines, moved_lines, power_lines
+from bench._calibration import fair_lines, moved_lines, power_lines
+from bench._coverage import coverage_lines
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
@@ -27,9 +28,9 @@ from peerage.scoring import score_session
 from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Session, Slot
 
 N_SESSIONS = 40_000  # of five seats: a million rows
-N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "200"))
+N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
 DOCUMENT = Path(__file__).parents[1] / "docs" / "audit.md"
-AT_MOST = 30.0  # times a scan of the same file
+AT_MOST = 40.0  # times a scan of the same file
 GROWTH = 13.0
 MEMORY_MB = 1_000.0
 
@@ -41,8 +42,8 @@ def run() -> list[Row]:
     for name, lines in (
         ("moves", moved_lines()),
         ("fair", fair_lines(N_AUDITS)),
-        ("metrics", metric_lines(N_AUDITS)),
         ("power", power_lines(N_AUDITS)),
+        ("coverage", coverage_lines(5 * N_AUDITS)),
     ):
         _write(name, list(lines))
     return rows

@@ -288,6 +288,9 @@ class Finding(NamedTuple):
     status: Status
     q: float | None = None
     note: str = ""
+    mde: float | None = None  # the smallest effect that it could have found
+    n_needed: int | None = None  # to settle an effect as large as the healthy edge
+    edge: float | None = None  # the end of the healthy range
 
 
 N_MIN: Mapping[str, int] = {

@@ -7,25 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from bench._calibration import PLANTS, USUAL, Panel, Plant, fair_trials, moved_lines, power
+from bench._calibration import PLANTS, Plant, evidence, false_alarms, moved_lines, power
+from bench._one_scale import FAIR, Trial
 from bench._rates import wilson_interval
 
-N_AUDITS = 60
+N_AUDITS = 40
 DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
-CLAIMED = ("position +0.5", "length r = .3", "self-preference +1", "harshness −1")
+CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
+KNOWN = ("ceilings of one's own",)  # reviewers whose scale bends: the document says so
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("panel", [USUAL, Panel(order="shuffle")], ids=["balanced", "shuffle"])
-def test_fair_judges_are_rarely_accused(panel: Panel) -> None:
-    """At most 5% of findings before correction, and of whole audits after it."""
-    fair = fair_trials(panel, range(N_AUDITS))
-    by_finding = wilson_interval(fair.n_uncorrected.total(), fair.n_tested.total())
-    by_audit = wilson_interval(fair.n_with_evidence, N_AUDITS)
-    assert by_finding is not None
-    assert by_audit is not None
-    assert by_finding[0] <= 0.05
-    assert by_audit[0] <= 0.05
+@pytest.mark.parametrize(
+    "trial", [one for one in FAIR if one.name not in KNOWN], ids=lambda one: one.name
+)
+def test_fair_judges_are_rarely_accused(trial: Trial) -> None:
+    """At most 5% of whole audits, within the error of the measurement."""
+    accused, _ = false_alarms(trial, range(N_AUDITS))
+    interval = wilson_interval(accused, N_AUDITS)
+    assert interval is not None
+    assert interval[0] <= 0.05
 
 
 @pytest.mark.slow
@@ -34,13 +35,17 @@ def test_fair_judges_are_rarely_accused(panel: Panel) -> None:
 )
 def test_planted_biases_are_found(plant: Plant) -> None:
     """Power of at least .9 at 200 sessions of 5 seats, within the error of the measurement."""
-    found, others = power(plant, USUAL, range(N_AUDITS))
+    found, others = power(plant, 200, range(N_AUDITS))
     interval, strays = wilson_interval(found, N_AUDITS), wilson_interval(others, N_AUDITS)
     assert interval is not None
     assert strays is not None
     assert interval[1] >= 0.9
     assert found / N_AUDITS >= 0.85
     assert strays[0] <= 0.05
+
+
+def test_one_audit_of_each_kind_of_fair_judges_runs_through() -> None:
+    assert sum(bool(evidence(trial, 1)) for trial in FAIR[::4]) <= 3
 
 
 def test_the_document_lists_what_each_plant_moves() -> None:

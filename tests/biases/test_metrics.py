@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics
-from peerage.biases.many_sessions import ORDER, conclude, plan, sums_of
+from peerage.biases.many_sessions import ORDER, plan
+from peerage.biases.wording import what_it_takes
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}
@@ -17,7 +20,7 @@ FAMILIES = {"a": "one", "b": "one"}
 def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
     rows = rows_of(columns)
     agreed = plan(tuple(columns), value)
-    return conclude(sums_of(rows, agreed), rows.names, agreed, AuditLimits())
+    return audit_rows(rows, agreed, AuditLimits())
 
 
 def season(planted: Planted = Planted(), seed: int = 1, **choices: object) -> Audit:  # noqa: B008
@@ -41,7 +44,6 @@ def test_fair_judges_give_no_evidence(order: str) -> None:
 PLANTS = {
     "position": (Planted(position=0.7), ("position", "all"), {"position"}),
     "one position": (Planted(position_by={"b": 0.9}), ("position", "b"), {"position"}),
-    "length": (Planted(length=0.5), ("length", "all"), {"length"}),
     "length of one": (
         Planted(length_by={"c": 0.6}),
         ("length_relative", "c"),
@@ -62,7 +64,11 @@ PLANTS = {
     ),
     "drift": (Planted(drift={"e": 0.25}), ("drift", "e"), {"drift", "calibration"}),
     "unsteady": (Planted(unsteady={"e": 2.0}), ("consistency", "e"), {"consistency", "agreement"}),
-    "reasoning": (Planted(reasoning=0.6), ("reasoning_length", "all"), {"reasoning_length"}),
+    "reasoning": (
+        Planted(reasoning=0.6),
+        ("reasoning_length", "all"),
+        {"reasoning_length", "consistency"},
+    ),
 }
 
 
@@ -82,11 +88,36 @@ def test_a_taste_for_its_own_style_is_named() -> None:
     assert evidence(found) == {("style", "b")}
 
 
-def test_length_that_goes_with_quality_is_no_ones_bias() -> None:
-    """A4: the raw correlation speaks, the relative one does not."""
-    found = season(Planted(length_of_quality=0.6))
-    assert {metric for metric, _ in evidence(found)} == {"length"}
+@pytest.mark.parametrize("planted", [Planted(length=0.5), Planted(length_of_quality=0.6)])
+def test_length_that_may_be_quality_is_an_indicator_and_no_ones_bias(planted: Planted) -> None:
+    found = season(planted)
+    assert not evidence(found)
+    assert of(found, "length").status == "indicator"
     assert "better" in of(found, "length").note
+
+
+def test_length_beyond_correctness_is_evidence() -> None:
+    found = season(Planted(length=0.5), reasoning=True)
+    assert ("length", "all") in evidence(found)
+
+
+WORDY = dict(zip("abcde", (2.0, -1.0, 0.0, -2.0, 1.0), strict=True))
+
+
+def test_models_that_merely_differ_in_wordiness_and_quality_are_no_length_effect() -> None:
+    skill = dict(zip("abcde", (1.0, -0.5, 0.0, -1.0, 0.5), strict=True))
+    found = of(season(wordiness=WORDY, skill=skill), "length")
+    assert abs(found.value or 0.0) < 0.1
+    assert found.status != "indicator"
+    assert "+0." in found.note.split("over all")[0]  # the plain correlation is there to see
+
+
+def test_lengths_that_never_change_cannot_be_told_from_their_candidate() -> None:
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 1)
+    columns["words"] = 100 + 50 * np.searchsorted(list("abcde"), columns["candidate"].astype(str))
+    found = audited(columns)
+    assert of(found, "length").status == "not_identifiable"
+    assert of(found, "length").p is None
 
 
 @pytest.mark.parametrize("planted", [Planted(), Planted(position=1.0)])
@@ -106,7 +137,7 @@ def test_position_that_goes_with_the_candidate_is_not_identifiable() -> None:
 def test_twins_count_as_fewer_votes() -> None:
     alone, twins = season(), season(Planted(twins=(("a", "b"),)))
     assert of(alone, "effective_votes").value == pytest.approx(5.0, abs=0.5)
-    assert of(twins, "effective_votes").value == pytest.approx(5 / 1.4, abs=0.3)
+    assert of(twins, "effective_votes").value == pytest.approx(5 / 1.4, abs=0.5)
     assert "at most" in of(twins, "effective_votes").note
 
 
@@ -129,12 +160,7 @@ def test_an_effect_is_measured_in_its_size() -> None:
 
 
 def test_only_ranks_are_audited_as_shares() -> None:
-    columns = simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1)
-    score = columns.pop("score").astype(float)
-    ballot = np.arange(len(score)) // 5
-    columns["rank"] = np.array(
-        [1.0 + (score[ballot == b] > s).sum() for b, s in zip(ballot, score, strict=True)]
-    )
+    columns = ranked(simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1))
     found = audited(columns, "rank")
     assert found.views["score"] == "share"
     assert ("position", "all") in evidence(found)
@@ -280,7 +306,7 @@ def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
     columns = simulated_reviews(SimulatedSeason(), Planted(harshness={"a": -1.0}), 1)
     columns["query_id"] = np.full(len(columns["score"]), "the same", dtype=object)
     found = of(audited(columns), "calibration", "a")
-    assert (found.p, found.status) == (None, "inconclusive")
+    assert (found.p, found.status) == (None, "not_identifiable")
     assert "one query" in found.note
 
 
@@ -294,4 +320,111 @@ def test_a_query_asked_twice_is_still_one_observation() -> None:
         one = next(o for o in once.findings if o.metric == metric and o.low is not None)
         other = of(twice, metric, one.subject)
         assert other.n == 2 * one.n
-        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-9)
+        assert (other.low, other.high) == pytest.approx((one.low, one.high), rel=1e-4)
+
+
+# -- judges as they are ------------------------------------------------------------------------
+
+SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))
+
+
+def ranked(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The same reviews with ranks only, equal scores as ties; ballots of five stand together."""
+    score = columns.pop("score").astype(float).reshape(-1, 5)
+    columns["rank"] = (1.0 + (score[:, None, :] > score[:, :, None]).sum(axis=2)).ravel()
+    return columns
+
+
+@pytest.mark.parametrize("value", ["score", "rank"])
+def test_judges_who_merely_differ_in_spread_and_level_are_not_accused(value: str) -> None:
+    columns = simulated_reviews(
+        SimulatedSeason(spread=SPREADS, families=FAMILIES), Planted(harshness={"c": -1.5}), 4
+    )
+    found = audited(ranked(columns) if value == "rank" else columns, value)
+    assert {metric for metric, _ in evidence(found)} <= {"calibration"}
+
+
+def test_a_point_for_oneself_is_named_among_them() -> None:
+    planted = Planted(self_preference={"c": 1.0})
+    for columns, value in (
+        (simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4), "score"),
+        (ranked(simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4)), "rank"),
+    ):
+        assert evidence(audited(columns, value)) == {("self_preference", "c")}
+
+
+def test_peers_who_all_rank_alike_give_no_finding_about_preference() -> None:
+    rows = [
+        (f"s{s}", r, c, 1.0 + "abcde".index(c), "one" if c in "ab" else c)
+        for s in range(60)
+        for r in "abcde"
+        for c in "abcde"
+    ]
+    heads = ("session_id", "reviewer", "candidate", "rank", "family")
+    found = audited(
+        {head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)}, "rank"
+    )
+    plain(found)
+    for metric in ("self_preference", "family_preference", "sycophancy", "calibration", "drift"):
+        some = [one for one in found.findings if one.metric == metric]
+        assert some
+        assert {one.status for one in some} == {"not_identifiable"}
+        assert {one.p for one in some} == {None}
+
+
+def test_levels_and_scales_are_in_the_notes_and_in_the_views() -> None:
+    found = season(spread=SPREADS)
+    scales = {one["reviewer"]: one for one in found.views["scales"]}
+    assert list(scales) == list("abcde")
+    assert scales["e"]["scale"] > 2.0 * scales["a"]["scale"]
+    assert scales["a"]["status"] == "estimated"
+    assert "scale 0." in of(found, "calibration", "a").note
+
+
+def test_a_contrarian_is_named_by_agreement_and_by_nothing_else() -> None:
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 3)
+    mine = columns["reviewer"] == "d"
+    columns["score"] = np.where(mine, 12.0 - columns["score"].astype(float), columns["score"])
+    found = audited(columns)
+    assert ("agreement", "d") in evidence(found)
+    assert "contrarian" in of(found, "agreement", "d").note
+    assert {subject for _, subject in evidence(found)} <= {"d"} | {f"d>{c}" for c in "abce"}
+
+
+def test_one_very_precise_judge_does_not_decide_what_the_panel_is_worth() -> None:
+    columns = simulated_reviews(SimulatedSeason(seats=tuple("abcdef")), Planted(), 2)
+    quality = {}
+    rows = list(zip(columns["session_id"], columns["candidate"], columns["score"], strict=True))
+    for s, c, y in rows:
+        quality.setdefault((s, c), []).append(float(y))
+    mean = np.array([np.mean(quality[s, c]) for s, c, _ in rows])
+    columns["score"] = np.where(columns["reviewer"] == "b", mean, columns["score"].astype(float))
+    found = of(audited(columns), "effective_votes")
+    assert found.value is not None
+    assert found.value > 3.5
+
+
+def test_only_ballots_with_the_same_answers_are_repeats() -> None:
+    columns = simulated_reviews(SimulatedSeason(n_sessions=60), Planted(), 3)
+    again = {name: np.concatenate([values, values]) for name, values in columns.items()}
+    n = len(columns["score"])
+    copies = np.char.add(columns["session_id"].astype(str), " again")
+    again["session_id"] = np.concatenate([columns["session_id"], copies])
+    assert of(audited(again), "consistency", "a").n == 60 * 4
+    again["words"] = again["words"].copy()
+    again["words"][n:][columns["candidate"] == "e"] += 1  # one other answer on each ballot
+    assert of(audited(again), "consistency").status == "not_identifiable"
+
+
+def test_what_is_not_settled_says_what_it_takes() -> None:
+    found = season(n_sessions=60)
+    for one in found.findings:
+        settled = one.status in ("evidence", "clear", "not_identifiable")
+        assert (one.mde is None) == (settled or one.low is None)
+        if one.mde is not None and one.n_needed is not None:
+            assert one.mde > 0.0
+            assert one.n_needed >= one.n
+    told = next(one for one in found.findings if one.n_needed and one.n_needed > one.n)
+    assert re.fullmatch(
+        r"could have seen [\d.]+; [\d,]+ more [a-z ]+ would settle [\d.]+", what_it_takes(told)
+    )

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
-from peerage.biases.orders import Spread, is_first, spread, spread_sums
+from peerage.biases.orders import DealtSpread, is_first, spread, spread_sums
 from peerage.reviews.cells import Cells
 from peerage.reviews.view import View
-
-EVERYONE = np.ones((1, 1))
 
 
 def view_of(order: list[list[int]], **more: list[object]) -> View:
@@ -34,8 +32,7 @@ def view_of(order: list[list[int]], **more: list[object]) -> View:
 def test_shuffled_orders_have_the_variance_of_all_their_permutations() -> None:
     view = view_of([[0, 1, 2], [2, 0, 1]])
     g = view.within_ballot(view.score)
-    who = np.unique(view.judged.reviewer)
-    seen = spread(spread_sums(view, is_first(view), [g]), np.ones((2, 1)), who, len(view.names))
+    seen = spread(spread_sums(view, is_first(view), g))
     by_ballot = [g[:3], g[3:]]
     every = [
         sum(part[i] for part, i in zip(by_ballot, firsts, strict=True))
@@ -52,9 +49,7 @@ def test_a_balanced_square_has_the_variance_of_all_its_deals() -> None:
     place = [r for r in range(n) for _ in range(n)]
     view = view_of(order, deal=["d"] * n * n, place=place)
     g = view.within_ballot(view.score)
-    who = np.unique(view.judged.reviewer)
-    found = spread_sums(view, is_first(view), [g])
-    seen = spread(found, np.ones((n, 1)), who, len(view.names))
+    seen = spread(spread_sums(view, is_first(view), g))
     square = np.zeros((n, n))
     names = list(view.names)
     for value, reviewer, candidate in zip(
@@ -72,21 +67,21 @@ def test_a_p_value_of_few_dimensions_is_that_of_a_correlation() -> None:
     for _ in range(2_000):
         square = rng.normal(size=(4, 4))
         centred = square - square.mean(0) - square.mean(1)[:, None] + square.mean()
-        seen = Spread(float((centred**2).sum()) / 3, 9.0)
+        seen = DealtSpread(float((centred**2).sum()) / 3, 9.0)
         p = seen.p(float(np.trace(centred)))
         alarms += p is not None and p < 0.05
     assert alarms / 2_000 == pytest.approx(0.05, abs=0.015)
 
 
 def test_nothing_to_deal_again_has_no_p() -> None:
-    assert Spread(0.0, 10.0).p(1.0) is None
-    assert Spread(1.0, 1.0).p(1.0) is None
-    assert Spread(1.0, 1.0).half_width(1.0) is None
+    assert DealtSpread(0.0, 10.0).p(1.0) is None
+    assert DealtSpread(1.0, 1.0).p(1.0) is None
+    assert DealtSpread(1.0, 1.0).half_width(1.0) is None
 
 
 def test_a_ballot_that_shows_nobody_first_adds_no_spread() -> None:
     view = view_of([[0, 1], [1, 0]])
     nowhere = np.zeros(4, dtype=bool)
-    found = spread_sums(view, nowhere, [view.score])
+    found = spread_sums(view, nowhere, view.score)
     assert isinstance(found["free"], Cells)
-    assert spread(found, np.ones((2, 1)), found["free"].subject, len(view.names)).variance == 0.0
+    assert spread(found).variance == 0.0

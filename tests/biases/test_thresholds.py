@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from peerage.biases import thresholds
@@ -41,3 +42,38 @@ def test_only_what_was_tested_on_enough_counts_for_the_family() -> None:
     assert not replace(BASE, n=10).counts
     assert not replace(BASE, p=None).counts
     assert not replace(BASE, not_identifiable=True).counts
+
+
+@pytest.mark.parametrize(
+    ("changes", "q", "expected"),
+    [
+        ({"n": 12, "value": 0.95, "low": 0.1, "high": 0.99}, None, "too_few"),
+        ({"n": 12, "value": 0.95, "low": None, "high": None}, None, "too_few"),
+        ({"at_most_indicator": True}, 0.01, "indicator"),
+        ({"at_most_indicator": True, "low": 0.1}, 0.01, "inconclusive"),
+    ],
+)
+def test_an_indicator_excludes_the_healthy_range(changes, q, expected) -> None:
+    assert thresholds.status(replace(BASE, **changes), q) == expected
+
+
+def test_the_smallest_visible_effect_is_named_four_times_in_five() -> None:
+    rng = np.random.default_rng(1)
+    for edge, error in ((0.05, 0.1), (0.4, 0.1)):
+        half = 1.96 * error
+        mde, _ = thresholds.what_it_takes(replace(BASE, low=-half, high=half, edge=edge))
+        assert mde is not None
+        drawn = np.abs(mde + error * rng.normal(size=20_000))
+        assert (drawn > max(edge, half)).mean() == pytest.approx(0.8, abs=0.01)
+
+
+def test_n_needed_grows_with_the_square_of_the_error_and_never_below_n() -> None:
+    def needed(half: float, **more) -> int | None:
+        return thresholds.what_it_takes(replace(BASE, low=-half, high=half, edge=0.2, **more))[1]
+
+    few, many = needed(0.2), needed(0.4)
+    assert few is not None
+    assert many == pytest.approx(4 * few, rel=0.01)
+    assert needed(0.01) == BASE.n
+    assert needed(0.01, n=10) == BASE.n_min
+    assert needed(0.2, not_identifiable=True) is None

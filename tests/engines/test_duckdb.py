@@ -12,9 +12,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from bench._encoded import rows_of
+from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.biases.many_sessions import add, conclude, plan, sums_of
+from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import fold_rows, read_reviews, reading_of
@@ -104,8 +104,19 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
         if name in table.columns
     )
     reading = reading_of(engine, table.frame, table.columns, numbers, False)
-    total = fold_rows(engine, table.frame, reading, lambda rows: sums_of(rows, agreed), add)
-    return conclude(total, reading.names, agreed, AuditLimits()).findings
+
+    def parts(kernel):
+        return fold_rows(
+            engine,
+            table.frame,
+            reading,
+            lambda rows: [kernel(rows)],
+            lambda lists: [one for part in lists for one in part],
+        )
+
+    totals = add(parts(lambda rows: sums_of(rows, agreed)))
+    compared = compared_over(parts, totals, agreed, AuditLimits())
+    return conclude(totals, compared, reading.names, agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -125,7 +136,7 @@ def test_the_engine_gives_the_sums_of_plain_numpy() -> None:
     table = columns()
     agreed = plan(tuple(table), "score")
     rows = rows_of(table)
-    plain = conclude(sums_of(rows, agreed), rows.names, agreed, AuditLimits()).findings
+    plain = audit_rows(rows, agreed, AuditLimits()).findings
     assert rounded(findings_of(DuckDB(), table)) == rounded(plain)
 
 

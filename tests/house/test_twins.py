@@ -22,13 +22,11 @@ ALLOWED: frozenset[str] = frozenset(
         "options",  # doors/cli/, reports/
         "reviews",  # simulate/, engines/, and the package
         # classes
-        "Cells",  # reviews/cells, reviews/measurements
         "Estimate",  # stats/clusters, reviews/intervals
         "Plan",  # biases/many_sessions, boards/model_sums
         "Reading",  # engines/, council/safety
         "Reply",  # providers/, council/replies
         "Reviews",  # engines/reviews, reviews/one_scale, reports/model_boards
-        "Spread",  # biases/orders, reviews/intervals, reviews/measurements
         "_Walk",  # config/toml_file, council/replies
     }
 )

@@ -181,8 +181,21 @@ def test_mean_scores_leave_own_ones_out_unless_they_are_in() -> None:
             ("j", "c", 4.0),
         )
     ]
-    assert by_model(rows)["a"]["mean_score"] == 6.0
-    assert by_model(rows, own_votes="in")["a"]["mean_score"] == 8.0
+    assert by_model(rows)["a"]["mean_score_plain"] == 6.0
+    assert by_model(rows, own_votes="in")["a"]["mean_score_plain"] == 8.0
+
+
+def test_a_harsh_grader_drops_out_of_the_mean_score_of_its_own_answers() -> None:
+    """Peers of equal quality: a plain mean puts the harsh one first, because it spares itself."""
+    rows = [
+        {"session_id": f"s{s}", "reviewer": r, "candidate": c, "score": 6.0 - 2.0 * (r == "a")}
+        for s in range(5)
+        for r in "abcd"
+        for c in "abcd"
+    ]
+    found = by_model(rows)
+    assert found["a"]["mean_score_plain"] > found["b"]["mean_score_plain"]
+    assert {round(row["mean_score"], 9) for row in found.values()} == {5.5}
 
 
 def test_z_scores_forgive_a_harsh_reviewer_who_did_not_judge_everyone() -> None:
@@ -201,7 +214,8 @@ def test_z_scores_forgive_a_harsh_reviewer_who_did_not_judge_everyone() -> None:
                     }
                 )
     found = by_model(rows)
-    assert found["a"]["mean_score"] > found["d"]["mean_score"]
+    assert found["a"]["mean_score_plain"] > found["d"]["mean_score_plain"]
+    assert found["d"]["mean_score"] > found["a"]["mean_score"]
     assert found["d"]["z_score"] > found["a"]["z_score"]
 
 
@@ -418,7 +432,7 @@ def test_one_session_has_no_interval() -> None:
 
 @pytest.mark.parametrize("n_wins", [1, 3])
 def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wins: int) -> None:
-    """Its spread is unknown, not zero."""
+    """Its spread is hardly known, and not zero."""
     rng = np.random.default_rng(2)
     rows = [
         {"session_id": f"s{i}", "reviewer": who, "candidate": whom, "rank": float(rank + 1)}
@@ -433,8 +447,73 @@ def test_who_has_only_ever_won_a_session_or_three_is_told_apart_from_nobody(n_wi
         for rank, whom in enumerate(["new", *rng.permutation(list("abc"))])
     ]
     first = board_models(rows, since="all").rows[0]
-    assert (first["model"], first["share"], first["share_low"]) == ("new", 1.0, None)
+    assert (first["model"], first["share"]) == ("new", 1.0)
+    low = None if n_wins == 1 else pytest.approx(0.025 ** (1 / 3))
+    assert (first["share_low"], first["share_high"]) == (low, None if n_wins == 1 else 1.0)
     assert (first["rank_low"], first["rank_high"], first["tier"]) == (1, 5, None)
+
+
+def unanimous(n: int) -> list[dict[str, Any]]:
+    return [row for i in range(n) for who in "xyz" for row in ballot(f"s{i}", who, "a b c")]
+
+
+def test_forty_unanimous_sessions_are_told_apart_with_intervals_that_are_not_points() -> None:
+    found = by_model(unanimous(40))
+    assert [found[name]["tier"] for name in "abc"] == [1, 2, 3]
+    rare = 1.0 - 0.025 ** (1 / 40)
+    for name, share in (("a", 1.0), ("b", 0.5), ("c", 0.0)):
+        low = share * (1.0 - rare)
+        row = found[name]
+        assert (row["share_low"], row["share_high"]) == pytest.approx((low, low + rare))
+
+
+@pytest.mark.parametrize("n", [2, 3, 6])
+def test_a_few_unanimous_sessions_tell_nobody_apart(n: int) -> None:
+    assert {(row["rank_low"], row["rank_high"]) for row in by_model(unanimous(n)).values()} == {
+        (1, 3)
+    }
+
+
+def test_three_sessions_of_eight_equal_models_tell_nobody_apart() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        rows = [
+            row
+            for i in range(3)
+            for who in "xyz"
+            for row in ballot(f"s{i}", who, " ".join(rng.permutation(list("abcdefgh"))))
+        ]
+        assert {row["rank_high"] for row in by_model(rows).values()} == {8}
+
+
+def test_a_query_asked_ten_times_is_one_observation() -> None:
+    rng = np.random.default_rng(4)
+    rows = []
+    for query in range(12):
+        order = " ".join(rng.permutation(list("abc")))
+        for again in range(10):
+            session = ballot(f"s{query} {again}", "x", order)
+            rows += [{**row, "query_id": f"q{query}"} for row in session]
+    once = by_model([row for row in rows if row["session_id"].endswith(" 0")])
+    often = by_model(rows)
+    for name in "abc":
+        for edge in ("share_low", "share_high", "rank_low", "rank_high"):
+            assert often[name][edge] == pytest.approx(once[name][edge])
+        assert often[name]["appearances"] == 10 * once[name]["appearances"]
+
+
+def test_lengths_that_never_change_buy_nothing() -> None:
+    """Everyone's own answer is missing from its ballot, which is no effect of length."""
+    rng = np.random.default_rng(5)
+    words = dict(zip("abcd", (50, 100, 200, 400), strict=True))
+    rows = [
+        {**row, "words": words[row["candidate"]]}
+        for i in range(40)
+        for who in "abcd"
+        for row in ballot(f"s{i}", who, " ".join(rng.permutation(list("abcd"))))
+    ]
+    board = board_models(rows, since="all", length_controlled=True)
+    assert board.notes["length_slope"] is None
 
 
 # -- one result, however it is read ------------------------------------------------------------

@@ -13,6 +13,7 @@ from peerage.errors import InputError, UsageError
 from peerage.reports import audit, audit_document, span_s
 
 KEYS = ["metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note"]
+KEYS += ["mde", "n_needed", "edge"]
 SEASON = SimulatedSeason(n_sessions=60)
 
 

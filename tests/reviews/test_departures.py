@@ -8,20 +8,17 @@ import numpy as np
 import pytest
 
 from bench._one_scale import FAIR as FAIR_TRIALS
-from bench._one_scale import HEALTHY, N_MIN, PANEL, Trial, audited, ranked, reviews_of, trial
-from bench._rates import wilson_interval
+from bench._one_scale import PANEL, Trial, audited, fit_scales, ranked, reviews_of, trial
 from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.reviews.departures import (
     calibration,
     family_preference,
-    measured_pairs,
     self_preference,
     sycophancy,
 )
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.first_shown import anchoring, position
-from peerage.reviews.measurements import Measurement, n_needed, smallest_visible
-from peerage.reviews.one_scale import fit_scales
+from peerage.reviews.measurements import Measurement
 
 FAIR = replace(PANEL, n_sessions=100)
 
@@ -38,19 +35,9 @@ AT_100 = [one for one in DIFFERENT if one.season.n_sessions == 100]
 
 @pytest.mark.parametrize("one", AT_100, ids=lambda one: one.name)
 def test_fair_judges_who_differ_are_accused_of_nothing(one: Trial) -> None:
-    accused = [trial(one.season, one.planted, seed, one.rows).evidence() for seed in range(8)]
+    columns = [one.shape(simulated_reviews(one.season, one.planted, seed)) for seed in range(8)]
+    accused = [audited(reviews_of(each)).evidence() for each in columns]
     assert sum(map(bool, accused)) <= 2, accused
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("one", DIFFERENT, ids=lambda one: one.name)
-def test_at_most_one_fair_audit_in_twenty_has_any_evidence(one: Trial) -> None:
-    accused = sum(
-        bool(trial(one.season, one.planted, seed, one.rows).evidence()) for seed in range(100)
-    )
-    interval = wilson_interval(accused, 100)
-    assert interval is not None
-    assert interval[0] <= 0.05
 
 
 def test_standard_errors_are_as_wide_as_values_scatter() -> None:
@@ -103,13 +90,10 @@ def test_a_favour_is_set_aside_before_the_innocent_are_judged() -> None:
     aside, named = 0, []
     for seed in range(8):
         columns = simulated_reviews(replace(FAIR, n_sessions=200), planted, seed)
-        scales, sums = measured_pairs(
-            reviews_of(columns), HEALTHY["sycophancy"], N_MIN["sycophancy"]
-        )
-        aside += 2 * 5 + 0 in scales.aside
-        one = of(sycophancy(sums, scales, 20), 2 * 5 + 0)
-        assert one.value == pytest.approx(1.5, abs=0.5)
         result = audited(reviews_of(columns))
+        aside += 2 * 5 + 0 in result.scales.aside
+        one = of(result.found["sycophancy"], 2 * 5 + 0)
+        assert one.value == pytest.approx(1.5, abs=0.5)
         named += [what for what in result.evidence() if what != ("sycophancy", 10)]
     assert aside >= 7
     assert len(named) <= 1
@@ -201,27 +185,3 @@ def test_answers_far_beyond_the_fitted_ones_are_not_judged() -> None:
 
 
 # -- what it takes ---------------------------------------------------------------------------------
-
-
-def test_the_smallest_visible_effect_is_named_four_times_in_five() -> None:
-    rng = np.random.default_rng(1)
-    for se, edge in ((0.1, 0.05), (0.1, 0.4)):
-        one = Measurement(0, 0.0, se, 500.0, 100, 100, 1.0)
-        effect = smallest_visible(one, edge)
-        assert effect is not None
-        drawn = rng.normal(effect, se, 20_000)
-        named = (drawn > edge) & (np.abs(drawn) / se > 1.965)
-        assert named.mean() == pytest.approx(0.8, abs=0.015)
-
-
-def test_n_needed_grows_with_the_square_of_the_error_and_never_below_n() -> None:
-    one = Measurement(0, 0.0, 0.2, 500.0, 100, 100, 1.0)
-    few, many = n_needed(one, 0.4), n_needed(replace(one, se=0.4), 0.4)
-    assert few is not None
-    assert many is not None
-    assert many == pytest.approx(4 * few, abs=4)
-    assert n_needed(replace(one, se=0.01), 0.4) == 100
-    assert n_needed(one, 0.0) is None
-    untold = Measurement(0, None, None, None, 5, 1, 1.0, "not_identifiable", "alone")
-    assert n_needed(untold, 0.4) is None
-    assert smallest_visible(untold, 0.4) is None

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench._one_scale import SPREADS, ranked, reviews_of
+from bench._one_scale import SPREADS, fit_scales, ranked, reviews_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.reviews.departures import agreement, calibration, self_preference, sycophancy
-from peerage.reviews.deviations import DeviationSums, deviation_sums
+from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
 from peerage.reviews.one_scale import (
     PANEL,
-    Reviews,
-    fit_scales,
+    ScoredRows,
     panel_sums,
     scales_of_panel,
     scales_of_rows,
@@ -30,7 +29,7 @@ def season(seed: int = 1, planted: Planted | None = None, **changes: object) -> 
     return simulated_reviews(replace(FAIR, **changes), planted or Planted(), seed)  # type: ignore[arg-type]
 
 
-def blocks(reviews: Reviews, n: int) -> list[Reviews]:
+def blocks(reviews: ScoredRows, n: int) -> list[ScoredRows]:
     """Whole sessions apart, with codes that count from zero in each part."""
     bounds = np.linspace(0, reviews.n_clusters, n + 1).astype(int)
     parts = []
@@ -76,10 +75,7 @@ def test_sums_of_blocks_add_up_to_the_sums_of_all(rows) -> None:
     scales = scales_of_panel(total)
     np.testing.assert_allclose(scales.scale, fit_scales(reviews).scale, atol=1e-9)
     whole = deviation_sums(reviews, scales)
-    first, *others = (deviation_sums(part, scales) for part in parts)
-    added: DeviationSums = first
-    for other in others:
-        added = added + other
+    added = add_deviations([deviation_sums(part, scales) for part in parts])
     for name in DeviationSums.__dataclass_fields__:
         one, both = getattr(whole, name), getattr(added, name)
         assert (one is None) == (both is None)
@@ -207,7 +203,7 @@ def test_one_shared_answer_gives_a_reason_and_no_number() -> None:
 
 def test_no_rows_give_nothing() -> None:
     none = np.zeros(0, dtype=np.int64)
-    empty = Reviews(3, 0, none, none, none, none, none * 1.0, none > 0)
+    empty = ScoredRows(3, 0, none, none, none, none, none * 1.0, none > 0)
     scales = fit_scales(empty)
     assert set(scales.status) == {"alone"}
     assert sycophancy(deviation_sums(empty, scales), scales) == []
@@ -223,7 +219,7 @@ def test_a_crowd_with_sparse_overlap_is_fitted_over_its_rows() -> None:
     score = level[reviewer] + scale[reviewer] * (quality + 0.5 * rng.normal(size=len(item)))
     candidate = n + item % 7
     own = np.zeros(len(item), dtype=bool)
-    crowd = Reviews(n + 7, items, item, reviewer, candidate, item, score, own)
+    crowd = ScoredRows(n + 7, items, item, reviewer, candidate, item, score, own)
     assert panel_sums(crowd) is None
     scales = fit_scales(crowd)
     assert scales.converged

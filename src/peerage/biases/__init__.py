@@ -3,6 +3,8 @@
 A metric is two pure functions: one from rows of whole sessions to plain sums by subject and
 cluster, which an engine may run on each of many blocks, and one from the added sums to
 findings. The first never divides what only the whole can divide; the second never sees a row.
+Metrics that compare a reviewer with the others have no sums of their own: they share those of
+`Panel.compared`, where all reviewers are on one scale.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from peerage.types import AuditLimits
 if TYPE_CHECKING:
     from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
+    from peerage.reviews.departures import Compared
     from peerage.reviews.view import View
 
 
@@ -26,9 +29,10 @@ class Panel:
 
     names: tuple[str, ...]
     limits: AuditLimits
-    sd: float  # pooled over reviewers: the unit of most healthy ranges
+    sd: float  # of scores, pooled over reviewers
     scale: float  # from the lowest score to the highest
     n_reviewers: int
+    compared: Compared  # reviewers on one scale; of comparisons where there are only ranks
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
@@ -41,8 +45,17 @@ class Panel:
         known = self.limits.healthy.get(metric)
         return metrics.get(metric).healthy if known is None else known
 
+    @property
+    def ranks_only(self) -> bool:
+        return self.compared.scales.compares
+
 
 Sums = Mapping[str, "Cells"]
+
+
+def no_sums(_: View) -> Sums:
+    """For metrics that need nothing but reviewers on one scale."""
+    return {}
 
 
 @dataclass(frozen=True, slots=True)

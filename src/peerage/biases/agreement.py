@@ -2,66 +2,64 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from peerage.biases import Metric, Panel, Sums, metrics
+from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import one_sided, signed, unknown
 from peerage.reviews.cells import Cells
-from peerage.reviews.intervals import Estimate, centred_correlation, estimates
+from peerage.reviews.departures import agreement
+from peerage.reviews.intervals import centred_correlation, estimates
+from peerage.reviews.measurements import LEVEL, Measurement
 from peerage.reviews.view import View
+from peerage.stats.tails import student_t_p, t_critical
 
 NAME = "agreement"
 
 
-def sums(view: View) -> Sums:
-    """By reviewer and cluster: n, yy, oo, yo of own scores and the others' means within ballots."""
-    sums = view.ballot.sum
-    y, o, kept = view.score, view.others, view.has_others
-    n, sy, yy = view.n_by_ballot, view.score_by_ballot, view.squares_by_ballot
-    if not kept.all():
-        y, o = np.where(kept, y, 0.0), np.where(kept, o, 0.0)
-        n, sy, yy = view.n_compared_by_ballot, sums(y), sums(y * y)
-    so, oo, yo, some = sums(o), sums(o * o), sums(y * o), np.maximum(n, 1.0)
-    return {
-        "reviews": view.by_ballot(n, yy - sy * sy / some, oo - so * so / some, yo - sy * so / some)
+def findings(_: Sums, panel: Panel) -> list[Tested]:
+    by_dimension = {
+        name: {one.subject: one.value for one in estimates(cells, centred_correlation)}
+        for name, cells in panel.by_dimension.items()
     }
-
-
-def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min = panel.n_min(NAME)
-    by_dimension = {name: _values(cells) for name, cells in panel.by_dimension.items()}
     out = []
-    for one in _correlations(sums["reviews"], panel):
+    for one in agreement(panel.compared.sums, panel.compared.scales):
         dimensions = ", ".join(
             f"{name} {signed(values.get(one.subject))}" for name, values in by_dimension.items()
         )
-        beyond = one.value is not None and one.value < panel.healthy(NAME)
-        note = "correlation with the others' mean within ballots"
-        out.append(
-            Tested(
-                NAME,
-                panel.names[one.subject],
-                one.value,
-                one.low,
-                one.high,
-                one_sided(one.p, beyond),
-                int(one.sums[0]),
-                n_min,
-                panel.healthy(NAME),
-                f"{note}; by dimension: {dimensions}" if dimensions else note,
-                side="at_least",
-            )
-        )
-    return out or [unknown(NAME, n_min, "no answer was judged by two reviewers")]
+        out.append(_tested(one, panel, dimensions))
+    return out or [unknown(NAME, panel.n_min(NAME), "no answer was judged by two reviewers")]
 
 
-def _correlations(cells: Cells, panel: Panel) -> list[Estimate]:
-    return list(estimates(cells, centred_correlation, null=panel.healthy(NAME), fisher=True))
+def _tested(one: Measurement, panel: Panel, dimensions: str) -> Tested:
+    """A correlation below the healthy one is evidence; its interval is Fisher's."""
+    name, edge, n_min = panel.names[one.subject], panel.healthy(NAME), panel.n_min(NAME)
+    if one.value is None or one.se is None or one.df is None or not abs(one.value) < 1.0:
+        return unknown(NAME, n_min, one.note or "agrees with the others in everything", name, one.n)
+    what = "pairs of answers" if panel.ranks_only else "answers within ballots"
+    note = f"correlation with the others' view of {what}"
+    if one.note:
+        note += f"; a {one.note}: rates low what the others rate high"
+    if dimensions:
+        note += f"; by dimension: {dimensions}"
+    z, error = math.atanh(one.value), one.se / (1.0 - one.value**2)
+    half = t_critical(LEVEL, round(one.df, 3)) * error
+    low, high = math.tanh(z - half), math.tanh(z + half)
+    p = one_sided(student_t_p((z - math.atanh(edge)) / error, one.df), one.value < edge)
+    return Tested(NAME, name, one.value, low, high, p, one.n, n_min, edge, note, side="at_least")
 
 
-def _values(cells: Cells) -> dict[int, float | None]:
-    return {one.subject: one.value for one in estimates(cells, centred_correlation)}
+def dimension_sums(view: View) -> Cells:
+    """By reviewer and cluster: n, yy, oo, yo of own marks and the others' means within ballots."""
+    sums = view.ballot.sum
+    kept = view.has_others
+    y, o = np.where(kept, view.score, 0.0), np.where(kept, view.others, 0.0)
+    n, sy, so = sums(kept), sums(y), sums(o)
+    some = np.maximum(n, 1.0)
+    columns = (sums(y * y) - sy * sy / some, sums(o * o) - so * so / some)
+    return view.by_ballot(n, *columns, sums(y * o) - sy * so / some)
 
 
-metrics.register(NAME)(Metric(NAME, (), sums, findings))
+metrics.register(NAME)(Metric(NAME, (), no_sums, findings))

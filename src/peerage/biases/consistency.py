@@ -7,49 +7,61 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import one_sided, unknown
-from peerage.reviews.cells import Cells, merge, ordered
+from peerage.reviews.cells import Cells, table_of
 from peerage.reviews.intervals import estimates
-from peerage.reviews.rows import Floats, Groups, Ints, Rows, group
+from peerage.reviews.rows import Floats, Ints, Rows, group, held_group
 from peerage.reviews.view import View, select
 from peerage.stats.clusters import quotient
 
 NAME = "consistency"
+MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: how many scores repeat an earlier one, and their squared spread."""
     unit, n_units = _units(view.all)
-    nobody = np.zeros(0, dtype=np.int64)
-    parts = [Cells(nobody, nobody, np.zeros((0, 2)))]
     if not view.repeated:  # only sessions that repeat a query
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
         view = View(select(view.all, again), view.given[again])
     rows, n_names = view.judged, len(view.names)
-    code = group((unit[rows.session], n_units), (rows.reviewer, n_names), (rows.candidate, n_names))
-    left = np.flatnonzero(code.count()[code.code] > 1)
-    same = Groups(code.code[left], code.n)
-    words = rows.numbers.get("words") if n_units < rows.n_sessions else None
-    # A repeated query is a repeated answer only if the answer is as long. Each turn takes one
-    # length of every answer, and what is left goes round again.
-    while len(left):
-        taken = np.ones(len(left), dtype=bool)
-        if words is not None:
-            taken = words[left] == same.first(words[left])[same.code]
-        parts.append(_spread(view, Groups(same.code[taken], same.n), left[taken]))
-        rest = ~taken & np.isfinite(words[left]) if words is not None else ~taken
-        left, same = left[rest], Groups(same.code[rest], same.n)
-    return {"repeats": merge(parts)}
-
-
-def _spread(view: View, same: Groups, taken: Ints) -> Cells:
-    """Repeats and their squared spread, of rows that are about the same answers."""
-    score = view.score[taken]
-    n, y, yy = same.count(), same.sum(score), same.sum(score * score)
+    shown = _shown(view, n_units < view.all.n_sessions)
+    kept, code = np.unique(shown, return_inverse=True)
+    same = group(
+        (unit[rows.session], n_units),
+        (rows.reviewer, n_names),
+        (rows.candidate, n_names),
+        (code, len(kept)),
+    )
+    n, y, yy = same.count(), same.sum(view.score), same.sum(view.score * view.score)
     twice = n > 1
-    n, y, yy = n[twice], y[twice], yy[twice]
-    table = np.column_stack([n - 1.0, np.maximum(0.0, yy - y * y / n)])
-    reviewer = same.first(view.judged.reviewer[taken])[twice]
-    return ordered(reviewer, same.first(view.cluster[taken])[twice], table)
+    columns = [n[twice] - 1.0, np.maximum(0.0, yy - y * y / np.maximum(n, 1.0))[twice]]
+    reviewer, cluster = same.first(rows.reviewer)[twice], same.first(view.cluster)[twice]
+    return {"repeats": table_of(reviewer, cluster, columns)}
+
+
+def _shown(view: View, by_words: bool) -> Ints:
+    """For each judged row, a number that ballots share which show the same set of answers.
+
+    A score depends on what stands beside the answer. Sessions that repeat a query show the same
+    answers where those are equally long; an unknown length is like no other.
+    """
+    rows = view.all
+    codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(view.names))]
+    if view.repeated:
+        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
+        codes.append((code, len(rounds)))
+    ballot = held_group(*codes)
+    answer = rows.candidate.astype(np.uint64) + np.uint64(1)
+    words = rows.numbers.get("words") if by_words else None
+    if words is not None:
+        answer = answer * MIX + np.nan_to_num(words).astype(np.uint64)
+    answer = (answer ^ (answer >> np.uint64(29))) * MIX
+    total = np.zeros(ballot.n, dtype=np.uint64)
+    np.add.at(total, ballot.code, answer ^ (answer >> np.uint64(32)))
+    if words is not None:
+        lacking = ballot.sum(~np.isfinite(words)) > 0
+        total[lacking] = np.flatnonzero(lacking)
+    return total[ballot.code][np.isfinite(view.given)][~view.is_own]
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:
@@ -69,10 +81,14 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     n_min, edge = panel.n_min(NAME), panel.healthy(NAME)
 
     def spread(totals: Floats) -> Floats:
-        return np.sqrt(quotient(totals[:, 1], totals[:, 0])) / panel.sd
+        return np.sqrt(quotient(totals[:, 1], totals[:, 0]))
 
+    cells = sums["repeats"]
+    own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
+    sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
+    in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
     tested = []
-    for one in estimates(sums["repeats"], spread, null=edge):
+    for one in estimates(in_sds, spread, null=edge):
         beyond = one.value is not None and one.value > edge
         tested.append(
             Tested(
@@ -85,11 +101,13 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
                 int(one.sums[0]),
                 n_min,
                 edge,
-                "spread of repeated scores of one answer, in standard deviations of all scores",
+                "spread of scores of one answer beside the same others, in the reviewer's own sds",
                 side="at_most",
             )
         )
-    return tested or [unknown(NAME, n_min, "no reviewer judged one answer twice")]
+    return tested or [
+        unknown(NAME, n_min, "no reviewer judged one answer twice beside the same others")
+    ]
 
 
 metrics.register(NAME)(Metric(NAME, (), sums, findings, across_sessions=True))

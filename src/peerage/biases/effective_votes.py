@@ -3,15 +3,14 @@
 k / (1 + (k − 1)·r), with r the mean correlation of the reviewers' errors. An error that all
 share cannot be told from quality by looking at scores alone, and against the others' mean
 r is −1 / (k − 1) whatever the reviewers do. What can be seen is who errs with whom: the
-variance of the difference of two reviewers is fitted by one error variance each, robustly,
-and what a pair falls short of it counts as correlation. So the number is an upper bound, and
-the note says so. Where correctness is known, the note adds the number against it; it is no
-test, since whatever quality there is beyond being correct counts as a shared error there.
+variance of the difference of two reviewers, on one scale, is fitted by one error variance each,
+robustly, and what a pair falls short of it counts as correlation. So the number is an upper
+bound, and the note says so. Where correctness is known, the note adds the number against it; it
+is no test, since whatever quality there is beyond being correct counts as a shared error there.
 """
 
 from __future__ import annotations
 
-import math
 from itertools import combinations
 
 import numpy as np
@@ -27,7 +26,7 @@ from peerage.stats.clusters import quotient
 
 NAME = "effective_votes"
 MIN_REVIEWERS = 3
-BLIND, KNOWN = 3, 12  # columns a pair: n, d, dd; and twice n, i, j, ii, jj, ij
+COLUMNS = 6  # a pair: n, i, j, ii, jj, ij
 N_POLISH = 30
 
 
@@ -46,32 +45,24 @@ def sums(view: View) -> Sums:
     cluster = view.answer.first(view.cluster)[several]
     n_sessions = float((np.bincount(rows.session) > 0).sum())
     found = {
-        "blind": _pairs(scores, cluster, view.all.n_clusters),
+        "panel": Cells(panel, np.zeros_like(panel), np.ones((len(panel), 1))),
+        "blind": _pairs([scores], cluster, view.all.n_clusters),
         "sessions": count_of(n_sessions),
     }
     if "correct" in rows.numbers:
         truth = view.answer.first(rows.numbers["correct"])[several]
-        found["known"] = _pairs_by_truth(scores, truth, cluster, view.all.n_clusters)
+        levels = [np.where(level, scores, np.nan) for level in (truth > 0.5, truth <= 0.5)]
+        found["known"] = _pairs(levels, cluster, view.all.n_clusters)
     return found
 
 
-def _pairs(scores: Floats, cluster: Ints, n_clusters: int) -> Cells:
+def _pairs(levels: list[Floats], cluster: Ints, n_clusters: int) -> Cells:
+    """By cluster: the moments of each pair of rows of scores, for each level apart."""
     columns = []
-    for i, j in combinations(range(len(scores)), 2):
-        gap = scores[i] - scores[j]
-        both = np.flatnonzero(np.isfinite(gap))
-        at, gap = cluster[both], gap[both]
-        columns += [np.bincount(at, w, minlength=n_clusters) for w in (None, gap, gap * gap)]
-    return _wide(columns, n_clusters)
-
-
-def _pairs_by_truth(scores: Floats, truth: Floats, cluster: Ints, n_clusters: int) -> Cells:
-    columns = []
-    for i, j in combinations(range(len(scores)), 2):
-        both = np.isfinite(scores[i]) & np.isfinite(scores[j])
-        for level in (truth > 0.5, truth <= 0.5):
-            kept = both & level
-            at, a, b = cluster[kept], scores[i, kept], scores[j, kept]
+    for i, j in combinations(range(len(levels[0])), 2):
+        for scores in levels:
+            both = np.flatnonzero(np.isfinite(scores[i]) & np.isfinite(scores[j]))
+            at, a, b = cluster[both], scores[i, both], scores[j, both]
             weights = (None, a, b, a * a, b * b, a * b)
             columns += [np.bincount(at, w, minlength=n_clusters) for w in weights]
     return _wide(columns, n_clusters)
@@ -87,7 +78,8 @@ def _wide(columns: list[np.ndarray], n_clusters: int) -> Cells:
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     n_min = panel.n_min(NAME)
-    k = _n_seats(sums["blind"].sums.shape[1] // BLIND)
+    seats = np.unique(sums["panel"].subject)
+    k = len(seats)
     if k < MIN_REVIEWERS:
         return [unknown(NAME, n_min, "needs three reviewers or more")]
     edge = panel.healthy(NAME) * k
@@ -98,10 +90,15 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     if k == MIN_REVIEWERS:
         note = "of three reviewers it cannot be told which two err together"
         return [unknown(NAME, n_min, note + against)]
-    first = _error_variances(cells.sums.sum(axis=0)[None, :], k)
-    one = next(
-        iter(estimates(cells, lambda t: _votes(_excess_correlation(t, first, k), k), null=edge))
-    )
+    scale = np.ones(k) if panel.ranks_only else panel.compared.scales.scale[seats]
+    first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale)[0], k)
+    if not first.any():
+        return [unknown(NAME, n_min, "no reviewer errs that another does not share")]
+
+    def votes(totals: Floats) -> Floats:
+        return _votes(_excess_correlation(_gaps(totals, scale), first, k), k)
+
+    one = next(iter(estimates(cells, votes, null=edge)))
     beyond = one.value is not None and one.value < edge
     note = f"of {k} votes, at most: an error that all share looks like quality{against}"
     if panel.n_reviewers > N_PANEL:
@@ -128,52 +125,50 @@ def _against_known(sums: Sums, k: int) -> str:
     return f"; against correctness alone {min(float(k), float(_votes(r, k)[0])):.1f}"
 
 
-def _n_seats(n_pairs: int) -> int:
-    """The panel that has so many pairs."""
-    return (1 + math.isqrt(1 + 8 * n_pairs)) // 2
-
-
 def _known_correlation(totals: Floats) -> Floats:
     """The mean over pairs of the correlation of scores within answers of equal correctness."""
-    n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, 2, KNOWN // 2), -1, 0)
+    n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, 2, COLUMNS), -1, 0)
     safe = np.maximum(n, 1.0)
     both = (ab - a * b / safe).sum(axis=-1)
     spread = (aa - a * a / safe).sum(axis=-1) * (bb - b * b / safe).sum(axis=-1)
     return _mean(quotient(both, np.sqrt(np.maximum(spread, 0.0))))
 
 
-def _gaps(totals: Floats) -> Floats:
-    """The variance of the difference of each pair; NaN for pairs that never met."""
-    n, d, dd = np.moveaxis(totals.reshape(len(totals), -1, BLIND), -1, 0)
-    mean = quotient(d, n)
-    return quotient(dd, n) - mean * mean
+def _gaps(totals: Floats, scale: Floats) -> Floats:
+    """The variance of the difference of each pair, on one scale; NaN for pairs that never met."""
+    n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, COLUMNS), -1, 0)
+    i, j = np.triu_indices(len(scale), 1)
+    a, b = quotient(a, n), quotient(b, n)
+    own = (quotient(aa, n) - a * a) / scale[i] ** 2 + (quotient(bb, n) - b * b) / scale[j] ** 2
+    return own - 2.0 * (quotient(ab, n) - a * b) / (scale[i] * scale[j])
 
 
-def _error_variances(totals: Floats, k: int) -> Floats:
+def _error_variances(gaps: Floats, k: int) -> Floats:
     """One error variance a reviewer that explains most pairs' differences, by median polish."""
-    if totals.shape[1] != BLIND * (k * (k - 1) // 2):
-        return np.ones(k)
-    gaps = np.full((k, k), np.nan)
-    for (i, j), gap in zip(combinations(range(k), 2), _gaps(totals)[0], strict=True):
-        gaps[i, j] = gaps[j, i] = gap
-    met = np.isfinite(gaps)
+    table = np.full((k, k), np.nan)
+    table[np.triu_indices(k, 1)] = gaps
+    table = np.where(np.isfinite(table), table, table.T)
+    met = np.isfinite(table)
     if not met.any():
-        return np.ones(k)
-    variance = np.full(k, float(np.median(gaps[met])) / 2.0)
+        return np.zeros(k)
+    variance = np.full(k, float(np.median(table[met])) / 2.0)
     for _ in range(N_POLISH):
         for i in range(k):
             if met[i].any():
-                variance[i] = max(1e-12, float(np.median(gaps[i, met[i]] - variance[met[i]])))
+                variance[i] = max(0.0, float(np.median(table[i, met[i]] - variance[met[i]])))
     return variance
 
 
-def _excess_correlation(totals: Floats, variance: Floats, k: int) -> Floats:
-    """The mean over pairs of what their difference falls short of two independent errors."""
-    pairs = list(combinations(range(k), 2))
-    i, j = np.array([i for i, _ in pairs]), np.array([j for _, j in pairs])
-    expected = variance[i] + variance[j]
-    scale = 2.0 * np.sqrt(variance[i] * variance[j])
-    return _mean((expected - _gaps(totals)) / scale)
+def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
+    """What pairs' differences fall short of two independent errors, beside their errors' size.
+
+    A ratio of sums: a reviewer who errs next to nothing weighs next to nothing in either, where
+    a mean of ratios would divide by it.
+    """
+    i, j = np.triu_indices(k, 1)
+    known = np.isfinite(gaps)
+    short = np.where(known, variance[i] + variance[j] - gaps, 0.0).sum(axis=-1)
+    return quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
 
 
 def _mean(by_pair: Floats) -> Floats:

@@ -1,4 +1,8 @@
-"""Do scores go with length? They may for good reasons, and the note says so."""
+"""Do scores go with length? They may for good reasons, and the note says so.
+
+Answers are compared with the others on the ballot, and with what that candidate usually writes:
+models that merely differ in wordiness, and in quality, are no bias of anybody's.
+"""
 
 from __future__ import annotations
 
@@ -7,60 +11,97 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import signed
-from peerage.reviews.cells import Cells, count_of, pooled
+from peerage.reviews.cells import Cells, beside, count_of, pooled, table_of
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates
+from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
+from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlation_from_sums
 
 NAME = "length"
-N, WITHIN, RAW = 0, (0, 1, 2, 3), slice(4, 9)
+KINDS = 3  # of answers: wrong, right, and not known
 
 
 def sums(view: View) -> Sums:
-    """By reviewer and cluster: n; xx, yy, xy within ballots; x, y, xx, yy, xy as they are."""
-    words = view.judged.numbers["words"]
+    """By reviewer, candidate and correctness: n, x, y, xx, yy, xy within ballots; all of them raw.
+
+    x are log words and y scores.
+    """
+    rows = view.judged
+    words = rows.numbers["words"]
     known = np.isfinite(words)
-    score, n, y, yy = view.score, view.n_by_ballot, view.score_by_ballot, view.squares_by_ballot
-    if not known.all():
-        words, score = np.where(known, words, 0.0), np.where(known, score, 0.0)
-        n, y, yy = (view.ballot.sum(c) for c in (known, score, score * score))
-    x, xx, xy = (view.ballot.sum(c) for c in (words, words * words, words * score))
-    some = np.maximum(n, 1.0)
-    within = (xx - x * x / some, yy - y * y / some, xy - x * y / some)
-    n_by_answer = view.n_by_answer if known.all() else view.answer.sum(known)
-    n_answers = float((n_by_answer > 0).sum())
+    x, y = np.log1p(np.where(known, words, 0.0)), np.where(known, view.score, 0.0)
+    ballot = view.ballot
+    some = np.maximum(ballot.sum(known), 1.0)
+    a, b = (np.where(known, v - ballot.each(ballot.sum(v) / some), 0.0) for v in (x, y))
+    correct = rows.numbers.get("correct", np.full(len(words), np.nan))
+    kind = np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
+    subject = rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate
+    columns = [known, a, b, a * a, b * b, a * b]
+    raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
+    answered = view.answer.sum(known) > 0
     return {
-        "reviews": view.by_ballot(n, *within, x, y, xx, yy, xy),
-        "answers": count_of(n_answers),
+        "reviews": table_of(subject * KINDS + kind, view.cluster, columns),
+        "raw": view.by_ballot(*raw),
+        "answers": count_of(float(answered.sum())),
     }
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    cells = sums["reviews"]
+    table = sums["reviews"]
+    kind = table.subject % KINDS
+    gold = bool(len(kind)) and bool((kind < KINDS - 1).any())
+    if gold:  # only what is known to be right or wrong
+        told = kind < KINDS - 1
+        table = Cells(table.subject[told], table.cluster[told], table.sums[told])
+    cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
-    everyone = [_tested(one, "all", n_answers, panel) for one in _correlations(pooled(cells))]
+    everyone = [_tested(one, "all", n_answers, panel, gold) for one in _correlations(pooled(cells))]
     each = [
-        _tested(one, panel.names[one.subject], int(one.sums[N]), panel)
+        _tested(one, panel.names[one.subject], int(one.sums[0]), panel, gold)
         for one in _correlations(cells)
     ]
     return everyone + each
+
+
+def _beside_usual(table: Cells, n_names: int) -> Cells:
+    """By reviewer and cluster: n, xx, yy, xy less what the reviewer's candidates usually have."""
+    _, place = np.unique(table.subject, return_inverse=True)
+    n, x, y, xx, yy, xy = table.sums[:, :6].T
+    mx, my = (quotient(np.bincount(place, v), np.bincount(place, n))[place] for v in (x, y))
+    columns = [
+        n,
+        xx - 2.0 * mx * x + mx * mx * n,
+        yy - 2.0 * my * y + my * my * n,
+        xy - mx * y - my * x + mx * my * n,
+    ]
+    columns = [np.nan_to_num(column) for column in columns]
+    reviewer = table.subject // (n_names * KINDS)
+    return table_of(reviewer, table.cluster, columns)
 
 
 def _correlations(cells: Cells) -> list[Estimate]:
     return list(estimates(cells, _within, fisher=True))
 
 
-def _within(totals: np.ndarray) -> np.ndarray:
-    return centred_correlation(totals[:, WITHIN])
+def _within(totals: Floats) -> Floats:
+    """The correlation; none where lengths hardly differ from what is usual."""
+    n, xx, yy, xy = totals[:, :4].T
+    apart = np.where(xx > 1e-9 * np.maximum(totals[:, 7], 1.0), xx, 0.0)
+    return centred_correlation(np.column_stack([n, apart, yy, xy]))
 
 
-def _tested(one: Estimate, subject: str, n: int, panel: Panel) -> Tested:
-    raw = correlation_from_sums(float(one.sums[N]), *(float(x) for x in one.sums[RAW]))
+def _tested(one: Estimate, subject: str, n: int, panel: Panel, gold: bool) -> Tested:
+    raw = correlation_from_sums(*(float(x) for x in one.sums[4:]))
+    doubt = (
+        "among answers that are equally correct"
+        if gold
+        else "longer answers may be better ones: without known quality this cannot be told apart"
+    )
     note = (
-        f"within ballots; {signed(raw)} over all. Longer answers may be better ones: "
-        "without known quality this cannot be told apart"
+        f"log words beside the ballot's and the candidate's usual; {signed(raw)} over all; {doubt}"
         if one.value is not None
-        else "lengths or scores are all alike within ballots"
+        else "no answer differs in length from what its candidate usually writes, or no score does"
     )
     return Tested(
         NAME,
@@ -74,6 +115,8 @@ def _tested(one: Estimate, subject: str, n: int, panel: Panel) -> Tested:
         panel.healthy(NAME),
         note,
         correlation=True,
+        not_identifiable=one.value is None,
+        at_most_indicator=not gold,
     )
 
 

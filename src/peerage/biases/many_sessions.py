@@ -1,15 +1,18 @@
 """The audit of many sessions: sums of each block of rows, added up, then findings.
 
-`sums_of` is what an engine runs on every block of whole sessions; `add` joins blocks; and
-`conclude` turns the total into findings. Nothing before `conclude` divides by a total.
+`sums_of` is what an engine runs on every block of whole sessions, and `add` joins blocks. From
+these totals reviewers' levels and scales are fitted; `compared_over` passes over the blocks again
+with those fixed (and a few times more where somebody is evidently biased, to measure the others
+without); and `conclude` turns it all into findings.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +22,20 @@ from peerage.biases.thresholds import Tested, finding
 from peerage.biases.wording import unknown
 from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge
+from peerage.reviews.comparisons import scored_rows
+from peerage.reviews.departures import Compared, TwoPasses, compare
+from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
+from peerage.reviews.one_scale import (
+    MAX_PATTERN_CELLS,
+    Ints,
+    PanelSums,
+    Scales,
+    ScoredRows,
+    joined,
+    panel_sums,
+    scales_of_panel,
+    scales_of_rows,
+)
 from peerage.reviews.rows import Floats, Rows, chunks
 from peerage.reviews.view import View
 from peerage.reviews.votes import shares
@@ -42,6 +59,8 @@ ORDER = (  # of the findings: as the law lists the metrics; others follow by nam
     "drift",
 )
 CHUNK_ROWS = 131_072
+MAX_SCALES = 100  # reviewers whose scales are listed
+T = TypeVar("T")
 DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
 
 
@@ -65,7 +84,14 @@ class Totals:
     high: float
     n: int  # scored reviews, own ones included
     n_rows: int
+    judges: PanelSums | None  # what scales are fitted from; None where that takes the rows
     failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
+
+
+class Blocks(Protocol):
+    """A table that can be passed over: a function's value on each block of whole sessions."""
+
+    def __call__(self, kernel: Callable[[Rows], T], /) -> Sequence[T]: ...
 
 
 def plan(columns: Sequence[str], value: str) -> Plan:
@@ -98,7 +124,7 @@ def sums_of(rows: Rows, plan: Plan) -> Totals:
     """
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
-    parts = [_sums(part, plan, within) for part in chunks(rows, CHUNK_ROWS)]
+    parts = [_sums(part, plan, within) for part in _chunks(rows, plan)]
     total = add(parts)
     if not across:
         return total
@@ -115,7 +141,7 @@ def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
     view = View(rows, _scores(rows, plan))
     scored = view.every_score
     by_dimension = {
-        name.removeprefix("mark_"): agreement.sums(View(rows, rows.numbers[name]))["reviews"]
+        name.removeprefix("mark_"): agreement.dimension_sums(View(rows, rows.numbers[name]))
         for name in plan.dimensions
     }
     by_metric, failed = _every_sums(view, names)
@@ -126,8 +152,14 @@ def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
         float(scored.max(initial=-math.inf)),
         len(scored),
         rows.n,
+        panel_sums(scored_rows(rows, plan.value)),
         failed,
     )
+
+
+def _chunks(rows: Rows, plan: Plan) -> Iterator[Rows]:
+    """Whole sessions, a few at a time; ranks become many comparisons."""
+    return chunks(rows, CHUNK_ROWS // (8 if plan.value == "rank" else 1))
 
 
 def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
@@ -160,8 +192,20 @@ def add(parts: Sequence[Totals]) -> Totals:
         max(part.high for part in parts),
         sum(part.n for part in parts),
         sum(part.n_rows for part in parts),
+        _added_judges([part.judges for part in parts]),
         failed,
     )
+
+
+def _added_judges(parts: Sequence[PanelSums | None]) -> PanelSums | None:
+    total: PanelSums | None = None
+    for part in parts:
+        if part is None:
+            return None
+        total = part if total is None else total + part
+        if total.yy.size > MAX_PATTERN_CELLS:
+            return None
+    return total
 
 
 def _added(parts: Sequence[Sums]) -> Sums:
@@ -170,9 +214,51 @@ def _added(parts: Sequence[Sums]) -> Sums:
     return {table: merge([part[table] for part in parts if table in part]) for table in tables}
 
 
-def conclude(totals: Totals, names: tuple[str, ...], plan: Plan, limits: AuditLimits) -> Audit:
+# -- reviewers on one scale ------------------------------------------------------------------------
+
+
+def compared_over(blocks: Blocks, totals: Totals, plan: Plan, limits: AuditLimits) -> Compared:
+    """Reviewers on one scale, in one more pass over the blocks where nobody is evidently biased."""
+    rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
+
+    def fit(aside: Ints) -> Scales:
+        judges = totals.judges
+        if judges is not None and len(aside):
+            judges = _added_judges(blocks(partial(_judges, plan=plan, aside=aside)))
+        if judges is not None:
+            return scales_of_panel(judges, aside)
+        if not rows:
+            rows.append(joined(blocks(partial(_scored, plan=plan))))
+        return scales_of_rows(rows[0], aside)
+
+    def sums(scales: Scales) -> DeviationSums:
+        return add_deviations(blocks(partial(_deviations, plan=plan, scales=scales)))
+
+    return compare(TwoPasses(fit, sums), limits.healthy, limits.n_min)
+
+
+def _judges(rows: Rows, plan: Plan, aside: Ints) -> PanelSums | None:
+    parts = [panel_sums(scored_rows(part, plan.value), aside) for part in _chunks(rows, plan)]
+    return _added_judges(parts)
+
+
+def _scored(rows: Rows, plan: Plan) -> ScoredRows:
+    return joined([scored_rows(part, plan.value) for part in _chunks(rows, plan)])
+
+
+def _deviations(rows: Rows, plan: Plan, scales: Scales) -> DeviationSums:
+    parts = _chunks(rows, plan)
+    return add_deviations([deviation_sums(scored_rows(part, plan.value), scales) for part in parts])
+
+
+# -- findings --------------------------------------------------------------------------------------
+
+
+def conclude(
+    totals: Totals, compared: Compared, names: tuple[str, ...], plan: Plan, limits: AuditLimits
+) -> Audit:
     """Every metric's findings, with q-values over all of them together."""
-    panel = panel_of(totals, names, limits)
+    panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
     qs = benjamini_hochberg([one.p if one.counts else None for one in tested])
     findings = [finding(one, q) for one, q in zip(tested, qs, strict=True)]
@@ -215,7 +301,9 @@ def _place(name: str) -> tuple[int, str]:
     return (ORDER.index(name) if name in ORDER else len(ORDER), name)
 
 
-def panel_of(totals: Totals, names: tuple[str, ...], limits: AuditLimits) -> Panel:
+def panel_of(
+    totals: Totals, compared: Compared, names: tuple[str, ...], limits: AuditLimits
+) -> Panel:
     """Who judged, and the units that healthy ranges are in."""
     cells = totals.by_metric["calibration"]["reviews"]
     reviewers, place = np.unique(cells.subject, return_inverse=True)
@@ -225,7 +313,7 @@ def panel_of(totals: Totals, names: tuple[str, ...], limits: AuditLimits) -> Pan
     sd = math.sqrt(squares / spare) if spare > 0 else 0.0
     scale = totals.high - totals.low if totals.n else 0.0
     sd = 0.0 if sd <= 1e-9 * max(abs(totals.high), abs(totals.low), scale) else sd
-    return Panel(names, limits, sd, scale, len(reviewers), totals.by_dimension)
+    return Panel(names, limits, sd, scale, len(reviewers), compared, totals.by_dimension)
 
 
 def _nothing(totals: Totals, panel: Panel) -> str:
@@ -252,6 +340,8 @@ def _rounded(one: Finding) -> Finding:
         high=_significant(one.high),
         p=_significant(one.p),
         q=_significant(one.q),
+        mde=_significant(one.mde),
+        edge=_significant(one.edge),
     )
 
 
@@ -270,6 +360,7 @@ def _views(totals: Totals, plan: Plan, panel: Panel) -> dict[str, Any]:
         "reviews": totals.n,
         "rows": totals.n_rows,
         "reviewers": panel.n_reviewers,
+        "scales": _scales(panel),
     }
     if "position" in totals.by_metric and totals.n:
         views["position_curve"] = [
@@ -277,3 +368,20 @@ def _views(totals: Totals, plan: Plan, panel: Panel) -> dict[str, Any]:
             for at, mean, n in curve_of(totals.by_metric["position"]["curve"])
         ]
     return views
+
+
+def _scales(panel: Panel) -> list[dict[str, Any]]:
+    """Every reviewer's level and scale, with how far to trust them; of many, the first few."""
+    scales = panel.compared.scales
+    judged = np.flatnonzero(scales.sd > 0.0)[:MAX_SCALES].tolist()
+    return [
+        {
+            "reviewer": panel.names[who],
+            "level": _significant(float(scales.level[who])),
+            "scale": _significant(float(scales.scale[who])),
+            "scale_se": _significant(float(scales.scale_se[who])),
+            "answers_shared": int(scales.n_shared[who]),
+            "status": scales.status[who],
+        }
+        for who in judged
+    ]

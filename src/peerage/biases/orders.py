@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.reviews.cells import Cells, ordered
+from peerage.reviews.cells import Cells, table_of
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
 from peerage.stats.tails import beta_tail, t_critical
@@ -50,17 +50,17 @@ def shows_first(view: View, first: Bools) -> Bools:
     return shown
 
 
-def spread_sums(view: View, first: Bools, values: list[Floats]) -> dict[str, Cells]:
-    """What the variance under new deals needs, for each reviewer and every pair of values."""
+def spread_sums(view: View, first: Bools, value: Floats) -> dict[str, Cells]:
+    """What the variance under new deals needs: of shuffled ballots, and of balanced squares."""
     chance = shows_first(view, first) / view.n_by_ballot
     dealt, place = _places(view)
     free = chance if dealt is None else np.where(view.ballot.first(dealt), 0.0, chance)
-    pairs = [a * b for i, a in enumerate(values) for b in values[i:]]
-    columns = [free * view.ballot.sum(pair) for pair in pairs]
-    who, table = view.by_name(*columns, (free > 0) * (view.n_by_ballot - 1.0))
-    found = {"free": Cells(who, np.zeros_like(who), table)}
+    variance = (free * view.ballot.sum(value * value)).sum()
+    dimensions = ((free > 0) * (view.n_by_ballot - 1.0)).sum()
+    nobody = np.zeros(1, dtype=np.int64)
+    found = {"free": Cells(nobody, nobody, np.array([[variance, dimensions]]))}
     if dealt is not None:
-        found["dealt"] = _square_sums(view, dealt, place, [*values, first.astype(np.float64)])
+        found["dealt"] = _square_sums(view, dealt, place, value, first)
     return found
 
 
@@ -89,17 +89,15 @@ def _n_shown(view: View) -> Ints:
     return shown
 
 
-def _square_sums(view: View, dealt: Bools, place: Ints, values: list[Floats]) -> Cells:
-    """By reviewer and by deal, candidate and row of the square: the sums of each value."""
-    rows, n_names = view.judged, len(view.names)
-    deal = rows.keys["deal"][dealt].astype(np.int64)
-    at = (deal * n_names + rows.candidate[dealt]) * MAX_PLACES + place[dealt]
-    columns = [value[dealt] for value in values]
-    return ordered(rows.reviewer[dealt].astype(np.int64), at, np.column_stack(columns))
+def _square_sums(view: View, dealt: Bools, place: Ints, value: Floats, first: Bools) -> Cells:
+    """By deal, and by candidate and row of the square: the sums of values and of firsts."""
+    rows = view.judged
+    at = rows.candidate[dealt].astype(np.int64) * MAX_PLACES + place[dealt]
+    return table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class DealtSpread:
     """The variance of a statistic under new deals, and how many directions it was seen in."""
 
     variance: float
@@ -128,43 +126,27 @@ class Spread:
         return statistic * statistic / self.variance / self.dimensions
 
 
-def spread(found: Mapping[str, Cells], weights: Floats, who: Ints, n_names: int) -> Spread:
-    """The spread of the weighted values' statistic for some reviewers together.
-
-    `weights` has a row for each reviewer of `who`, in order, and a column for each value.
-    """
-    table = found["free"].sums[np.searchsorted(found["free"].subject, who)]
-    n_values, column, variance = weights.shape[1], 0, 0.0
-    for i in range(n_values):
-        for j in range(i, n_values):
-            twice = 1.0 if i == j else 2.0
-            variance += twice * float((weights[:, i] * weights[:, j] * table[:, column]).sum())
-            column += 1
-    dimensions = float(table[:, column].sum())
+def spread(found: Mapping[str, Cells]) -> DealtSpread:
+    """The spread of the statistic over all deals that might have been."""
+    variance, dimensions = (float(x) for x in found["free"].sums.sum(axis=0))
     parts = [(variance, dimensions)] if variance > 0.0 else []
     if "dealt" in found:
-        parts += _squares(found["dealt"], weights, who, n_names)
+        parts += _squares(found["dealt"])
     total = sum(v for v, _ in parts)
     shared = sum(v * v / d for v, d in parts if d > 0)
-    return Spread(total, total * total / shared if shared > 0.0 else 0.0)
+    return DealtSpread(total, total * total / shared if shared > 0.0 else 0.0)
 
 
-def _squares(dealt: Cells, weights: Floats, who: Ints, n_names: int) -> list[tuple[float, float]]:
+def _squares(dealt: Cells) -> list[tuple[float, float]]:
     """Variance and dimensions of each deal's square."""
-    starts, ends = (np.searchsorted(dealt.subject, who, side) for side in ("left", "right"))
-    kept = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
-    table, n_values = dealt.sums[kept], weights.shape[1]
-    value = (table[:, :n_values] * np.repeat(weights, ends - starts, axis=0)).sum(axis=1)
-    code, place = np.divmod(dealt.cluster[kept], MAX_PLACES)
-    deal, candidate = np.divmod(code, n_names)
+    candidate, place = np.divmod(dealt.cluster, MAX_PLACES)
     parts = []
-    for one in np.unique(deal):
-        mine = deal == one
+    for deal in np.unique(dealt.subject):
+        mine = dealt.subject == deal
         rows, i = np.unique(place[mine], return_inverse=True)
         names, j = np.unique(candidate[mine], return_inverse=True)
         sums, firsts, held = np.zeros((3, len(rows), len(names)))
-        np.add.at(sums, (i, j), value[mine])
-        np.add.at(firsts, (i, j), table[mine, n_values])
+        sums[i, j], firsts[i, j] = dealt.sums[mine].T
         held[i, j] = 1.0
         size = held.sum() - len(rows) - len(names) + 1.0
         if size > 0.0:

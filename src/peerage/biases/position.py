@@ -1,9 +1,8 @@
 """Does the first answer shown score higher, whoever wrote it?
 
-Scores are centred within session and candidate, so that only an answer seen in different
-places by different reviewers can speak. A reviewer is held against the others' mean of the
-same answer, less what the pooled effect has put into it: with balanced orders an answer
-that is first for one is never first for the others, and their effect would pass for its own.
+For everyone together, scores are centred within session and candidate, so that only an answer
+seen in different places by different reviewers can speak, and the null deals the orders again.
+A reviewer is held against the others on one scale, less what the others' firsts put into it.
 """
 
 from __future__ import annotations
@@ -11,17 +10,12 @@ from __future__ import annotations
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.orders import (
-    Spread,
-    is_first,
-    shows_first,
-    spread,
-    spread_sums,
-)
+from peerage.biases.orders import is_first, shows_first, spread, spread_sums
 from peerage.biases.thresholds import Tested
-from peerage.biases.wording import signed, unknown
+from peerage.biases.wording import compared_with_others, signed, unknown
 from peerage.reviews.cells import Cells, ordered
-from peerage.reviews.rows import Floats, Groups
+from peerage.reviews.first_shown import COINCIDE, position
+from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
 
 NAME = "position"
@@ -30,26 +24,17 @@ FLAT = 1e-9
 
 
 def sums(view: View) -> Sums:
+    """Ballots, centred scores of the firsts and their weight; the spread of new deals; a curve."""
     first = is_first(view)
     x = first.astype(np.float64)
     e = view.within_ballot(view.centred)
-    d = view.within_ballot(view.deviation)
     code = view.answer.code
-    firsts, n = view.answer.sum(x)[code], view.n_by_answer[code]
-    pooled = view.within_ballot(x - firsts / n)
-    o = view.within_ballot((firsts - x) / np.maximum(n - 1.0, 1.0))
+    apart = view.within_ballot(x - (view.answer.sum(x) / np.maximum(view.n_by_answer, 1.0))[code])
     shown = np.flatnonzero(first)
-    own = 1.0 - 1.0 / view.n_by_ballot[view.ballot.code[shown]]  # "first" within its ballot
-    ballots = Groups(view.ballot.code[shown], view.ballot.n)
-    who, table = view.by_name(
-        shows_first(view, first),
-        *(ballots.sum(c) for c in (e[shown], pooled[shown], d[shown], own, o[shown])),
-    )
-    found = {"effect": Cells(who, np.zeros_like(who), table)}
-    found |= {f"all_{name}": cells for name, cells in spread_sums(view, first, [e]).items()}
-    found |= {f"one_{name}": cells for name, cells in spread_sums(view, first, [d, o]).items()}
-    found["curve"] = _curve(view, e)
-    return found
+    totals = (shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
+    nobody = np.zeros(1, dtype=np.int64)
+    effect = Cells(nobody, nobody, np.array([totals], dtype=np.float64))
+    return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
 
 
 def _curve(view: View, e: Floats) -> Cells:
@@ -69,45 +54,19 @@ def _curve(view: View, e: Floats) -> Cells:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min, names = panel.n_min(NAME), panel.names
-    effect = sums["effect"]
-    n, top, bottom = (float(effect.sums[:, i].sum()) for i in (0, 1, 2))
+    n_min, edge = panel.n_min(NAME), panel.healthy(NAME) * panel.scale
+    n, top, bottom = (float(value) for value in sums["effect"].sums[0])
     if bottom <= FLAT * max(n, 1.0):
-        return [unknown(NAME, n_min, _why_not(n), n=int(n))]
-    who = effect.subject
-    every = {name.removeprefix("all_"): c for name, c in sums.items() if name.startswith("all_")}
-    ones = {name.removeprefix("one_"): c for name, c in sums.items() if name.startswith("one_")}
-    dealt = "one_dealt" in sums
-    whole = spread(every, np.ones((len(who), 1)), who, len(names))
-    note = f"{_curve_words(sums['curve'])}; {_null_words(dealt)}"
-    out = [_tested("all", top, bottom, whole, n, note, panel)]
-    for reviewer, row in zip(who, effect.sums, strict=True):
-        weights = np.array([[1.0, top / bottom]])
-        seen = spread(ones, weights, np.array([reviewer]), len(names))
-        out.append(_reviewer(names[reviewer], row, top / bottom, seen, panel))
-    return out
-
-
-def _reviewer(name: str, row: Floats, shared: float, seen: Spread, panel: Panel) -> Tested:
-    n, _, _, xd, xx, xo = (float(value) for value in row)
-    if xx <= FLAT * max(n, 1.0) or xx - xo <= FLAT * xx:
-        return unknown(NAME, panel.n_min(NAME), _why_not(n), name, int(n))
-    return _tested(name, xd + shared * xo, xx, seen, n, "", panel)
-
-
-def _tested(
-    subject: str, top: float, bottom: float, seen: Spread, n: float, note: str, panel: Panel
-) -> Tested:
+        why = COINCIDE if n else "no scored answer was shown first on a ballot with another"
+        return [unknown(NAME, n_min, why, n=int(n))]
+    seen = spread(sums)
     value, half = top / bottom, seen.half_width(top)
     low, high = (None, None) if half is None else (value - half / bottom, value + half / bottom)
-    edge, n_min = panel.healthy(NAME) * panel.scale, panel.n_min(NAME)
-    return Tested(NAME, subject, value, low, high, seen.p(top), int(n), n_min, edge, note)
-
-
-def _why_not(n: float) -> str:
-    if n == 0:
-        return "no scored answer was shown first on a ballot with another"
-    return "every answer kept one position, so position and answer coincide"
+    note = f"{_curve_words(sums['curve'])}; {_null_words('dealt' in sums)}"
+    everyone = Tested(NAME, "all", value, low, high, seen.p(top), int(n), n_min, edge, note)
+    note = "points for the answer shown first, beyond what the others give it"
+    found = position(panel.compared.sums, panel.compared.scales)
+    return [everyone, *(compared_with_others(NAME, o, panel, note, edge=edge) for o in found)]
 
 
 def _null_words(dealt: bool) -> str:

@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from peerage.biases import Metric, Panel, Sums, metrics
+from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested
-from peerage.biases.wording import unknown
-from peerage.reviews.cells import Cells, beside, tabulate
-from peerage.reviews.intervals import contrast, estimates
-from peerage.reviews.rows import group
-from peerage.reviews.view import View
+from peerage.biases.wording import compared_with_others, unknown
+from peerage.reviews.departures import self_preference
 
 NAME = "self_preference"
 
 
-def sums(view: View) -> Sums:
-    """By reviewer and cluster: n, deviation of own answers; n, deviation of the others'."""
-    rows = view.own
-    known, gap = view.own_deviation
-    cluster = rows.cluster[rows.session]
-    cells = group((rows.reviewer, len(view.names)), (cluster, view.all.n_clusters))
-    own = tabulate(cells, rows.reviewer, cluster, [known.astype(np.float64), gap])
-    return {"reviews": beside(own, view.compared)}
+def findings(_: Sums, panel: Panel) -> list[Tested]:
+    note = "own answers beside the others' view of them, all on one scale"
+    found = self_preference(panel.compared.sums, panel.compared.scales)
+    if not found:
+        why = "nobody reviewed its own answer where others did too"
+        return [unknown(NAME, panel.n_min(NAME), why)]
+    return [compared_with_others(NAME, one, panel, note) for one in found if one.n > 0]
 
 
-def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    tested = preferences(
-        sums["reviews"], NAME, panel, "own answers beside the others' view of them"
-    )
-    if tested:
-        return tested
-    return [unknown(NAME, panel.n_min(NAME), "nobody reviewed its own answer where others did too")]
-
-
-def preferences(cells: Cells, name: str, panel: Panel, note: str) -> list[Tested]:
-    """A reviewer's deviation on some answers, net of its deviation on the rest."""
-    return [
-        Tested(
-            name,
-            panel.names[one.subject],
-            one.value,
-            one.low,
-            one.high,
-            one.p,
-            int(one.sums[0]),
-            panel.n_min(name),
-            panel.healthy(name) * panel.sd,
-            f"{note}, net of harshness",
-        )
-        for one in estimates(cells, contrast)
-        if one.sums[0] > 0
-    ]
-
-
-metrics.register(NAME)(Metric(NAME, (), sums, findings))
+metrics.register(NAME)(Metric(NAME, (), no_sums, findings))

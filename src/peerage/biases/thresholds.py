@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
+from peerage.stats.tails import normal_critical
 from peerage.types import Finding, Status
 
 Side = Literal["both", "at_most", "at_least"]
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
+POWER_Z = normal_critical(0.6)  # 80% lie below it
+MOST = 1e9  # an n beyond it is none
+SETTLED = ("evidence", "clear")
 FAR_CORRELATION = 0.9  # the seed's "extreme" for a correlation
 
 
@@ -36,6 +41,7 @@ class Tested:
     tested: tuple[float | None, float | None, float | None] | None = None
     correlation: bool = False
     not_identifiable: bool = False
+    at_most_indicator: bool = False  # what else may explain it cannot be ruled out
 
     @property
     def held(self) -> tuple[float | None, float | None, float | None]:
@@ -57,10 +63,38 @@ def finding(tested: Tested, q: float | None) -> Finding:
         tested.p,
         tested.n,
         tested.n_min,
-        status(tested, q),
+        word := status(tested, q),
         q,
         tested.note,
+        *((None, None) if word in SETTLED else what_it_takes(tested)),
+        None if tested.not_identifiable else tested.edge,
     )
+
+
+def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
+    """The smallest effect that four in five such audits would name, and the n to settle it.
+
+    To be named, an estimate must pass both its critical value and the healthy edge; it does so in
+    80% of audits where the true effect lies z(.8) standard errors beyond the higher of the two.
+    An effect as large as the healthy edge is told from none where (t + z(.8)) standard errors
+    fit into it, and errors shrink with the root of n. One-sided metrics are held against the
+    edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
+    """
+    value, low, high = tested.held
+    if tested.not_identifiable or value is None or low is None or high is None:
+        return None, None
+    half = (high - low) / 2.0
+    error = half / normal_critical(0.95)
+    power = POWER_Z * error
+    if tested.side == "both":
+        mde, size = max(tested.edge, half) + power, tested.edge
+    else:
+        mde = half * normal_critical(0.9) / normal_critical(0.95) + power
+        size = abs(value - tested.edge)
+    if half <= 0.0 or size <= 0.0:
+        return mde, None
+    needed = tested.n * ((half + power) / size) ** 2
+    return mde, None if needed > MOST else max(tested.n, tested.n_min, math.ceil(needed))
 
 
 def status(tested: Tested, q: float | None) -> Status:
@@ -68,12 +102,15 @@ def status(tested: Tested, q: float | None) -> Status:
     value, low, high = tested.held
     if tested.not_identifiable:
         return "not_identifiable"
+    apart = low is not None and high is not None and _apart(tested, low, high)
     if tested.n < tested.n_min:
-        return "indicator" if _extreme(tested, value) else "too_few"
+        return "indicator" if apart and _extreme(tested, value) else "too_few"
     if value is None:
         return "inconclusive"
     if q is not None and q < EVIDENCE_Q and _beyond(tested, value):
-        return "evidence"
+        if not tested.at_most_indicator:
+            return "evidence"
+        return "indicator" if apart else "inconclusive"
     if low is not None and high is not None and _inside(tested, low, high):
         return "clear"
     return "inconclusive"
@@ -93,6 +130,15 @@ def _inside(tested: Tested, low: float, high: float) -> bool:
     if tested.side == "at_least":
         return low >= tested.edge
     return -tested.edge <= low and high <= tested.edge
+
+
+def _apart(tested: Tested, low: float, high: float) -> bool:
+    """Whether the interval excludes the healthy range."""
+    if tested.side == "at_most":
+        return low > tested.edge
+    if tested.side == "at_least":
+        return high < tested.edge
+    return low > tested.edge or high < -tested.edge
 
 
 def _extreme(tested: Tested, value: float | None) -> bool:

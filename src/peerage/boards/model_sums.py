@@ -276,17 +276,27 @@ class _Block:
         return int(np.count_nonzero(arranged[1:] == arranged[:-1]))
 
     def lengths(self) -> Cells:
-        """By candidate: shares, and how long the answer was beside its rivals on the ballot."""
+        """By candidate: shares, and how long the answer was beside all answers of its session."""
         cast, words = self.votes, self.rows.numbers["words"]
         known = cast.counts & np.isfinite(words) & self.inside
         long = np.log1p(np.where(known, words, 0.0))
-        n = np.bincount(cast.ballot, weights=known, minlength=cast.n_ballots)
-        total = np.bincount(cast.ballot, weights=long * known, minlength=cast.n_ballots)
-        gap = np.where(known, long - (total / np.maximum(n, 1.0))[cast.ballot], 0.0)
+        gap = np.where(known, long - self._session_lengths(words)[self.rows.session], 0.0)
         y = np.where(known, cast.share, 0.0)
         slices = np.where(known, self.slice[self.rows.session], 0)
         subject = slices * self.n_names + self.rows.candidate
         return _summed(subject, [known.astype(np.float64), y, gap, gap * gap, gap * y])
+
+    def _session_lengths(self, words: Floats) -> Floats:
+        """The mean log words of each session's answers, whoever judged them."""
+        told = np.isfinite(words)
+        some = np.maximum(self.added(told), 1.0)
+        log = self.added(np.log1p(np.where(told, words, 0.0))) / some
+        n_sessions, has = self.rows.n_sessions, self.added(told) > 0.0
+        total = np.bincount(self.answer_session, log * has, minlength=n_sessions)
+        mean: Floats = total / np.maximum(
+            np.bincount(self.answer_session, has, minlength=n_sessions), 1.0
+        )
+        return mean
 
     # -- by reviewer and candidate ---------------------------------------------------------------
 

@@ -50,7 +50,7 @@ from peerage.boards.model_sums import (
     WON,
     ModelSums,
 )
-from peerage.reviews.rows import Floats, Ints
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
 from peerage.stats.resampling import generator
@@ -60,6 +60,8 @@ from peerage.stats.tails import t_critical
 LEVEL = 0.95
 DECIMALS = 12  # the last bits depend on the order in which sums were added
 MIN_REVIEWERS = 3  # of a two-way interval
+MIN_CLUSTERS = 4  # below it nobody is told apart
+MAX_SWEEPS = 5_000
 FLAT = 1e-12
 MEANS = {"borda": (SHARE, HELD), "mean_rank": (PLACE, HELD), "hybrid": (BLEND, SCORED)}
 LOWER_IS_BETTER = ("mean_rank",)
@@ -78,6 +80,7 @@ COLUMNS = (
     "total_wins",
     "appearances",
     "mean_score",
+    "mean_score_plain",
     "z_score",
 )
 WHOLE = ("total_votes", "total_wins", "appearances")
@@ -94,6 +97,8 @@ class Estimates:
     covariance: Floats | None = None
     df: Floats | float = math.inf  # of all differences, or of each
     lower_is_better: bool = False
+    n_clusters: Ints | None = None  # of each model
+    by_cluster: Floats | None = None  # values, clusters by models, NaN where a model is not in it
 
 
 class ModelTotals:
@@ -177,7 +182,8 @@ def board_columns(
         "total_votes": totals.column(VOTES),
         "total_wins": totals.column(WINS),
         "appearances": totals.column(APPEARED),
-        "mean_score": by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)),
+        "mean_score": fitted_scores(totals),
+        "mean_score_plain": by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)),
         "z_score": z_scores(totals),
     }
     columns = columns_of(models, order, rank, ranked, share, values)
@@ -259,11 +265,17 @@ def _rank_ranges(
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
         return {}, {}, {}
     values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
-    # Whose own spread is unknown (one session, or all alike) cannot be told apart from anyone.
-    values = np.where(np.isfinite(ranked.low[known]), values, np.nan)
+    # Whose own spread is unknown cannot be told apart from anyone.
+    spread_known = np.isfinite(ranked.low[known])
+    if ranked.n_clusters is not None:
+        spread_known &= ranked.n_clusters[known] >= MIN_CLUSTERS
+    values = np.where(spread_known, values, np.nan)
     rng = generator("rank ranges", len(known))
     if ranked.influences is not None:
-        low, high = sign_flip_ranks(values, ranked.influences[:, known], rng, level=LEVEL)
+        pulls = ranked.influences[:, known]
+        alike, above = _unanimous(ranked, known, values)
+        drawn = np.where(alike, np.nan, values)
+        low, high = sign_flip_ranks(drawn, pulls, rng, level=LEVEL, above=above)
     else:
         spread = np.asarray(ranked.covariance)[np.ix_(known, known)]
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
@@ -281,6 +293,30 @@ def _rank_ranges(
     )
 
 
+def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, Bools | None]:
+    """Models that have one value in all clusters, and whom each of them stands above or below.
+
+    Their spread cannot be seen, so a difference is held to an exact sign test over the clusters
+    that both are in, corrected for the number of pairs: forty of one sign are evidence.
+    """
+    alike = np.zeros(len(known), dtype=bool)
+    if ranked.by_cluster is None:
+        return alike, None
+    table = ranked.by_cluster[:, known]
+    alike = ~(np.nanmax(table, axis=0) - np.nanmin(table, axis=0) > by_cluster.SAME)
+    above = np.zeros((len(known),) * 2, dtype=bool)
+    n_pairs = len(known) * (len(known) - 1) / 2.0
+    for i in np.flatnonzero(alike & np.isfinite(values)).tolist():
+        gap = table[:, [i]] - table
+        n = np.isfinite(gap).sum(axis=0)
+        surely = np.isfinite(values) & (n_pairs * np.exp2(1.0 - n) <= 1.0 - LEVEL)
+        over = surely & (np.nanmin(np.where(np.isfinite(gap), gap, np.inf), axis=0) > 0.0)
+        under = surely & (np.nanmax(np.where(np.isfinite(gap), gap, -np.inf), axis=0) < 0.0)
+        above[i] |= under if ranked.lower_is_better else over
+        above[:, i] |= over if ranked.lower_is_better else under
+    return alike, above
+
+
 # -- intervals ---------------------------------------------------------------------------------
 
 
@@ -289,12 +325,29 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
     value, influences = by_cluster.ratio_influences(top, bottom)
     low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
+    each = by_cluster.quotient(top, bottom)
+    n_clusters = np.isfinite(each).sum(axis=0)
+    least, most = (1.0, float(max(len(value), 2))) if rule == "mean_rank" else (0.0, 1.0)
     for i in range(len(value)):
         found = by_cluster.ratio_interval(top[:, i], bottom[:, i], level=LEVEL)
-        if found is not None and found.low is not None and found.high is not None:
-            low[i], high[i] = found.low, found.high
-    lower = rule in LOWER_IS_BETTER
-    return Estimates(value, low, high, influences=influences, lower_is_better=lower)
+        if n_clusters[i] < 2 or found is None:
+            continue
+        if np.ptp(each[np.isfinite(each[:, i]), i]) > by_cluster.SAME:
+            if found.low is not None and found.high is not None:
+                low[i], high[i] = found.low, found.high
+        else:  # all agree: what a session may do that is too rare to have been seen
+            rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / n_clusters[i])
+            low[i] = least + (value[i] - least) * (1.0 - rare)
+            high[i] = low[i] + rare * (most - least)
+    return Estimates(
+        value,
+        low,
+        high,
+        influences=influences,
+        lower_is_better=rule in LOWER_IS_BETTER,
+        n_clusters=n_clusters,
+        by_cluster=each,
+    )
 
 
 def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Floats]:
@@ -325,13 +378,14 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
         if n_reviewers[i] < MIN_REVIEWERS or not variance > 0.0 or not np.isfinite(sessions.low[i]):
             continue
         df = _combined_df(
-            (float(of_sessions[i, i]), max(totals.n_sessions - 1.0, 1.0)),
+            (float(of_sessions[i, i]), max(len(influences) - 1.0, 1.0)),
             (float(of_reviewers[i, i]), n_reviewers[i] - 1.0),
         )
         half = t_critical(LEVEL, df) * math.sqrt(variance)
         low[i], high[i] = value[i] - half, value[i] + half
     least = float(n_reviewers[n_reviewers > 0].min(initial=math.inf))
-    return Estimates(value, low, high, covariance=total, df=max(least - 1.0, 1.0))
+    df = max(least - 1.0, 1.0)
+    return Estimates(value, low, high, covariance=total, df=df, n_clusters=sessions.n_clusters)
 
 
 def _combined_df(*parts: tuple[float, float]) -> float:
@@ -359,6 +413,31 @@ def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
 
 
 # -- other views -------------------------------------------------------------------------------
+
+
+def fitted_scores(totals: ModelTotals) -> Floats:
+    """Each model's mean score as graders of average level would give it; NaN without a score.
+
+    Score = grader's level + model, over the means of each grader and model. Nobody grades itself,
+    so a plain mean punishes everyone but the harsh grader. Alternating least squares; graders
+    and models that nothing connects keep their own mean level.
+    """
+    if SCORES not in totals.sums.tables or totals.sums.tables[SCORES].n == 0:
+        return np.full(len(totals), np.nan)
+    reviewer, model, sums = totals.by_reviewer(SCORES)
+    _, who = np.unique(reviewer, return_inverse=True)
+    weight, score = sums[:, R_WEIGHT], sums[:, R_SCORE]
+    by_who = np.maximum(np.bincount(who, weight), FLAT)
+    by_model = np.bincount(model, weight, minlength=len(totals))
+    level, value = np.zeros(len(by_who)), np.zeros(len(totals))
+    for _ in range(MAX_SWEEPS):
+        left = np.bincount(model, score - weight * level[who], minlength=len(totals))
+        new = left / np.maximum(by_model, FLAT)
+        level = np.bincount(who, score - weight * new[model]) / by_who
+        moved, value = float(np.abs(new - value).max(initial=0.0)), new
+        if moved <= FLAT:
+            break
+    return np.where(by_model > 0.0, value, np.nan)
 
 
 def z_scores(totals: ModelTotals) -> Floats:
@@ -458,7 +537,8 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     influences = np.zeros((len(surprise), len(totals)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
     low, high = influence_interval(value, influences)
-    return Estimates(value, low, high, influences=influences)
+    n_clusters = (influences != 0.0).sum(axis=0)
+    return Estimates(value, low, high, influences=influences, n_clusters=n_clusters)
 
 
 def _surprise(totals: ModelTotals, logs: Floats) -> Floats:

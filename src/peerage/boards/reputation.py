@@ -85,6 +85,7 @@ class DawidSkene:
     accuracy: Floats
     quality: Floats
     iterations: int
+    converged: bool = True
 
 
 def dawid_skene(community: Community) -> DawidSkene:
@@ -108,6 +109,7 @@ def dawid_skene(community: Community) -> DawidSkene:
         np.where(spoke, right, np.nan),
         np.where(heard > 0, truth @ np.asarray(community.scale), np.nan),
         rounds,
+        moved < DAWID_SKENE_CLOSE,
     )
 
 

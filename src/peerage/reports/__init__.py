@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.engines import Engine, Source, engines
 from peerage.errors import InputError, UsageError
@@ -13,7 +14,7 @@ from peerage.reviews.times import span_s
 from peerage.types import Audit, AuditLimits, Finding
 
 if TYPE_CHECKING:
-    from peerage.biases.many_sessions import Plan, Totals
+    from peerage.biases.many_sessions import Blocks, Plan, Totals
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.engines.reviews import Reviews, RowsReading
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from peerage.reviews.rows import Rows
     from peerage.stores import Store
 
+T = TypeVar("T")
 FEW_ROWS = 2_000_000  # that one block holds
 
 
@@ -107,7 +109,7 @@ def audit(
     q-values are over all findings, also where only one reviewer's are asked for. With a
     dimension the marks of that dimension are audited in place of scores.
     """
-    from peerage.biases.many_sessions import conclude
+    from peerage.biases.many_sessions import compared_over, conclude
     from peerage.engines.reviews import read_reviews
     from peerage.engines.reviews import since as windowed
 
@@ -118,8 +120,11 @@ def audit(
     earliest = None if window is None or latest is None else latest - window
     frame = windowed(table, earliest, None)
     plan, reading = _prepared(runner, table, frame, dimension)
-    totals = _totals(runner, table, frame, plan, reading)
-    found = conclude(totals, reading.names, plan, limits or AuditLimits())
+    bounds = limits or AuditLimits()
+    blocks = _blocks(runner, table, frame, reading)
+    totals = _totals(runner, table, frame, plan, reading, blocks)
+    compared = compared_over(blocks, totals, plan, bounds)
+    found = conclude(totals, compared, reading.names, plan, bounds)
     found = replace(found, views={**found.views, "since": since, "not_finite": table.not_finite})
     if reviewer is not None:
         found = _about(found, reviewer, reading.names)
@@ -146,36 +151,55 @@ def _prepared(
     return plan, reading_of(engine, frame, table.columns, numbers, text)
 
 
-def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading) -> Totals:
-    """Every metric's sums; a large table is read again only for what compares sessions."""
-    from peerage.biases.many_sessions import add, split, sums_of
-    from peerage.engines.reviews import fold_rows, refuse_duplicates, repeated_queries
+def _blocks(engine: Engine, table: Reviews, frame: Any, reading: RowsReading) -> Blocks:
+    """The table as blocks to pass over, checked; one that is not large is read only once."""
+    from peerage.engines.reviews import refuse_duplicates
     from peerage.reviews.rows import has_duplicates
 
-    def folded(frame: Any, plan: Plan, whole_queries: bool) -> Totals:
-        def kernel(rows: Rows) -> Totals | None:
-            return None if has_duplicates(rows) else sums_of(rows, plan)
+    def passed(kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
+        def checked(rows: Rows) -> T | None:
+            return None if has_duplicates(rows) else kernel(rows)
 
-        def added(parts: Sequence[Totals | None]) -> Totals | None:
-            whole = [part for part in parts if part is not None]
-            return add(whole) if len(whole) == len(parts) else None
-
-        blocks = replace(reading, whole_queries=whole_queries)
-        total = fold_rows(engine, frame, blocks, kernel, added)
-        if total is None:
+        parts = _parts(engine, frame, reading, checked)
+        if any(part is None for part in parts):
             refuse_duplicates(engine, frame, table.columns)
-            raise InputError("a reviewer judged one answer twice in one round.")
-        return total
+        return [part for part in parts if part is not None]
+
+    if table.n_rows > FEW_ROWS:
+        return lambda kernel: passed(kernel, reading)
+    held = passed(lambda rows: rows, replace(reading, whole_queries=True))
+    return lambda kernel: [kernel(rows) for rows in held]
+
+
+def _parts(
+    engine: Engine, frame: Any, reading: RowsReading, kernel: Callable[[Rows], T]
+) -> list[T]:
+    """A kernel's value on each block of whole sessions."""
+    from peerage.engines.reviews import fold_rows
+
+    def joined(parts: Sequence[list[T]]) -> list[T]:
+        return [one for part in parts for one in part]
+
+    return fold_rows(engine, frame, reading, lambda rows: [kernel(rows)], joined)
+
+
+def _totals(
+    engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading, blocks: Blocks
+) -> Totals:
+    """Every metric's sums; a large table is read again only for what compares sessions."""
+    from peerage.biases.many_sessions import add, split, sums_of
+    from peerage.engines.reviews import repeated_queries
 
     if table.n_rows <= FEW_ROWS:
-        return folded(frame, plan, whole_queries=True)
+        return add(blocks(partial(sums_of, plan=plan)))
     within, across = split(plan)
-    totals = folded(frame, within, whole_queries=False)
+    totals = add(blocks(partial(sums_of, plan=within)))
     if not across.metrics:
         return totals
     if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
         frame = repeated_queries(engine, frame)
-    compared = folded(frame, across, whole_queries=True)
+    whole = replace(reading, whole_queries=True)
+    compared = add(_parts(engine, frame, whole, partial(sums_of, plan=across)))
     return replace(
         totals,
         by_metric={**totals.by_metric, **compared.by_metric},
@@ -229,4 +253,4 @@ def audit_document(found: Audit) -> dict[str, Any]:
 def finding_row(one: Finding) -> dict[str, Any]:
     row = one._asdict()
     order = ("metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note")
-    return {name: row[name] for name in order}
+    return {name: row[name] for name in (*order, "mde", "n_needed", "edge")}

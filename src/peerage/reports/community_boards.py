@@ -275,7 +275,11 @@ class CommunityBoards:
         return made
 
     def _echoed(self, made: Board) -> Board:
-        return replace(made, parameters=self.parameters(), flags=tuple(self.flags))
+        flags = list(self.flags)
+        beside = self.dawid_skene if "dawid_skene" in made.columns else None
+        if beside is not None and not beside.converged:
+            flags.append(f"dawid_skene_did_not_converge:{beside.iterations}")
+        return replace(made, parameters=self.parameters(), flags=tuple(flags))
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""

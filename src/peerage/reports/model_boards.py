@@ -61,7 +61,7 @@ from peerage.plugins import PluginError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.cells import Cells
 from peerage.reviews.columns import MARK, REVIEWS, required
-from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_of_columns, unit_of
+from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_and_units, unit_of
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.reviews.votes import votes
 from peerage.types import Placing
@@ -166,7 +166,7 @@ class ReviewsTable:
     @cached_property
     def units(self) -> tuple[str, ...] | None:
         """What each cluster is an observation of; None where there are too many to name."""
-        return units_of(self.engine, self.frame)
+        return units_of(self.engine, self.frame, self.columns)
 
     def _held(self, column: str) -> list[Any]:
         """The values of a column, each once (a grouping is ten times quicker than `unique`)."""
@@ -221,7 +221,7 @@ class ReviewsTable:
         numbers = [name for name in numbers_of(plan) if name in self.columns]
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
-        return RowsReading(names=self.names, numbers=tuple(numbers))
+        return RowsReading(self.names, tuple(numbers), query_id="query_id" in self.columns)
 
     def n_after(self, instant: float) -> int:
         """The reviews that carry a later time."""
@@ -247,22 +247,24 @@ class ReviewsTable:
         found = self.engine.arrays(
             self.frame.select("session_id", "reviewer", "candidate", *numbers)
         )
-        return placings_of(rows_of_columns(found, numbers), plan)
+        return placings_of(rows_and_units(found, numbers)[0], plan)
 
 
-def units_of(engine: Engine, frame: Frame) -> tuple[str, ...] | None:
-    """What each cluster is an observation of; None where there are too many to name."""
+def units_of(engine: Engine, frame: Frame, columns: Collection[str]) -> tuple[str, ...] | None:
+    """What each cluster is an observation of, a query or a session; None for too many to name."""
     import narwhals.stable.v2 as nw
 
-    found = frame.group_by("session_id").agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
-    return named_units(engine.arrays(found)["session_id"].tolist())
+    def first_few(rows: Frame, column: str) -> list[str]:
+        found = rows.group_by(column).agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
+        return [str(value) for value in engine.arrays(found)[column]]
 
-
-def named_units(sessions: Collection[str]) -> tuple[str, ...] | None:
-    """The units of some sessions in order; None for more than are told apart."""
-    if len(sessions) > N_CLUSTERS:
-        return None
-    return tuple(sorted(unit_of(session, None) for session in sessions))
+    queries, alone = [], frame
+    if "query_id" in columns:
+        queries = first_few(frame.filter(~nw.col("query_id").is_null()), "query_id")
+        alone = frame.filter(nw.col("query_id").is_null())
+    units = [unit_of("", query) for query in queries]
+    units += [unit_of(session, None) for session in first_few(alone, "session_id")]
+    return tuple(sorted(units)) if len(units) <= N_CLUSTERS else None
 
 
 def check_columns(columns: tuple[str, ...], options: ModelBoardOptions) -> None:
@@ -456,12 +458,11 @@ class StoredReviews:
         numbers = tuple(name for name in numbers_of(plan) if name in facts.columns)
         if self._is_small(file):
             found = self.engine.arrays(frame)
-            units = named_units(set(found["session_id"].tolist()))
-            return ModelSums(facts.names, units, _kernel(plan)(rows_of_columns(found, numbers)))
-        reading = RowsReading(facts.names, numbers)
+            rows, units = rows_and_units(found, numbers)
+            return ModelSums(facts.names, units, _kernel(plan)(rows))
+        reading = RowsReading(facts.names, numbers, query_id="query_id" in facts.columns)
         tables = fold_rows(self.engine, frame, reading, _kernel(plan), add_tables)
-        few = len(facts.sessions) <= N_CLUSTERS
-        return ModelSums(facts.names, units_of(self.engine, frame) if few else None, tables)
+        return ModelSums(facts.names, units_of(self.engine, frame, facts.columns), tables)
 
     def _is_small(self, file: Path) -> bool:
         """Whether a file holds a few sessions of this store's own: then numpy is quicker."""

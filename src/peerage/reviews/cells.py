@@ -45,19 +45,31 @@ def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
     """Cells sorted by subject, then cluster; equal ones are added up."""
     if len(subject) == 0:
         return Cells(subject, cluster, sums)
-    width = int(cluster.max()) + 1
-    key = subject.astype(np.int64) * width + cluster
+    key = subject.astype(np.int64) * (int(cluster.max()) + 1) + cluster
     if (np.diff(key) > 0).all():
         return Cells(subject, cluster, sums)
-    size = int(key.max()) + 1
+    return table_of(subject, cluster, list(sums.T))
+
+
+def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools]) -> Cells:
+    """Columns of rows added up by subject and cluster."""
+    width = int(cluster.max(initial=0)) + 1
+    key = subject.astype(np.int64) * width + cluster
+    starts = np.flatnonzero(np.append(True, key[1:] != key[:-1])) if len(key) else key
+    if 2 * len(starts) < len(key):  # rows of one ballot stand together: add those first
+        key = key[starts]
+        columns = [np.add.reduceat(column, starts, dtype=np.float64) for column in columns]
+    size = int(key.max(initial=-1)) + 1
     if size <= ROOMY * len(key) + 65_536:
-        kept, code, n_codes = np.flatnonzero(np.bincount(key)), key, size
+        kept, code = np.flatnonzero(np.bincount(key, minlength=size)), key
     else:
         kept, code = np.unique(key, return_inverse=True)
-        n_codes = len(kept)
-    columns = [np.bincount(code, weights=column, minlength=n_codes) for column in sums.T]
-    added = np.column_stack(columns).astype(np.float64)
-    return Cells(kept // width, kept % width, added[kept] if n_codes == size else added)
+        size = len(kept)
+    sums = np.empty((len(kept), len(columns)))
+    for i, column in enumerate(columns):
+        added = np.bincount(code, column, minlength=size)
+        sums[:, i] = added[kept] if code is key else added
+    return Cells(kept // width, kept % width, sums)
 
 
 def merge(parts: Sequence[Cells]) -> Cells:

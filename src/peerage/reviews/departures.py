@@ -10,11 +10,13 @@ wrong by τ(1 − κ) moves a value by that times the gap in quality it rests on
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.deviations import DeviationSums, SumsTable, deviation_sums, totals_by
+from peerage.reviews.cells import Cells
+from peerage.reviews.deviations import DeviationSums, totals_by
 from peerage.reviews.measurements import (
     LEVEL,
     Fit,
@@ -24,7 +26,7 @@ from peerage.reviews.measurements import (
     measurements,
     spread_of,
 )
-from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Reviews, Scales, fit_scales
+from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import benjamini_hochberg
@@ -68,21 +70,21 @@ def family_preference(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     return _preferences(table, sums.family_cast, sums, scales)
 
 
-def _chosen(table: SumsTable, kept: Bools) -> SumsTable:
-    return SumsTable(table.subject[kept], table.cluster[kept], table.sums[kept])
+def _chosen(table: Cells, kept: Bools) -> Cells:
+    return Cells(table.subject[kept], table.cluster[kept], table.sums[kept])
 
 
-def _groups(pairs: SumsTable, scales: Scales) -> SumsTable:
+def _groups(pairs: Cells, scales: Scales) -> Cells:
     """Pairs with what of the reviewer's own sums (n, y, q) is theirs, and not of the rest."""
     k = len(scales.sd)
     own = pairs.subject // k == pairs.subject % k
     inside = ~own & ~np.isin(pairs.subject, scales.aside)
     sums = np.column_stack([pairs.sums, pairs.sums[:, :3] * inside[:, None]])
-    return SumsTable(pairs.subject, pairs.cluster, sums)
+    return Cells(pairs.subject, pairs.cluster, sums)
 
 
 def _preferences(
-    table: SumsTable, cast: SumsTable, sums: DeviationSums, scales: Scales
+    table: Cells, cast: Cells, sums: DeviationSums, scales: Scales
 ) -> list[Measurement]:
     """The mean deviation on each group of answers, less the reviewer's mean on all others.
 
@@ -115,7 +117,7 @@ def _preferences(
     return cells.measured(contrast, own[:, 3], scales, reasons, subject)
 
 
-def _one_other(subject: Ints, cast: SumsTable) -> Bools:
+def _one_other(subject: Ints, cast: Cells) -> Bools:
     """Whether all qualities a subject is held against come from one and the same reviewer."""
     at = np.searchsorted(cast.subject, subject)
     n, code, square = cast.sums[at].T
@@ -150,18 +152,60 @@ def most_evident(found: Sequence[Measurement], healthy: float) -> int | None:
     return max(evident, key=lambda one: abs(one.value or 0.0) / (one.se or 1.0)).subject
 
 
-def measured_pairs(reviews: Reviews, healthy: float, n_min: int) -> tuple[Scales, DeviationSums]:
-    """Fit, set the most deviant evident pair aside and fit again, at most three times."""
+@dataclass(frozen=True, slots=True)
+class TwoPasses:
+    """The passes over a table: levels and scales without some pairs, then sums on that scale."""
+
+    fit: Callable[[Ints], Scales]
+    sums: Callable[[Scales], DeviationSums]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Reviewers on one scale, after the evidently biased were kept from misleading about others."""
+
+    scales: Scales
+    sums: DeviationSums
+    lengths: list[Measurement]
+
+
+def compare(passes: TwoPasses, healthy: Mapping[str, float], n_min: Mapping[str, int]) -> Compared:
+    """Fit, set the most deviant evident pair aside and fit again, at most three times.
+
+    Whoever evidently favours length has no voice where others are measured on it. A table with
+    nothing evident in it is passed over twice, and no more.
+    """
     aside = NOBODY
     for round_ in range(MAX_ASIDE + 1):
-        scales = fit_scales(reviews, aside)
-        sums = deviation_sums(reviews, scales)
-        free = [one for one in sycophancy(sums, scales, n_min) if one.subject not in aside]
-        pair = most_evident(free, healthy) if round_ < MAX_ASIDE else None
+        scales = passes.fit(aside)
+        sums = passes.sums(scales)
+        if round_ == MAX_ASIDE:
+            break
+        free = [
+            one for one in sycophancy(sums, scales, n_min["sycophancy"]) if one.subject not in aside
+        ]
+        pair = most_evident(free, healthy["sycophancy"])
         if pair is None:
             break
         aside = np.append(aside, pair)
-    return scales, sums
+    lengths = _lengths_without_the_biased(passes, sums, scales, healthy["length_relative"])
+    return Compared(scales, sums, lengths)
+
+
+def _lengths_without_the_biased(
+    passes: TwoPasses, sums: DeviationSums, scales: Scales, healthy: float
+) -> list[Measurement]:
+    found, silent = length_relative(sums, scales), list[int]()
+    for _ in range(MAX_ASIDE):
+        who = most_evident([one for one in found if one.subject not in silent], healthy)
+        if who is None:
+            break
+        silent.append(who)
+        quiet = scales.silencing(silent)
+        again = length_relative(passes.sums(quiet), quiet)
+        fresh = {one.subject: one for one in again if one.subject not in silent}
+        found = [fresh.get(one.subject, one) for one in found]
+    return found
 
 
 # -- slopes --------------------------------------------------------------------------------------
@@ -177,31 +221,12 @@ def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     return _slopes(table, sums, scales, math.sqrt(max(0.0, xx / n - middle**2)))
 
 
-def measured_lengths(
-    reviews: Reviews, sums: DeviationSums, scales: Scales, healthy: float
-) -> list[Measurement]:
-    """Slopes on log words, with the evidently biased silenced for the others, at most three."""
-    found, silent = length_relative(sums, scales), list[int]()
-    for _ in range(MAX_ASIDE):
-        who = most_evident([one for one in found if one.subject not in silent], healthy)
-        if who is None:
-            break
-        silent.append(who)
-        quiet = scales.silencing(silent)
-        again = length_relative(deviation_sums(reviews, quiet), quiet)
-        fresh = {one.subject: one for one in again if one.subject not in silent}
-        found = [fresh.get(one.subject, one) for one in found]
-    return found
-
-
 def drift(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     """Each reviewer's slope of deviation on weeks."""
     return [] if sums.week is None else _slopes(sums.week, sums, scales, 1.0)
 
 
-def _slopes(
-    table: SumsTable, sums: DeviationSums, scales: Scales, step: float
-) -> list[Measurement]:
+def _slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> list[Measurement]:
     cells = beside_base(table, sums.base, lambda subject: subject)
 
     def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
@@ -227,7 +252,7 @@ def _one_other_reviewer(reviewer: Ints, sums: DeviationSums, scales: Scales) -> 
     k = len(scales.sd)
     who = sums.cast.subject // k
     added = totals_by(who, sums.cast.sums, k)
-    whole = SumsTable(np.arange(k), np.zeros(k, dtype=np.int64), added)
+    whole = Cells(np.arange(k), np.zeros(k, dtype=np.int64), added)
     return _one_other(reviewer, whole)
 
 

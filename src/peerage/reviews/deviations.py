@@ -13,13 +13,14 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from peerage.reviews.cells import Cells, merge, table_of
 from peerage.reviews.one_scale import (
     Bools,
     Floats,
     Ints,
     Quality,
-    Reviews,
     Scales,
+    ScoredRows,
     is_aside,
     others,
     quality_by_others,
@@ -36,39 +37,6 @@ LINE = ("n", "x", "y", "q", "xx", "xy", "xq", "ballots")
 AGREE = ("n", "yy", "qq", "yq")
 ANCHOR = ("ballots", "one", "y", "q", "squares")
 LONE = ("n", "x", "y", "xx", "xy", "yy", "ballots")
-
-
-@dataclass(frozen=True, slots=True)
-class SumsTable:
-    """Rows of sums, each under a subject's code and a cluster; sorted, no pair of them twice."""
-
-    subject: Ints
-    cluster: Ints
-    sums: Floats  # cells by columns
-
-    def __add__(self, other: SumsTable) -> SumsTable:
-        return table_of(
-            np.concatenate([self.subject, other.subject]),
-            np.concatenate([self.cluster, other.cluster]),
-            list(np.concatenate([self.sums, other.sums]).T),
-        )
-
-
-def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools]) -> SumsTable:
-    """Columns of rows added up by subject and cluster."""
-    width = int(cluster.max(initial=0)) + 1
-    key = subject.astype(np.int64) * width + cluster
-    size = int(key.max(initial=-1)) + 1
-    if size <= 4 * len(key) + 65_536:
-        kept, code = np.flatnonzero(np.bincount(key, minlength=size)), key
-    else:
-        kept, code = np.unique(key, return_inverse=True)
-        size = len(kept)
-    sums = np.empty((len(kept), len(columns)))
-    for i, column in enumerate(columns):
-        added = np.bincount(code, column, minlength=size)
-        sums[:, i] = added[kept] if code is key else added
-    return SumsTable(kept // width, kept % width, sums)
 
 
 def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
@@ -88,28 +56,31 @@ class DeviationSums:
     one other reviewer stands behind the qualities it is held against.
     """
 
-    base: SumsTable
-    pairs: SumsTable
-    cast: SumsTable
-    agreement: SumsTable
-    length: SumsTable | None = None
-    week: SumsTable | None = None
-    first: SumsTable | None = None
-    first_others: SumsTable | None = None
-    first_alone: SumsTable | None = None
-    anchor: SumsTable | None = None
-    family: SumsTable | None = None  # by reviewer × (names + 1), as if a pair with itself
-    family_cast: SumsTable | None = None
-
-    def __add__(self, other: DeviationSums) -> DeviationSums:
-        added: dict[str, SumsTable | None] = {}
-        for one in fields(self):
-            mine, theirs = getattr(self, one.name), getattr(other, one.name)
-            added[one.name] = mine + theirs if mine and theirs else mine or theirs
-        return DeviationSums(**added)  # type: ignore[arg-type]
+    base: Cells
+    pairs: Cells
+    cast: Cells
+    agreement: Cells
+    length: Cells | None = None
+    week: Cells | None = None
+    first: Cells | None = None
+    first_others: Cells | None = None
+    first_alone: Cells | None = None
+    anchor: Cells | None = None
+    family: Cells | None = None  # by reviewer × (names + 1), as if a pair with itself
+    family_cast: Cells | None = None
 
 
-def deviation_sums(reviews: Reviews, scales: Scales) -> DeviationSums:
+def add_deviations(parts: Sequence[DeviationSums]) -> DeviationSums:
+    """The sums of several blocks together."""
+    added: dict[str, Cells] = {}
+    for one in fields(DeviationSums):
+        tables = [table for part in parts if (table := getattr(part, one.name)) is not None]
+        if tables:
+            added[one.name] = merge(tables)
+    return DeviationSums(**added)
+
+
+def deviation_sums(reviews: ScoredRows, scales: Scales) -> DeviationSums:
     """The sums of one block of whole sessions, with levels and scales as fitted."""
     aside = is_aside(reviews, scales.aside) if len(scales.aside) else np.zeros(reviews.n, bool)
     heard = ~reviews.own & ~aside & scales.voice[reviews.reviewer]
@@ -134,14 +105,14 @@ def deviation_sums(reviews: Reviews, scales: Scales) -> DeviationSums:
 class _Rows:
     """A block's rows with what others make of them; each method is one table of sums."""
 
-    reviews: Reviews
+    reviews: ScoredRows
     seen: Quality
     judged: Bools  # somebody else's answer, and no pair that was set aside
     compared: Bools  # others judged it too
     heard: Bools
     scales: Scales
 
-    def base(self) -> SumsTable:
+    def base(self) -> Cells:
         at = np.flatnonzero(self.compared)
         y, q, p = self.reviews.score[at], self.seen.q[at], self.seen.p[at]
         one = self.judged[at].astype(np.float64)
@@ -164,14 +135,14 @@ class _Rows:
             signs.append(np.full(len(kept), sign))
         return np.concatenate(rows), np.concatenate(pairs), np.concatenate(signs)
 
-    def pairs(self) -> SumsTable:
+    def pairs(self) -> Cells:
         at, pair, sign = self._signed_pairs()
         rivals = self.reviews.rivals
         ballots = np.ones(len(at)) if rivals is None else 1.0 / rivals[at]
         columns = [np.ones(len(at)), sign * self.reviews.score[at], sign * self.seen.q[at], ballots]
         return table_of(pair, self.reviews.cluster[at], columns)
 
-    def cast(self) -> SumsTable:
+    def cast(self) -> Cells:
         """By pair: the opinions behind the qualities: how many, their reviewers' codes, squares."""
         at, pair, _ = self._signed_pairs()
         reviews = self.reviews
@@ -179,7 +150,7 @@ class _Rows:
         columns = [others(reviews.answer, values)[at] for values in (self.heard, code, code**2)]
         return table_of(pair, np.zeros_like(pair), columns)
 
-    def family(self) -> dict[str, SumsTable]:
+    def family(self) -> dict[str, Cells]:
         """Answers of the reviewer's family and of strangers, held against reviewers outside of it.
 
         Cousins who favour one another would hide in each other's view of the family, and in the
@@ -232,7 +203,7 @@ class _Rows:
             kin -= known & (mine == family[reviews.rival])
         return kin
 
-    def line(self, x: Floats, *, shown: bool = False) -> SumsTable:
+    def line(self, x: Floats, *, shown: bool = False) -> Cells:
         """What a slope of the deviation on x needs, and on how many ballots x is not zero."""
         at = np.flatnonzero(self.compared & self.judged & np.isfinite(x))
         x, y, q = x[at], self.reviews.score[at], self.seen.q[at]
@@ -241,7 +212,7 @@ class _Rows:
             columns.append(self._ballots(x, at))
         return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
 
-    def agreement(self) -> SumsTable:
+    def agreement(self) -> Cells:
         """Own scores and qualities by the others, both less their mean on the ballot."""
         at = np.flatnonzero(self.compared & self.judged)
         y, q = self.reviews.score[at], self.seen.q[at]
@@ -253,7 +224,7 @@ class _Rows:
         columns = [np.ones(len(at)), y * y, q * q, y * q]
         return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
 
-    def first_of_others(self, first: Floats) -> SumsTable:
+    def first_of_others(self, first: Floats) -> Cells:
         """How often others saw the answer first, in the weight they have in its quality.
 
         By reviewer × names + other for a panel, by reviewer for a crowd (as other 0): the sum
@@ -276,7 +247,7 @@ class _Rows:
         other = reviews.reviewer[shown]
         return table_of(start[row] + other, cluster[row], [share, x[row] * share])
 
-    def first_alone(self, first: Floats) -> SumsTable:
+    def first_alone(self, first: Floats) -> Cells:
         """Answers nobody else judged, by reviewer and candidate (or the two compared)."""
         reviews, k = self.reviews, self.reviews.n_names
         at = np.flatnonzero(self.judged & ~self.compared)
@@ -292,7 +263,7 @@ class _Rows:
         rivals = self.reviews.rivals
         return x * x if rivals is None else x * x / rivals[at]
 
-    def anchor(self) -> SumsTable | None:
+    def anchor(self) -> Cells | None:
         """By ballot that shows a compared answer first: its standing, and how the later fare.
 
         With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the

@@ -6,11 +6,13 @@ the first answer is in the quality that it is held against, and nothing can tell
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, SumsTable, table_of, totals_by
+from peerage.reviews.cells import Cells, table_of
+from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, totals_by
 from peerage.reviews.measurements import Fit, Measurement, beside_base, measurements, spread_of
 from peerage.reviews.one_scale import NOBODY, TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
@@ -43,6 +45,18 @@ def anchoring(sums: DeviationSums, scales: Scales) -> list[Measurement]:
         (own[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
     ]
     return cells.measured(slope, own[:, 0], scales, reasons)
+
+
+def pooled_slope(found: Sequence[Measurement]) -> Measurement | None:
+    """What all reviewers share of an effect, each weighed by how surely it is measured."""
+    known = [one for one in found if one.value is not None and one.se and one.df]
+    if not known:
+        return None
+    weight = np.array([1.0 / one.se**2 for one in known if one.se])
+    value = float((weight * [one.value for one in known]).sum() / weight.sum())
+    df = float(sum(one.df for one in known if one.df))
+    n, most = sum(one.n for one in known), max(one.n_clusters for one in known)
+    return Measurement(0, value, float(weight.sum() ** -0.5), df, n, most, known[0].unit)
 
 
 def _without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
@@ -114,7 +128,7 @@ class _PositionSystem:
         place = np.full(k, -1)
         place[reviewer] = np.arange(len(reviewer))
 
-        def dense(table: SumsTable) -> Floats:
+        def dense(table: Cells) -> Floats:
             out = np.zeros((len(clusters), len(reviewer), table.sums.shape[1]))
             kept = place[table.subject] >= 0
             at = np.searchsorted(clusters, table.cluster[kept]), place[table.subject[kept]]
@@ -266,7 +280,7 @@ def _position_of_crowd(sums: DeviationSums, scales: Scales) -> list[Measurement]
     )
 
 
-def _lone_sums(alone: SumsTable, scales: Scales) -> tuple[SumsTable, Floats, Floats, Floats]:
+def _lone_sums(alone: Cells, scales: Scales) -> tuple[Cells, Floats, Floats, Floats]:
     """Answers nobody else judged, centred by candidate: sums by reviewer.
 
     What leaving each cluster out takes from (xx, xy); (xx, xy) by reviewer; the variance of the

@@ -129,18 +129,6 @@ def mean_of(totals: Floats) -> Floats:
     return quotient(totals[:, 1], totals[:, 0])
 
 
-def contrast(totals: Floats) -> Floats:
-    """The difference of two means, from (n, sum, n, sum)."""
-    return quotient(totals[:, 1], totals[:, 0]) - quotient(totals[:, 3], totals[:, 2])
-
-
-def slope_of(totals: Floats) -> Floats:
-    """The slope of y on x with an intercept, from (n, x, y, xx, xy)."""
-    n, x, y, xx, xy = totals.T
-    spread = n * xx - x * x
-    return quotient(n * xy - x * y, np.where(spread > FLAT * n * xx, spread, 0.0))
-
-
 def centred_correlation(totals: Floats) -> Floats:
     """The correlation of columns already centred, from (n, xx, yy, xy)."""
     n, xx, yy, xy = totals.T

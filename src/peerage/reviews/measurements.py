@@ -9,16 +9,16 @@ from typing import Literal
 
 import numpy as np
 
-from peerage.reviews.deviations import FIT, SumsTable, totals_by
+from peerage.reviews.cells import Cells
+from peerage.reviews.deviations import FIT, totals_by
 from peerage.reviews.one_scale import TAU, Bools, Floats, Ints, Scales
 from peerage.stats.clusters import quotient
-from peerage.stats.tails import normal_critical, student_t_p, t_critical
+from peerage.stats.tails import student_t_p, t_critical
 
 MeasurementStatus = Literal["ok", "not_identifiable"]
 
 LEVEL = 0.95
 ROUNDING = 1e-9  # of the unit: a spread below it is none
-POWER_Z = normal_critical(0.6)  # 80% lie below it
 
 CONSTANT = "gives every answer the same score"
 ALONE = "judged nothing that others judged too"
@@ -64,30 +64,6 @@ class Measurement:
         return self.value + side * t_critical(LEVEL, round(self.df, 3)) * self.se
 
 
-def smallest_visible(one: Measurement, edge: float) -> float | None:
-    """The effect that four in five audits of this size would name; None without a value.
-
-    To be named, an estimate must pass both its critical value and the healthy edge; it does so in
-    80% of audits where the true effect lies z(.8) standard errors beyond the higher of the two.
-    """
-    if one.se is None or one.df is None:
-        return None
-    return max(edge, t_critical(LEVEL, round(one.df, 3)) * one.se) + POWER_Z * one.se
-
-
-def n_needed(one: Measurement, edge: float) -> int | None:
-    """The n at which an effect as large as the healthy edge is told from none in 80% of audits.
-
-    Standard errors shrink with the root of n, and (t + z(.8)) of them must fit into the edge. At
-    that n the interval of a reviewer without any effect lies within the healthy range about as
-    often. Never below the n there is; None without a value or a healthy range.
-    """
-    if one.se is None or one.df is None or edge <= 0.0:
-        return None
-    reach = (t_critical(LEVEL, round(one.df, 3)) + POWER_Z) * one.se
-    return max(one.n, math.ceil(one.n * (reach / edge) ** 2))
-
-
 # -- leave one cluster out ---------------------------------------------------------------------
 
 
@@ -130,7 +106,7 @@ Statistic = Callable[[Floats, Fit], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class SubjectCells:
     """For each subject, the cells of all its reviewer's clusters."""
 
     subject: Ints  # by subject
@@ -138,7 +114,7 @@ class Cells:
     place: Ints  # by cell: which subject
     own: Floats  # by cell: columns of the subject's table
     cell: Ints  # by cell: which cell of the reviewer's table
-    base: SumsTable
+    base: Cells
 
     def own_totals(self) -> Floats:
         return totals_by(self.place, self.own, len(self.subject))
@@ -171,7 +147,7 @@ class Cells:
         return measurements(named, self.reviewer, value, spread, n, scales, reasons)
 
 
-def beside_base(table: SumsTable, base: SumsTable, reviewer_of: Callable[[Ints], Ints]) -> Cells:
+def beside_base(table: Cells, base: Cells, reviewer_of: Callable[[Ints], Ints]) -> SubjectCells:
     """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero."""
     subject = np.unique(table.subject)
     reviewer = reviewer_of(subject)
@@ -187,11 +163,11 @@ def beside_base(table: SumsTable, base: SumsTable, reviewer_of: Callable[[Ints],
     if not np.array_equal(key[np.minimum(found, len(key) - 1)], at):
         raise ValueError("a subject has a cluster that its reviewer does not have")
     own[found] = table.sums
-    return Cells(subject, reviewer, place, own, cell, base)
+    return SubjectCells(subject, reviewer, place, own, cell, base)
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class JackknifeSpread:
     """Standard errors and degrees of freedom of many subjects from their left-out values."""
 
     se: Floats
@@ -199,7 +175,9 @@ class Spread:
     n_clusters: Ints
 
 
-def spread_of(left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0) -> Spread:
+def spread_of(
+    left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
+) -> JackknifeSpread:
     """The jackknife's spread; fewer degrees of freedom where few clusters carry most of it."""
     count = np.bincount(place, minlength=n)
     some = np.maximum(count, 1)
@@ -210,14 +188,14 @@ def spread_of(left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
     full = np.maximum(count - 1.0, 1.0)
     df = np.where(kurtosis > 1.0, np.clip(quotient(2.0 * some, kurtosis - 1.0), 1.0, full), full)
     variance = (some - 1.0) / some * squares
-    return Spread(np.sqrt(variance + np.square(extra)), df, count)
+    return JackknifeSpread(np.sqrt(variance + np.square(extra)), df, count)
 
 
 def measurements(
     subject: Ints,
     reviewer: Ints,
     value: Floats,
-    spread: Spread,
+    spread: JackknifeSpread,
     n: Floats,
     scales: Scales,
     reasons: Sequence[tuple[Bools, str]] = (),

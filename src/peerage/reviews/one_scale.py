@@ -62,7 +62,7 @@ PANEL, ROWS = Sweeps(400, 1e-10), Sweeps(100, 1e-6)
 
 
 @dataclass(frozen=True, slots=True)
-class Reviews:
+class ScoredRows:
     """Scored reviews of whole sessions, one element a row in every array.
 
     An `answer` is what one session's candidate wrote, judged once by each reviewer (an
@@ -199,16 +199,29 @@ class Scales:
         return scale, prior
 
 
-def fit_scales(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales from rows in memory, by patterns of judges where those are few."""
-    sums = panel_sums(reviews, aside)
-    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
+def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
+    """What a fit needs of several blocks of rows, as one."""
+    first = parts[0]
+    starts = np.cumsum([0, *(part.n_answers for part in parts)])
+    answer = [part.answer + start for part, start in zip(parts, starts, strict=False)]
+    rivals = [part.rival for part in parts if part.rival is not None]
+    return ScoredRows(
+        first.n_names,
+        first.n_clusters,
+        np.concatenate(answer),
+        np.concatenate([part.reviewer for part in parts]),
+        np.concatenate([part.candidate for part in parts]),
+        np.concatenate([part.cluster for part in parts]),
+        np.concatenate([part.score for part in parts]),
+        np.concatenate([part.own for part in parts]),
+        rival=np.concatenate(rivals) if rivals else None,
+    )
 
 
 # -- sums by pattern of judges -------------------------------------------------------------------
 
 
-def panel_sums(reviews: Reviews, aside: Ints = NOBODY) -> PanelSums | None:
+def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
     """The sums that `scales_of_panel` fits; None where there are too many patterns of judges."""
     k = reviews.n_names
     if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
@@ -232,7 +245,7 @@ def panel_sums(reviews: Reviews, aside: Ints = NOBODY) -> PanelSums | None:
     return PanelSums(pattern, n.astype(np.float64), y, yy, reviews.compares)
 
 
-def is_heard(reviews: Reviews, aside: Ints) -> Bools:
+def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
     """Which rows are about somebody else's answer and not of a pair that was set aside."""
     heard: Bools = ~reviews.own
     if len(aside):
@@ -240,7 +253,7 @@ def is_heard(reviews: Reviews, aside: Ints) -> Bools:
     return heard
 
 
-def is_aside(reviews: Reviews, aside: Ints) -> Bools:
+def is_aside(reviews: ScoredRows, aside: Ints) -> Bools:
     """Which rows belong to one of the pairs, coded reviewer × names + candidate."""
     base = reviews.reviewer.astype(np.int64) * reviews.n_names
     found: Bools = np.isin(base + reviews.candidate, aside)
@@ -298,7 +311,7 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
 # -- sweeps over rows ----------------------------------------------------------------------------
 
 
-def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
+def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
     """Levels and scales of any number of reviewers, by sweeps over the rows."""
     kept = np.flatnonzero(is_heard(reviews, aside))
     k = reviews.n_names
@@ -344,7 +357,7 @@ class Quality:
     scale: Floats
 
 
-def quality_by_others(reviews: Reviews, heard: Bools, scales: Scales) -> Quality:
+def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Quality:
     """For each row, the quality of its answer by the heard rows of other reviewers."""
     answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
     b = np.where(heard, scales.scale[reviewer], 0.0)
@@ -444,7 +457,9 @@ def _swept(
         target = _levels_from(sums, new, level, compares)
         step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
         level, scale = level + step_level, scale + step
-        change = max(float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max()) / unit)
+        change = max(
+            float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max(initial=0.0)) / unit
+        )
         sweep += 1
     final = _State(level, scale, voice)
     return _Fitted(final, sums, ridge, variance, shift, sweep, change <= sweeps.still)

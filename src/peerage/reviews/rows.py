@@ -111,15 +111,23 @@ def bucket_of(unit: str) -> int:
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
-def rows_of_columns(columns: Mapping[str, NDArray[np.generic]], numbers: Sequence[str]) -> Rows:
-    """Columns of a few reviews in memory as rows, each session its own unit."""
+def rows_and_units(
+    columns: Mapping[str, NDArray[np.generic]], numbers: Sequence[str]
+) -> tuple[Rows, tuple[str, ...] | None]:
+    """Columns of a few reviews in memory as rows, and the units that their clusters stand for."""
     texts = {name: columns[name].tolist() for name in ("session_id", "reviewer", "candidate")}
     names = tuple(sorted({*texts["reviewer"], *texts["candidate"]}))
-    sessions = sorted(set(texts["session_id"]))
+    queries = (
+        columns["query_id"].tolist() if "query_id" in columns else [None] * len(texts["session_id"])
+    )
+    query_by_session = dict(zip(texts["session_id"], queries, strict=True))
+    sessions = sorted(query_by_session)
     code = {name: i for i, name in enumerate(names)}
     place = {name: i for i, name in enumerate(sessions)}
-    cluster, n_clusters = clusters_of([unit_of(session, None) for session in sessions])
-    return Rows(
+    units = [unit_of(session, query_by_session[session]) for session in sessions]
+    cluster, n_clusters = clusters_of(units)
+    known = tuple(sorted(set(units)))
+    rows = Rows(
         names=names,
         n_clusters=n_clusters,
         cluster=cluster,
@@ -128,6 +136,7 @@ def rows_of_columns(columns: Mapping[str, NDArray[np.generic]], numbers: Sequenc
         candidate=np.array([code[one] for one in texts["candidate"]], dtype=np.int64),
         numbers={name: columns[name].astype(np.float64) for name in numbers},
     )
+    return rows, known if len(known) <= N_CLUSTERS else None
 
 
 @dataclass(frozen=True, slots=True)

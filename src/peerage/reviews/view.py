@@ -1,4 +1,4 @@
-"""What the metrics share: scores, the panel's word on each answer, deviations from it.
+"""What the metrics share: scores, the panel's word on each answer, and ballots.
 
 Everything is computed once, when first asked for, and kept for the metrics that follow.
 """
@@ -39,19 +39,10 @@ class View:
         return select(self.rows, ~self.is_own) if self.is_own.any() else self.rows
 
     @cached_property
-    def own(self) -> Rows:
-        return select(self.rows, self.is_own)
-
-    @cached_property
     def score(self) -> Floats:
         """The scores of `judged`."""
         score = self.every_score
         return score[~self.is_own] if self.is_own.any() else score
-
-    @cached_property
-    def own_score(self) -> Floats:
-        scores: Floats = self.every_score[self.is_own]
-        return scores
 
     # -- the panel's word on an answer ---------------------------------------------------------
 
@@ -100,32 +91,11 @@ class View:
         return mean
 
     @cached_property
-    def deviation(self) -> Floats:
-        """Own score minus the others' mean of the same answer; zero where there are no others."""
-        gap = self.score - self.others
-        return gap if self.has_others.all() else np.where(self.has_others, gap, 0.0)
-
-    @cached_property
     def centred(self) -> Floats:
         """Scores less the mean of their answer, everyone's."""
         mean = self.sum_by_answer / np.maximum(self.n_by_answer, 1.0)
         gap: Floats = self.score - mean[self.answer.code]
         return gap
-
-    @cached_property
-    def own_deviation(self) -> tuple[Bools, Floats]:
-        """For own answers: whether others judged them, and own score minus the others' mean."""
-        n_names = len(self.names)
-        if self.answer.n == self.rows.n_sessions * n_names:
-            code = self.own.session.astype(np.int64) * n_names + self.own.candidate
-            n, total = self.n_by_answer[code], self.sum_by_answer[code]
-        else:
-            both = self._answers(self.rows)
-            judged, own = both.code[~self.is_own], both.code[self.is_own]
-            n = np.bincount(judged, minlength=both.n).astype(np.float64)[own]
-            total = np.bincount(judged, weights=self.score, minlength=both.n)[own]
-        known = n > 0
-        return known, np.where(known, self.own_score - total / np.maximum(n, 1.0), 0.0)
 
     # -- ballots -------------------------------------------------------------------------------
 
@@ -162,21 +132,6 @@ class View:
     def squares_by_ballot(self) -> Floats:
         return self.ballot.sum(self.score * self.score)
 
-    @cached_property
-    def n_compared_by_ballot(self) -> Floats:
-        """How many of a ballot's answers others judged too."""
-        everyone = bool(self.has_others.all())
-        return self.n_by_ballot if everyone else self.ballot.sum(self.has_others)
-
-    @cached_property
-    def deviation_by_ballot(self) -> Floats:
-        return self.ballot.sum(self.deviation)
-
-    @cached_property
-    def compared(self) -> Cells:
-        """By reviewer and cluster: how many answers others judged too, and the deviations."""
-        return self.by_ballot(self.n_compared_by_ballot, self.deviation_by_ballot)
-
     def within_ballot(self, values: Floats) -> Floats:
         """Values less their mean on the ballot."""
         gap: Floats = values - self.ballot.each(self.ballot.sum(values) / self.n_by_ballot)
@@ -195,25 +150,9 @@ class View:
             (self.ballot_reviewer, len(self.names)), (self.ballot_cluster, self.all.n_clusters)
         )
 
-    def by_reviewer(self, *columns: Floats | Bools | None, kept: Bools | None = None) -> Cells:
-        """Columns of judged rows added up by reviewer and cluster; None counts rows."""
-        ballot = self.ballot
-        if kept is not None and not kept.all():
-            weight = kept.astype(np.float64)
-            columns = tuple(weight if c is None else np.where(kept, c, 0.0) for c in columns)
-        return self.by_ballot(
-            *(self.n_by_ballot if column is None else ballot.sum(column) for column in columns)
-        )
-
     def by_ballot(self, *columns: Floats | Bools) -> Cells:
         """Columns of ballots added up by reviewer and cluster."""
         return tabulate(self._cell, self.ballot_reviewer, self.ballot_cluster, columns)
-
-    def by_name(self, *columns: Floats | Bools) -> tuple[Ints, Floats]:
-        """The reviewers who judged anything, and columns of ballots added up for each."""
-        who = np.flatnonzero(np.bincount(self.ballot_reviewer, minlength=len(self.names)))
-        sums = [np.bincount(self.ballot_reviewer, c, minlength=len(self.names)) for c in columns]
-        return who, np.column_stack(sums)[who].astype(np.float64)
 
 
 class Chosen(Mapping[str, NDArray[Any]]):

@@ -30,8 +30,11 @@ def sign_flip_ranks(
     *,
     level: float = 0.95,
     n_draws: int = N_DRAWS,
+    above: NDArray[np.bool_] | None = None,
 ) -> tuple[Ints, Ints]:
     """The best and the worst rank of each estimate (1 is the largest), all true at once.
+
+    `above` are pairs that were told apart otherwise: whether the first stands above the second.
 
     The null keeps the size of each cluster's influences (see `ratio_influences`) and gives
     them a random sign, so it knows few clusters for what they are. Measured on models
@@ -64,7 +67,7 @@ def sign_flip_ranks(
         largest = np.maximum(largest, size.max(axis=1))
         # Residuals of few clusters are too small by as much: the mean they lie around is theirs.
         errors[i, told] = errors[told, i] = width * np.sqrt(n_held / np.maximum(n_held - 1.0, 1.0))
-    return _ranges(values, errors, np.sqrt(largest), level, df)
+    return _ranges(values, errors, np.sqrt(largest), level, df, above)
 
 
 def welch_df(variances: ArrayLike, n_clusters: ArrayLike) -> Floats:
@@ -133,14 +136,20 @@ def _errors(values: Floats, variances: Floats, i: int) -> Floats:
 
 
 def _ranges(
-    values: Floats, errors: Floats, largest: Floats, level: float, df: ArrayLike
+    values: Floats,
+    errors: Floats,
+    largest: Floats,
+    level: float,
+    df: ArrayLike,
+    above: NDArray[np.bool_] | None = None,
 ) -> tuple[Ints, Ints]:
     n = len(values)
-    if len(largest) == 0 or not np.isfinite(errors).any():
-        return np.ones(n, dtype=np.int64), np.full(n, n, dtype=np.int64)
-    reach = _reaches(float(np.quantile(largest, level, method="higher")), np.asarray(df))
-    told = np.isfinite(errors)
-    beats = told & (values[:, None] - values[None, :] > reach * np.where(told, errors, 1.0))
+    beats = np.zeros((n, n), dtype=bool) if above is None else above
+    if len(largest) and np.isfinite(errors).any():
+        reach = _reaches(float(np.quantile(largest, level, method="higher")), np.asarray(df))
+        told = np.isfinite(errors)
+        gap = values[:, None] - values[None, :]
+        beats = beats | (told & (gap > reach * np.where(told, errors, 1.0)))
     return 1 + beats.sum(axis=0, dtype=np.int64), n - beats.sum(axis=1, dtype=np.int64)
 
 
