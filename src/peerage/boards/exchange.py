@@ -1,7 +1,7 @@
 """Who exchanges reviews with whom, and the blocks of people who exchange many.
 
 Opinions are not looked at here: friends, topics and mutual attention are honest, and a block
-is only where to look. Blocks therefore stay the same however opinions are dealt.
+is only where to look. ExchangeBlocks therefore stay the same however opinions are dealt.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class ExchangeBlocks:
     """Sets of `size` people: members (sorted codes) by block, and the pairs among them.
 
     `pair` has the pairs of all blocks, block after block; `first` and `second` are the places
@@ -61,12 +61,12 @@ class Blocks:
         """The sum over each block's pairs."""
         return sums_by(self.block, by_pair[self.pair], len(self))
 
-    def only(self, kept: Ints) -> Blocks:
+    def only(self, kept: Ints) -> ExchangeBlocks:
         """Some of the blocks, by place."""
         place = np.full(len(self), -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))
         held = place[self.block] >= 0
-        return Blocks(
+        return ExchangeBlocks(
             self.size,
             self.members[kept],
             place[self.block[held]],
@@ -100,7 +100,7 @@ def exchanges(community: Community) -> Exchange:
     return Exchange(n_people, a, b, forth + back, pull / (given[a] * given[b]) ** 0.25, place[pair])
 
 
-def candidate_blocks(exchange: Exchange) -> Iterator[Blocks]:
+def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
     """From each person the blocks met by adding whoever is pulled most; by size, each once."""
     grown: dict[int, set[tuple[int, ...]]] = {size: set() for size in SIZES}
     for people in _growth(exchange):
@@ -139,7 +139,7 @@ def _growth(exchange: Exchange) -> Iterator[list[int]]:
         yield people
 
 
-def _with_pairs(exchange: Exchange, members: Ints) -> Blocks:
+def _with_pairs(exchange: Exchange, members: Ints) -> ExchangeBlocks:
     """The blocks with the pairs among their members that exchange reviews."""
     n_blocks, size = members.shape
     first, second = np.triu_indices(size, 1)
@@ -153,4 +153,4 @@ def _with_pairs(exchange: Exchange, members: Ints) -> Blocks:
         block, column = np.nonzero(keys[place] == wanted)
         parts.append((block + start, place[block, column], first[column], second[column]))
     columns = [np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)]
-    return Blocks(size, members, *columns)
+    return ExchangeBlocks(size, members, *columns)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.exchange import CHUNK, Blocks, Exchange
+from peerage.boards.exchange import CHUNK, Exchange, ExchangeBlocks
 from peerage.boards.opinions import Bools, Community, Floats, Ints, cells_of, sums_by
 
 SWEEPS = 60
@@ -251,7 +251,9 @@ def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: 
     )
 
 
-def weigh_blocks(praise: Praise, exchange: Exchange, blocks: Blocks) -> tuple[Floats, Floats]:
+def weigh_blocks(
+    praise: Praise, exchange: Exchange, blocks: ExchangeBlocks
+) -> tuple[Floats, Floats]:
     """What each block's exchanged opinions weigh (D), and the variance of their excess (V).
 
     V adds to D what is not known of the members' habits.

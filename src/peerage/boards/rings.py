@@ -1,6 +1,6 @@
 """Rings: people who praise each other's items more than habits and the items explain.
 
-Blocks of people who exchange many reviews are found without looking at opinions; then each
+ExchangeBlocks of people who exchange many reviews are found without looking at opinions; then each
 is tested for praise beyond what its members' habits and the items explain, against opinions
 dealt again within items. A block that exchanges much and judges fairly is a cluster, and no
 fault. What is found is unexplained mutual praise: shown, and left to the operator to judge.
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import Blocks, Exchange, candidate_blocks, exchanges
+from peerage.boards.exchange import Exchange, ExchangeBlocks, candidate_blocks, exchanges
 from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
@@ -168,14 +168,14 @@ def _mask(community: Community, members: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class TestedBlocks:
-    """Blocks of one size, with the variance of their excess and the z of what is not usual."""
+    """ExchangeBlocks of one size, with the variance of their excess and the z of what is not usual."""
 
-    blocks: Blocks
+    blocks: ExchangeBlocks
     variance: Floats
     z: Floats
 
 
-def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> TestedBlocks | None:
+def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
     """The blocks of which something can be told, measured; None where there are none."""
     n_rows = np.diff(praise.starts).astype(np.float64)
     busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
@@ -193,7 +193,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> TestedBlocks 
 
 
 def _tolerance(
-    blocks: Blocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
+    blocks: ExchangeBlocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
 ) -> tuple[Floats, Floats]:
     """The liking usual in blocks that share no member with each, and its variance, in logits.
 
@@ -437,7 +437,7 @@ UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opi
 def _clusters(
     community: Community,
     exchange: Exchange,
-    blocks: Sequence[Blocks],
+    blocks: Sequence[ExchangeBlocks],
     tested: Sequence[TestedBlocks],
     rings: Sequence[Ring],
 ) -> tuple[Cluster, ...]:
@@ -492,7 +492,7 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
     mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
     numbers = np.arange(n_pairs)
-    twos = Blocks(
+    twos = ExchangeBlocks(
         2,
         np.column_stack((exchange.a, exchange.b)),
         numbers,
