@@ -7,7 +7,7 @@ becomes of its opinions is for the operator to decide.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class Pair:
     q: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rings:
     """What a search found; `strongest_p` is that of the densest block, ring or not."""
 
@@ -62,7 +62,12 @@ class Rings:
     pairs: tuple[Pair, ...]
     strongest_p: float | None
     n_shuffles: int
-    names: Any = field(repr=False)
+    names: Any
+    flags: tuple[str, ...] = ()
+    hint: str = ""  # what a person can do about there being no opinions
+
+    def __repr__(self) -> str:
+        return f"Rings({len(self.rings)} rings, {len(self.pairs)} pairs)"
 
     def document(self) -> dict[str, Any]:
         """The JSON of `rings`."""
@@ -93,6 +98,7 @@ class Rings:
                 "strongest_p": self.strongest_p,
                 "named_below": P_FLAGGED,
             },
+            "flags": list(self.flags),
         }
 
 

@@ -6,15 +6,21 @@ import time
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Source
 from peerage.engines.intake import zones_of
 from peerage.errors import UsageError
-from peerage.reports.options import CommunityBoardOptions
-from peerage.reviews.times import instant_s, iso
+from peerage.reports.options import (
+    CommunityBoardOptions,
+    ContributorBoardOptions,
+    ReviewerBoardOptions,
+    SortColumn,
+)
+from peerage.reviews.times import instant_s, iso, span_s
+from peerage.types import CommunityCoefficients
 
 if TYPE_CHECKING:
     from peerage.boards import Board
@@ -26,57 +32,23 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
 
 N_SHOWN = 10
-BoardName = Literal["contributors", "reviewers", "items"]
-
-
-def community_boards(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    **fields: Any,
-) -> CommunityBoards:
-    """The tables of a community, from which each of its boards can be had.
-
-    The other keywords are the fields of `CommunityBoardOptions`.
-    """
-    options = community_options(**fields)
-    community = read_tables(opinions, users, items=items, engine=engine, options=options)
-    return CommunityBoards(community, options)
-
-
-def community_options(**fields: Any) -> CommunityBoardOptions:
-    """The options; a name that they do not have is refused."""
-    known = CommunityBoardOptions.__dataclass_fields__
-    if unknown := sorted(fields.keys() - known.keys()):
-        raise UsageError(
-            f"community boards take no {', '.join(unknown)}.", hint=f"Known: {', '.join(known)}."
-        )
-    return CommunityBoardOptions(**fields)
+COEFFICIENTS = CommunityCoefficients()
 
 
 def read_tables(
+    engine: Engine,
     opinions: Source,
     users: Source | None = None,
-    *,
     items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    options: CommunityBoardOptions | None = None,
+    coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Community:
     """The tables as one encoded community, whole, and what is odd about its times."""
+    from peerage.boards.opinions import Coefficients
     from peerage.engines.opinions import read_community
 
-    runner = engines.get(engine)() if isinstance(engine, str) else engine
-    community = read_community(
-        runner,
-        opinions,
-        items,
-        users,
-        scale=(options or CommunityBoardOptions()).coefficients.scale,
-        categories=True,
-    )
-    odd = flags_of_times(runner, opinions, community, time.time())
+    scale = Coefficients(**asdict(coefficients)).scale
+    community = read_community(engine, opinions, items, users, scale=scale, categories=True)
+    odd = flags_of_times(engine, opinions, community, time.time())
     return replace(community, flags=(*community.flags, *odd))
 
 
@@ -103,12 +75,17 @@ def flags_of_times(
 class CommunityBoards:
     """A community's opinions as they count under its options, each part computed once."""
 
-    def __init__(self, community: Community, options: CommunityBoardOptions | None = None) -> None:
+    def __init__(
+        self,
+        community: Community,
+        options: CommunityBoardOptions | None = None,
+        coefficients: CommunityCoefficients = COEFFICIENTS,
+    ) -> None:
         from peerage.boards import opinions
-        from peerage.reviews.times import span_s
 
+        self.whole = community  # also what the window leaves out
         self.options = options or CommunityBoardOptions()
-        self.coefficients = self.options.coefficients
+        self.coefficients = opinions.Coefficients(**asdict(coefficients))
         self.as_of = None if self.options.as_of is None else instant_s(self.options.as_of)
         self.flags = list(community.flags)
         if self.options.category is not None and community.n_items:
@@ -192,7 +169,6 @@ class CommunityBoards:
         weighed = self.sums
         other = copy(self)
         other.__dict__["sums"] = weighed
-        other.options = replace(self.options, coefficients=coefficients)
         other.coefficients = coefficients
         for kept in ("standings", "alignment"):
             other.__dict__.pop(kept, None)
@@ -200,26 +176,30 @@ class CommunityBoards:
 
     # -- boards ------------------------------------------------------------------------------
 
-    def contributors(self) -> Board:
-        from peerage.boards.contributors import SORTABLE, contributors
+    def board(self) -> Board:
+        """The board that the options are of."""
+        options = self.options
+        if isinstance(options, ContributorBoardOptions):
+            return self.contributors(options.everyone, options.sort)
+        if isinstance(options, ReviewerBoardOptions):
+            return self.reviewers(options.everyone)
+        return self.items()
 
-        if self.options.sort not in SORTABLE:
-            raise UsageError(
-                f"contributors are not sorted by {self.options.sort!r}.",
-                hint=f"Known: {', '.join(SORTABLE)}.",
-            )
+    def contributors(self, everyone: bool = False, sort: SortColumn = "total_score") -> Board:
+        from peerage.boards.contributors import contributors
+
         literal = self.options.literal and self.community.registered is not None
         return self._echoed(
             contributors(
                 self.community,
                 self.standings,
-                everyone=self.options.everyone or literal,
+                everyone=everyone or literal,
                 only_registered=literal,
-                sort=self.options.sort,
+                sort=sort,
             )
         )
 
-    def reviewers(self) -> Board:
+    def reviewers(self, everyone: bool = False) -> Board:
         from peerage.boards.reviewers import reviewers
 
         made = reviewers(
@@ -227,7 +207,7 @@ class CommunityBoards:
             self.alignment,
             self.coefficients,
             None if self.reputation is None else self.reputation.weight,
-            everyone=self.options.everyone,
+            everyone=everyone,
             only_registered=self.options.literal,
         )
         beside = self.dawid_skene
@@ -239,15 +219,6 @@ class CommunityBoards:
         made = items(self.community, self.sums, self.standings.total, self.coefficients)
         beside = self.dawid_skene
         return self._echoed(made if beside is None else _beside(made, self, beside.quality))
-
-    def board(self, name: str) -> Board:
-        if name not in get_args(BoardName):
-            raise UsageError(
-                f"there is no community board {name!r}.",
-                hint=f"Known: {', '.join(get_args(BoardName))}.",
-            )
-        made: Board = getattr(self, name)()
-        return made
 
     def _echoed(self, made: Board) -> Board:
         return replace(made, parameters=self.parameters(), flags=tuple(self.flags))

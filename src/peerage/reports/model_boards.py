@@ -395,7 +395,8 @@ class StoredReviews:
         return self._fresh(i, plan)
 
     def _fresh(self, i: int, plan: Plan, name: str = "") -> ModelSums:
-        options = replace(self.options, since="all", length_controlled=False, history="")
+        changes = {"since": "all", "length_controlled": False, "history": None}
+        options = self.options.model_copy(update=changes)
         table = ReviewsTable(self.engine, str(self.files[i]), options)
         sums = table.sums(replace(plan, earliest=None) if name else plan)
         if name:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from peerage.doors.cli.options import noted
-from peerage.doors.cli.screen import say, write_json
-from peerage.doors.files import write_file
-from peerage.errors import UsageError
-from peerage.types import Audit, AuditLimits, Finding
+from peerage.types import Audit, Finding
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -26,71 +21,8 @@ STYLES = {
     "too_few": "dim",
     "not_identifiable": "dim",
 }
-FAIL_ON: Mapping[str, tuple[str, ...]] = {
-    "evidence": ("evidence",),
-    "indicator": ("evidence", "indicator"),
-}
 MAX_ROWS = 100  # of the table; --json has them all
 SPARKS = "▁▂▃▄▅▆▇█"
-
-
-def run(
-    source: Any,
-    reviewer: str | None = None,
-    since: str = "all",
-    dimension: str | None = None,
-    fail_on: str | None = None,
-    html: Path | None = None,
-    config_file: Path | None = None,
-    as_json: bool = False,
-    quiet: bool = False,
-    engine: str = "duckdb",
-) -> None:
-    """Audit a reviews table; ends with 1 where `fail_on` was asked for and found."""
-    from peerage.reports import audit, audit_document
-
-    refuse_unknown(fail_on)
-    found = audit(
-        source,
-        engine=engine,
-        since=since,
-        reviewer=reviewer,
-        dimension=dimension,
-        limits=limits_of(config_file),
-    )
-    if html is not None:
-        from peerage.doors.cli.audit_page import render_audit
-
-        page = render_audit(found)
-        write_file(html, lambda path: path.write_text(page, encoding="utf-8"))
-        if not quiet:
-            say(f"wrote {html}")
-    if as_json:
-        write_json(audit_document(found))
-    else:
-        from peerage.doors.cli.terminal import Terminal
-
-        show(Terminal(), found, quiet)
-    fail_if_found(found, fail_on)
-
-
-def refuse_unknown(fail_on: str | None) -> None:
-    """Raise where `--fail-on` names nothing that an audit could find."""
-    if fail_on is not None and fail_on not in FAIL_ON:
-        raise UsageError(f"cannot fail on {fail_on!r}.", hint=f"Known: {', '.join(FAIL_ON)}.")
-
-
-def fail_if_found(found: Audit, fail_on: str | None) -> None:
-    """End with exit code 1 where an audit has what `--fail-on` names."""
-    if fail_on is not None and any(one.status in FAIL_ON[fail_on] for one in found.findings):
-        raise SystemExit(1)
-
-
-def limits_of(config_file: Path | None) -> AuditLimits:
-    """The thresholds of `[audit]` as the audit takes them."""
-    from peerage import config
-
-    return noted(config.load(config_file)).audit.limits
 
 
 def verdict(found: Audit) -> str:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board
-from peerage.doors.cli.output import Output, flag_line, show_agreement, write
+from peerage.doors.cli.output import flag_line, show_agreement
 from peerage.doors.cli.screen import interval_bar
-from peerage.engines import Engine
-from peerage.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,31 +20,6 @@ WIDE = 100  # columns of a terminal that has room for every number
 COUNT_HEADS = {"total_wins": "wins", "total_votes": "votes", "appearances": "sessions"}
 SHADES = " ░▒▓█"
 SPARKS = "▁▂▃▄▅▆▇█"
-
-
-def run(board: Board, engine: Engine, output: Output, against: Path | None = None) -> None:
-    """Show a board of models as asked."""
-    if against is not None:
-        board = replace(board, notes={**board.notes, "against": agreement(board, engine, against)})
-    write(board, output, show)
-
-
-def agreement(board: Board, engine: Engine, against: Path) -> dict[str, Any]:
-    """How far the board agrees with an outside ranking of the same models."""
-    from peerage.boards.against import compare
-    from peerage.reports.outside import read_outside
-    from peerage.rules import rules
-
-    if "category" in board.columns:
-        raise UsageError("several boards have no one agreement.", hint="Name one category.")
-    sign = -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
-    value = "value" if "value" in board.columns else "share"
-    scores = {
-        row["model"]: sign * row[value] if value == "value" else row[value]
-        for row in board.rows
-        if row[value] is not None
-    }
-    return compare(scores, read_outside(engine, against)).document()
 
 
 # -- on a terminal -----------------------------------------------------------------------------

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from peerage.doors.cli.options import noted
-from peerage.doors.cli.output import Output, flag_line, show_agreement, write
-from peerage.doors.cli.screen import bar, interval_bar, write_json
-from peerage.errors import UsageError
+from peerage.doors.cli.output import flag_line, show_agreement
+from peerage.doors.cli.screen import bar, interval_bar
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from peerage.boards import Board
-    from peerage.boards.opinions import Coefficients
     from peerage.doors.cli.terminal import Terminal
-    from peerage.engines import Engine
-    from peerage.reports.community_boards import CommunityBoards
 
 N_ROWS = 50  # of a long board on a terminal; --json and --csv have them all
 N_PAIRS = 10
@@ -40,84 +33,6 @@ HEADS = {
 }
 BESIDE = ("low", "high", "status")  # shown with the score they belong to
 BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
-
-
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Where the tables are (paths, or anything an engine can open), and who opens them."""
-
-    engine: Engine
-    opinions: Any
-    items: Any = None
-    users: Any = None
-
-
-def run_board(
-    name: str,
-    tables: Tables,
-    asked: Mapping[str, Any],
-    output: Output,
-    *,
-    against: Path | None = None,
-    tune: bool = False,
-    config_file: Path | None = None,
-) -> None:
-    """Make a community board and show it. `asked` holds fields of `CommunityBoardOptions`."""
-    from peerage.reports.community_boards import read_tables
-    from peerage.reports.outside import compared, read_outside, tuned
-
-    if tune and against is None:
-        raise UsageError("--tune needs something to agree with.", hint="Give --against FILE.")
-    heard = _heard(tables, asked, config_file)
-    made = heard.board(name)
-    if against is not None:
-        outside = read_outside(tables.engine, against)
-        notes = {"against": compared(heard, name, outside).document()}
-        if tune:
-            community = read_tables(
-                tables.opinions,
-                tables.users,
-                items=tables.items,
-                engine=tables.engine,
-                options=heard.options,
-            )
-            notes["tuned"] = tuned(community, heard.options, name, outside).document()
-        made = replace(made, notes=notes)
-    write(made, output, show_board)
-
-
-def run_rings(
-    tables: Tables, asked: Mapping[str, Any], output: Output, config_file: Path | None = None
-) -> None:
-    """The voting rings on stdout, with the evidence; finding one is not a failure."""
-    heard = _heard(tables, asked, config_file)
-    document = {**heard.rings.document(), "flags": heard.flags}
-    if output.json:
-        write_json(document)
-        return
-    from peerage.doors.cli.terminal import Terminal
-
-    show_rings(Terminal(), document, output.quiet)
-
-
-def _heard(tables: Tables, asked: Mapping[str, Any], config_file: Path | None) -> CommunityBoards:
-    from peerage.reports.community_boards import community_boards
-
-    return community_boards(
-        tables.opinions,
-        tables.users,
-        items=tables.items,
-        engine=tables.engine,
-        **{"coefficients": coefficients(config_file), **asked},
-    )
-
-
-def coefficients(config_file: Path | None) -> Coefficients:
-    """The coefficients of `[community]`."""
-    from peerage import config
-    from peerage.boards.opinions import Coefficients
-
-    return Coefficients(**noted(config.load(config_file)).community.model_dump())
 
 
 # -- what is seen -----------------------------------------------------------------------------

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from peerage import config
-from peerage.convening import NO_SEATS, settings_of
-from peerage.doors.cli.options import noted
+from peerage.convening import NO_SEATS
+from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
 from peerage.providers import Call
@@ -38,10 +38,10 @@ class Check:
     fix: str = ""
 
 
-def run(config_file: Path | None, json: bool) -> int:
+def doctor(*, common: Common = Common()) -> int:
     """Look at everything; 0 when a session could be held."""
-    checks = asyncio.run(_checks(config_file))
-    if json:
+    checks = asyncio.run(_checks(common))
+    if common.json:
         write_json({"checks": [asdict(check) for check in checks]})
     else:
         _show(checks)
@@ -49,12 +49,12 @@ def run(config_file: Path | None, json: bool) -> int:
     return 0 if all(check.ok for check in needed) else 1
 
 
-async def _checks(config_file: Path | None) -> list[Check]:
+async def _checks(common: Common) -> list[Check]:
     try:
-        settings = noted(settings_of(config_file, {}))
+        settings = common.council_settings()
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
-    found = config.find(config_file)
+    found = config.find(common.config)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
     if not settings.seats:

@@ -1,30 +1,65 @@
-"""`peerage sessions`, `show` and `replay`: what the log holds, and what it would say now."""
+"""`peerage sessions`, `show` and `replay`: what the store holds, and what it would say now."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from peerage.convening import law_of
-from peerage.council import folding
-from peerage.doors.cli.options import configured
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
+from cyclopts import Parameter
+
+from peerage.doors.cli.options import FLAT, WITH_NO, Common
 from peerage.doors.cli.screen import write_json
-from peerage.errors import InputError
-from peerage.records import rescored, session_document
-from peerage.stores import Store
-from peerage.types import Event
+from peerage.reports.options import ReplayOptions, SessionsOptions
+
+if TYPE_CHECKING:
+    from peerage.reports import SessionList
+
+SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
 
-def list_sessions(store_url: str | None, limit: int, config_file: Path | None, json: bool) -> None:
-    _, store = configured(config_file, {"store": store_url})
-    listed = store.sessions(limit=limit)
-    if json:
-        write_json({"sessions": [asdict(entry) for entry in listed]})
+def sessions(
+    *,
+    options: Annotated[SessionsOptions, FLAT] = SessionsOptions(),
+    common: Common = Common(),
+) -> None:
+    """List the latest sessions of the store."""
+    listed = common.reports().sessions(options)
+    if common.json:
+        write_json(listed.document())
+    else:
+        _show_list(listed)
+
+
+def show(session: SessionId, /, *, common: Common = Common()) -> None:
+    """Show one session in full, as it was scored then."""
+    found = common.reports().session(session)
+    if common.json:
+        write_json(found.document())
         return
+    from peerage.doors.cli.render import show_session
+
+    show_session(found.session, found.law, brief=common.quiet)
+
+
+def replay(
+    session: SessionId,
+    /,
+    *,
+    options: Annotated[ReplayOptions, WITH_NO] = ReplayOptions(),
+    common: Common = Common(),
+) -> None:
+    """Score a stored session again by other options; no model is called."""
+    scored = common.reports().replay(session, options)
+    if common.json:
+        write_json(scored.document())
+        return
+    from peerage.doors.cli import score
+    from peerage.doors.cli.terminal import Terminal
+
+    score.show(Terminal(), scored, common.quiet)
+
+
+def _show_list(listed: SessionList) -> None:
     from rich.table import Table
 
     from peerage.doors.cli.terminal import Terminal
@@ -32,11 +67,11 @@ def list_sessions(store_url: str | None, limit: int, config_file: Path | None, j
     table = Table(box=None, pad_edge=False, header_style="dim")
     for head in ("session", "opened", "status", "category", "question"):
         table.add_column(head, no_wrap=head != "question")
-    for entry in listed:
+    for entry in listed.sessions:
         when = _minute(entry.opened_at)
         question = " ".join(entry.query.split())[:80]
         table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
-    Terminal().print(table if listed else 'No sessions yet: peerage ask "…" holds one.')
+    Terminal().print(table if listed.sessions else 'No sessions yet: peerage ask "…" holds one.')
 
 
 def _minute(at: float) -> str:
@@ -45,77 +80,3 @@ def _minute(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
         return "–"
-
-
-def show_one(
-    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
-) -> None:
-    """One session in full."""
-    settings, store = configured(config_file, flags)
-    events = _find(store, prefix)
-    session = folding.fold(events)
-    law = law_of(settings, session.query.category)
-    if json:
-        write_json(session_document(session, events, law))
-    else:
-        show_session(session, law)
-
-
-def replay_one(
-    prefix: str, config_file: Path | None, flags: Mapping[str, object], json: bool
-) -> None:
-    """One session read and scored again; the ballots and the replies are the log's."""
-    settings, store = configured(config_file, flags)
-    session = folding.fold(folding.unread(_find(store, prefix)))
-    if not session.ballots:
-        raise InputError(f"session {session.id} has no ballots to score.")
-    scored = rescored(session, law_of(settings, session.query.category))
-    if json:
-        write_json(scored.document())
-        return
-    from peerage.doors.cli.terminal import Terminal
-
-    show(Terminal(), scored)
-
-
-def audit_one(
-    prefix: str,
-    config_file: Path | None,
-    flags: Mapping[str, object],
-    json: bool,
-    fail_on: str | None = None,
-) -> None:
-    """The audit of one session: mostly that one session is too few."""
-    from peerage.doors.cli.audit import fail_if_found, refuse_unknown
-    from peerage.doors.cli.audit import show as show_audit
-
-    refuse_unknown(fail_on)
-    settings, store = configured(config_file, flags)
-    session = folding.fold(_find(store, prefix))
-    scored = rescored(session, law_of(settings, session.query.category))
-    if scored.audit is None:
-        raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
-    if json:
-        write_json(
-            {
-                "findings": [finding._asdict() for finding in scored.audit.findings],
-                "bias_audit": dict(scored.audit.bias_audit),
-            }
-        )
-    else:
-        from peerage.doors.cli.terminal import Terminal
-
-        show_audit(Terminal(), scored.audit)
-    fail_if_found(scored.audit, fail_on)
-
-
-def _find(store: Store, prefix: str) -> list[Event]:
-    found = store.find(prefix)
-    if not found:
-        raise InputError(f"there is no session {prefix!r}.", hint="`peerage sessions` lists them.")
-    if len(found) > 1:
-        raise InputError(
-            f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
-            hint="Give more of the id.",
-        )
-    return store.events(found[0])

@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from peerage.council.documents import read_json, sessions_of
-from peerage.doors.cli.options import noted
+from cyclopts import Parameter
+
+from peerage.doors.cli.options import FLAT, Common, Dash
 from peerage.doors.cli.screen import bar, interval_bar, read_stdin, write_json
 from peerage.errors import InputError
-from peerage.scoring import Law, Scored, score_session
-from peerage.types import OwnVotes
+from peerage.reports.options import ScoreOptions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
+    from peerage.config import Settings
     from peerage.doors.cli.terminal import Terminal
+    from peerage.scoring import Law, Scored
 
 STYLES = {"high": "green", "medium": "yellow", "low": "red"}
 MAX_FLAGS_SHOWN = 12
 WIDE = 100  # columns of a terminal that has room for the long bars
 
 
-def run(
-    file: str,
-    rule: str,
-    own_votes: str,
-    rubric: str | None,
-    safety_gate: bool,
-    config_file: Path | None,
-    as_json: bool,
-    quiet: bool,
+def score(
+    file: Annotated[str, Dash, Parameter(help="A ballots file, or - for stdin.")],
+    /,
+    *,
+    options: Annotated[ScoreOptions, FLAT] = ScoreOptions(),
+    common: Common = Common(),
 ) -> None:
-    law = _law(rule, own_votes, rubric, safety_gate, config_file)
+    """Score the ballots of a file, under the flags and the limits of the configuration."""
+    from peerage.council.documents import read_json, sessions_of
+    from peerage.scoring import score_session
+
+    law = _law(options, common.settings())
     document = read_json(_bytes(file), file)
     scored = [score_session(session, law) for session in sessions_of(document, file)]
-    if as_json:
+    if common.json:
         documents = [one.document() for one in scored]
         write_json(documents if isinstance(document, list) else documents[0])
         return
@@ -44,22 +47,19 @@ def run(
 
     console = Terminal()
     for one in scored:
-        show(console, one, quiet)
+        show(console, one, common.quiet)
 
 
-def _law(
-    rule: str, own_votes: str, rubric: str | None, safety_gate: bool, config_file: Path | None
-) -> Law:
-    """The law of the flags; a rubric or a limit of one's own comes from the configuration."""
+def _law(options: ScoreOptions, settings: Settings) -> Law:
+    """The scoring options; a rubric or a limit of one's own comes from the configuration."""
     from peerage import config
+    from peerage.scoring import Law
 
-    settings = noted(config.load(config_file))
-    votes: OwnVotes = own_votes  # type: ignore[assignment]  # Law refuses what it does not know
     return Law(
-        rule=rule,
-        own_votes=votes,
-        rubric=config.rubric(rubric, settings) if rubric else None,
-        safety_gate=safety_gate or settings.council.safety_gate,
+        rule=options.rule,
+        own_votes=options.own_votes,
+        rubric=config.rubric(options.rubric, settings) if options.rubric else None,
+        safety_gate=options.safety_gate or settings.council.safety_gate,
         safety_score_cap=settings.council.safety_score_cap,
         limits=settings.audit.limits,
     )
