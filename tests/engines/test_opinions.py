@@ -13,12 +13,20 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
+from peerage.boards.opinions import Community
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.opinions import Lookup
 from peerage.errors import InputError
-from peerage.reports import board_contributors, board_items
-from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
+from peerage.reports import (
+    InputTables,
+    board_contributors,
+    board_items,
+    board_reviewers,
+    read_community_boards,
+)
+from peerage.reports.community_boards import CommunityBoards
+from peerage.reports.community_boards import read_tables as read_with
 from peerage.reports.outside import read_outside
 from peerage.simulate.community import Population, simulate
 
@@ -27,6 +35,10 @@ Rows = list[dict[str, Any]]
 
 def row(item: str, author: str | None, reviewer: str | None, opinion: object) -> dict[str, Any]:
     return {"item_id": item, "contributor": author, "reviewer": reviewer, "opinion": opinion}
+
+
+def read_tables(*tables: Any, **more: Any) -> Community:
+    return read_with(DuckDB(), *tables, **more)
 
 
 THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
@@ -125,8 +137,8 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
         row(f"i{k}", "a", f"r{j}", int(rng.choice([-1, 1]))) for k in range(20) for j in range(6)
     ]
     turned = [rows[i] for i in rng.permutation(len(rows))]
-    for name in ("contributors", "reviewers", "items"):
-        first, second = (community_boards(table).board(name).rows for table in (rows, turned))
+    for board in (board_contributors, board_reviewers, board_items):
+        first, second = board(rows).rows, board(turned).rows
         assert len(first) == len(second)
         for one, other in zip(first, second, strict=True):
             assert one == pytest.approx(other, abs=1e-12)
@@ -163,7 +175,7 @@ def test_times_in_three_zones_are_one_order() -> None:
         row("i", "a", "r", 1) | {"at": "2026-01-01T05:00:00+00:00"},
         row("i", "a", "r", -1) | {"at": "2026-01-01T00:30:00-03:00"},
     ]
-    heard = community_boards(said)
+    heard = read_community_boards(InputTables(opinions=said))
     assert heard.community.value.tolist() == [1.0]
 
 

@@ -101,7 +101,8 @@ def stored(store: Store, options: ModelBoardOptions) -> str:
 
 def scratch(store: Store, options: ModelBoardOptions) -> str:
     """The board of all rows, read as one table."""
-    return said(board_models([str(path) for path in reviews_in(store, law_for)], options))
+    files = [str(path) for path in reviews_in(store, law_for)]
+    return said(board_models(files, **options.model_dump()))
 
 
 def said(board: Board) -> str:

@@ -95,7 +95,7 @@ def board_contributors(
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return community_boards(tables, ContributorBoardOptions(**options), coefficients).board()
+    return read_community_boards(tables, ContributorBoardOptions(**options), coefficients).board()
 
 
 def board_reviewers(
@@ -109,7 +109,7 @@ def board_reviewers(
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return community_boards(tables, ReviewerBoardOptions(**options), coefficients).board()
+    return read_community_boards(tables, ReviewerBoardOptions(**options), coefficients).board()
 
 
 def board_items(
@@ -123,7 +123,7 @@ def board_items(
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return community_boards(tables, ItemBoardOptions(**options), coefficients).board()
+    return read_community_boards(tables, ItemBoardOptions(**options), coefficients).board()
 
 
 def find_rings(
@@ -136,7 +136,7 @@ def find_rings(
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return community_boards(tables, RingsOptions(**options)).rings
+    return read_community_boards(tables, RingsOptions(**options)).rings
 
 
 def audit(
@@ -323,7 +323,7 @@ class Reports:
         if hint:
             tables = replace(tables, opinions=NO_OPINIONS)
         coefficients = CommunityCoefficients(**self.settings.community.model_dump())
-        return community_boards(tables, options, coefficients), hint
+        return read_community_boards(tables, options, coefficients), hint
 
     def _with_imported(self, tables: InputTables) -> InputTables:
         """The tables, with what was imported into the store in the place of what was not named."""
@@ -455,7 +455,7 @@ def _agreeing(board: Board, tables: InputTables, engine: Engine) -> Board:
     return replace(board, notes={**board.notes, "against": agreement.document()})
 
 
-def community_boards(
+def read_community_boards(
     tables: InputTables,
     options: RingsOptions | None = None,
     coefficients: CommunityCoefficients | None = None,

@@ -132,9 +132,9 @@ class CommunityBoards:
     def _fading(self) -> Floats | None:
         from peerage.boards.opinions import decay
 
-        if self.options.half_life_days is None or not self.community.n:
+        if self.options.half_life is None or not self.community.n:
             return None
-        return decay(self.community, self.options.half_life_days, self.as_of)
+        return decay(self.community, self.options.half_life, self.as_of)
 
     @cached_property
     def weights(self) -> Floats | None:
@@ -180,9 +180,9 @@ class CommunityBoards:
         """The board that the options are of."""
         options = self.options
         if isinstance(options, ContributorBoardOptions):
-            return self.contributors(options.everyone, options.sort)
+            return self.contributors(options.all, options.sort)
         if isinstance(options, ReviewerBoardOptions):
-            return self.reviewers(options.everyone)
+            return self.reviewers(options.all)
         return self.items()
 
     def contributors(self, everyone: bool = False, sort: SortColumn = "total_score") -> Board:
@@ -232,7 +232,7 @@ class CommunityBoards:
             "scale": list(self.coefficients.scale),
             "reputation": options.reputation,
             "iterations": None if iterated is None else iterated.iterations,
-            "half_life_days": options.half_life_days,
+            "half_life_days": options.half_life,
             "since": options.since,
             "as_of": None if self.as_of is None else iso(self.as_of),
             "category": options.category,

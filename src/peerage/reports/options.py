@@ -35,18 +35,15 @@ class Options(BaseModel):
         except ValidationError as error:
             raise _usage_error(error, type(self)) from None
 
-    @classmethod
-    def names(cls) -> list[str]:
-        """Every option by the name that all doors give it."""
-        return [field.alias or name for name, field in cls.model_fields.items()]
-
 
 def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
     """The first thing wrong with some options, as a person is told it."""
     first = error.errors(include_url=False)[0]
     name, value = str(first["loc"][0]), first["input"]
     if first["type"] == "extra_forbidden":
-        return UsageError(f"there is no option {name!r} here.", hint=meant(name, options.names()))
+        return UsageError(
+            f"there is no option {name!r} here.", hint=meant(name, options.model_fields)
+        )
     spelt = name.replace("_", " ")
     if "expected" in (detail := first.get("ctx", {})):
         return UsageError(f"{spelt} cannot be {value!r}.", hint=f"Known: {detail['expected']}.")
@@ -143,11 +140,8 @@ class CommunityBoardOptions(RingsOptions):
     reputation: ReputationKind = Field(
         default="fixed", description="Opinions weigh the same, or by how well their authors agree."
     )
-    half_life_days: float | None = Field(
-        default=None,
-        gt=0,
-        alias="half_life",
-        description="Days in which the weight of an opinion halves.",
+    half_life: float | None = Field(
+        default=None, gt=0, description="Days in which the weight of an opinion halves."
     )
     literal: bool = Field(
         default=False, description="PeerBench's published scoring, for cross-checks."
@@ -159,7 +153,7 @@ class CommunityBoardOptions(RingsOptions):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.literal and (
-            self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
+            self.reputation != "fixed" or self.half_life is not None or self.without_flagged
         ):
             raise UsageError(
                 "literal is the published scoring: every opinion weighs the same.",
@@ -171,14 +165,14 @@ class CommunityBoardOptions(RingsOptions):
 class ContributorBoardOptions(CommunityBoardOptions):
     """How the board of contributors is made."""
 
-    everyone: bool = Field(default=False, alias="all", description=NOT_RANKED)
+    all: bool = Field(default=False, description=NOT_RANKED)
     sort: SortColumn = Field(default="total_score", description="The column that ranks.")
 
 
 class ReviewerBoardOptions(CommunityBoardOptions):
     """How the board of reviewers is made."""
 
-    everyone: bool = Field(default=False, alias="all", description=NOT_RANKED)
+    all: bool = Field(default=False, description=NOT_RANKED)
 
 
 class ItemBoardOptions(CommunityBoardOptions):

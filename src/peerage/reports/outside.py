@@ -101,7 +101,7 @@ def _trials(boards: CommunityBoards) -> Iterator[Trial]:
     half_lives = HALF_LIVES if community.at is not None else (None,)
     bonuses = BONUSES if is_contributors else (now.affiliation_bonus_points,)
     for reputation, half_life in product(REPUTATIONS, half_lives):
-        changes = {"reputation": reputation, "half_life_days": half_life, "literal": False}
+        changes = {"reputation": reputation, "half_life": half_life, "literal": False}
         weighed = CommunityBoards(community, options.model_copy(update=changes), now)
         for minimum, bonus in product(MINIMA, bonuses):
             if isinstance(options, ReviewerBoardOptions) and minimum < 3:  # a consensus needs three
@@ -116,7 +116,7 @@ def _trial(boards: CommunityBoards) -> Trial:
     options, coefficients = boards.options, boards.coefficients
     settings: dict[str, Any] = {
         "reputation": options.reputation,
-        "half_life_days": options.half_life_days,
+        "half_life_days": options.half_life,
         "min_reviews_for_quality": coefficients.min_reviews_for_quality,
     }
     if isinstance(options, ContributorBoardOptions):

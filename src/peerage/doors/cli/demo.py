@@ -207,7 +207,7 @@ async def _hold(console: Terminal, council: Council, folder: Path) -> None:
 
 def _community(console: Terminal) -> None:
     from peerage.doors.cli.community import show_board, show_rings
-    from peerage.reports import InputTables, community_boards
+    from peerage.reports import InputTables, read_community_boards
     from peerage.simulate.community import Population, simulate
 
     _title(console, 5, "People, too: a community with a voting ring in it")
@@ -220,7 +220,7 @@ def _community(console: Terminal) -> None:
     people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
     made = simulate(people, SEED)
     tables = InputTables(opinions=made.opinions, users=made.users, items=made.items)
-    boards = community_boards(tables)
+    boards = read_community_boards(tables)
     board = boards.reviewers()
     ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
     columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}
