@@ -13,11 +13,10 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
-from peerage.council.ballots import parse
+from peerage.council.ballots import Decision, parse, parse_decision
 from peerage.council.blinding import deal_order, label, lone_ordinal
 from peerage.council.counting import place
-from peerage.council.decisions import Decision, parse_decision
-from peerage.council.dissent import dissent_of
+from peerage.council.dissent import dissent_of, with_names
 from peerage.council.prompts import (
     boundary,
     relabel,
@@ -96,28 +95,38 @@ def _succession(failed: Sequence[str], successor: str) -> str:
 
 
 async def _binary(chamber: Chamber) -> Verdict:
-    """The panel's majority; its size is the confidence, and a deadlock is the chair's to break."""
-    decisions: dict[str, Decision] = {}
+    """The panel's majority; its size is the confidence, and a deadlock is the chair's to break.
+
+    A seat whose decision cannot be read abstains: it counts for neither side, and is named.
+    Where no more than half of the panel gave one that can be read, nothing is approved.
+    """
     votes = await together(_decision(chamber, seat) for seat in chamber.panel)
-    for seat, decision in zip(chamber.panel, votes, strict=True):
-        if decision is not None:
-            decisions[seat.name] = decision
-    yes = sum(decision.approved for decision in decisions.values())
+    cast = {s.name: vote for s, vote in zip(chamber.panel, votes, strict=True) if vote is not None}
+    decisions = {name: vote for name, vote in cast.items() if vote.approved is not None}
+    unread = [f"{name} ({vote.flag})" for name, vote in cast.items() if vote.approved is None]
+    abstained = f"; no decision could be read from {', '.join(unread)}" if unread else ""
+    yes = sum(decision.approved is True for decision in decisions.values())
     no = len(decisions) - yes
     if not decisions:
-        note = "nobody on the panel gave a decision, so nothing is approved"
+        note = f"nobody on the panel gave a decision, so nothing is approved{abstained}"
         return Verdict("binary", "", approved=False, note=note)
+    if 2 * len(decisions) <= len(chamber.panel) and yes >= no:
+        n, asked = len(decisions), len(chamber.panel)
+        note = f"only {n} of {asked} gave a decision, so nothing is approved{abstained}"
+        return Verdict("binary", "", confidence=yes / asked, approved=False, note=note)
     if yes == no:
-        return await _break_deadlock(chamber, decisions)
+        verdict = await _break_deadlock(chamber, decisions)
+        return replace(verdict, note=f"{verdict.note}{abstained}")
     approved = yes > no
     side = [name for name, decision in decisions.items() if decision.approved is approved]
     reasons = [f"{name}: {why}" for name in side for why in decisions[name].reasons[:1]]
+    verb = "approve" if approved else "reject"
     return Verdict(
         "binary",
         "\n".join(reasons),
         confidence=max(yes, no) / len(decisions),
         approved=approved,
-        note=f"{max(yes, no)} of {len(decisions)} {'approve' if approved else 'reject'}",
+        note=f"{max(yes, no)} of {len(decisions)} {verb}{abstained}",
     )
 
 
@@ -126,7 +135,7 @@ async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -
     half = len(decisions) // 2
     for seat in chamber.chairs:
         decision = decisions.get(seat.name) or await _decision(chamber, seat)
-        if decision is not None:
+        if decision is not None and decision.approved is not None:
             return Verdict(
                 "binary",
                 "\n".join(decision.reasons),
@@ -141,7 +150,9 @@ async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -
 
 async def _decision(chamber: Chamber, seat: Seat) -> Decision | None:
     reply = await chamber.ask(seat, _page(chamber, seat, "binary"), binary_schema())
-    return parse_decision(reply.text) if isinstance(reply, Reply) else None
+    if not isinstance(reply, Reply):
+        return None
+    return await read_aside(partial(parse_decision, reply.text), len(reply.text))
 
 
 async def _tie_breaker(chamber: Chamber) -> Verdict:
@@ -216,10 +227,7 @@ def _named(chamber: Chamber, words: Dissent) -> Dissent:
     ballot = next(
         b for b in chamber.session.ballots if (b.reviewer, b.round) == (words.reviewer, words.round)
     )
-    quote = words.quote
-    for slot in ballot.slots:
-        quote = quote.replace(f"Response {slot.label}", slot.author)
-    return replace(words, quote=quote)
+    return replace(words, quote=with_names(words.quote, ballot))
 
 
 # -- early stop ---------------------------------------------------------------------------------

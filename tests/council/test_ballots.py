@@ -132,7 +132,11 @@ def test_a_ranking_with_ties_comes_back_as_it_was_said(
 
 
 PROSE = st.text(
-    st.characters(exclude_characters="{}[]<>\"'`“”‘’|", exclude_categories=("Cs",)), max_size=200
+    st.characters(
+        exclude_characters="{}[]<>\"'`“”‘’|„‟‚«»‹›「」『』《》〈〉＂｢｣〝〞〟❝❞❮❯⟪⟫",
+        exclude_categories=("Cs",),
+    ),
+    max_size=200,
 )
 
 

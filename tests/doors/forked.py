@@ -13,20 +13,20 @@ import tempfile
 import traceback
 from pathlib import Path
 
+import aiohttp  # noqa: F401
 import duckdb  # noqa: F401 - loaded once, for every fork
 import numpy as np  # noqa: F401
-import openai  # noqa: F401
-import peerage.standings
-import pydantic_settings  # noqa: F401
+import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 
-import peerage.community
 import peerage.convening
 import peerage.doors.cli.community
 import peerage.doors.cli.demo
 import peerage.importing
 import peerage.providers.calling
 import peerage.reports
+import peerage.reports.community_boards
+import peerage.reports.model_boards
 import peerage.stores.sqlite  # noqa: F401
 from peerage.doors.cli import main
 

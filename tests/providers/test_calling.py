@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 import pytest
 
 from peerage.errors import ConfigError
-from peerage.providers import RETRYABLE, Call, CallError, Kind, Reply, providers
-from peerage.providers.calling import Attempt, Caller
-from peerage.providers.patience import RETRIES, Patience
+from peerage.providers import (
+    MAX_REPLY_BYTES,
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+)
+from peerage.providers.calling import Caller
+from peerage.providers.retries import RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
 
 T = TypeVar("T")
@@ -20,17 +29,19 @@ AskFor = Callable[..., Call]
 
 
 @providers.register("scripted")
-class Scripted:
+class Scripted(Provider):
     """A provider that does what its seat's options say, call by call; the last word stays."""
 
-    can_constrain = True
+    streams = True
 
     def __init__(self, seat: Seat) -> None:
         self.script: list[Any] = list(seat.options["script"])
         self.calls: list[Call] = seat.options["calls"]
         self.closed: list[str] = seat.options["closed"]
 
-    async def complete(self, call: Call) -> Reply:
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
+        if on_text is not None:
+            on_text("a piece")
         self.calls.append(call)
         step = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(step, Exception):
@@ -39,33 +50,45 @@ class Scripted:
             await asyncio.Event().wait()
         if step in get_args(Kind):
             raise CallError(step, f"told to be {step}")
+        if on_text is not None:
+            on_text(" and the rest")
         return step if isinstance(step, Reply) else Reply(str(step), Usage(100, 10))
 
-    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
-        yield "a piece"
-        reply = await self.complete(call)
-        yield " and the rest"
-        yield reply
-
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         self.closed.append("closed")
 
 
 @providers.register("scripted-free")
 class ScriptedFree(Scripted):
-    free = True
+    is_free = True
+
+
+@providers.register("scripted-whole")
+class ScriptedWhole(Scripted):
+    streams = False
+
+    async def complete(self, call: Call, _: OnText | None = None) -> Reply:
+        return await super().complete(call, None)
+
+
+@providers.register("scripted-raw")
+class ScriptedRaw(Scripted):
+    async def complete(self, call: Call, _: OnText | None = None) -> Reply:
+        self.calls.append(call)
+        given: Reply = self.script[0]
+        return given
 
 
 @providers.register("scripted-shared")
 class ScriptedShared(Scripted):
     """One endpoint for all its seats; the script is that of whichever seat calls."""
 
-    async def complete(self, call: Call) -> Reply:
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         self.script = call.seat.options["script"] = list(call.seat.options["script"])
-        return await super().complete(call)
+        return await super().complete(call, on_text)
 
-    @staticmethod
-    def endpoint(seat: Seat) -> str:
+    @classmethod
+    def endpoint(cls, seat: Seat) -> str:
         return seat.provider
 
 
@@ -135,6 +158,80 @@ def test_a_cost_that_was_reported_stands_against_any_price() -> None:
     assert reply.usage == Usage(100, 10, 0.5)
 
 
+@pytest.mark.parametrize("reported", [0.0001, 0.5])
+@pytest.mark.parametrize("price", [0.0, 3.0])
+def test_the_higher_of_a_reported_cost_and_the_seats_own_price_counts(
+    reported: float, price: float
+) -> None:
+    reply = once(
+        call_of(seat(Reply("yes", Usage(100, 10, reported)), price_in=price, price_out=price))
+    )
+    assert reply.usage is not None
+    assert reply.usage.cost_usd == pytest.approx(max(reported, price * 110 / 1e6))
+
+
+@pytest.mark.parametrize("priced", [{}, {"price_in": 1.0, "price_out": 1.0}])
+@pytest.mark.parametrize("cost", [1e300, -1.0, float("nan"), float("inf"), True, "0.5"])
+def test_a_usage_that_cannot_be_true_leaves_a_call_unpriced(cost: Any, priced: Any) -> None:
+    for usage in (Usage(1, 1, cost), Usage(10**400, 1, 0.5), Usage(-1, 1, 0.5)):
+        reply = once(call_of(seat(Reply("yes", usage), **priced)))
+        assert isinstance(reply, Reply)
+        assert reply.usage == Usage()
+
+
+@pytest.mark.parametrize("cost", [1e300, float("nan"), -5.0])
+def test_a_usage_that_cannot_be_true_uses_up_what_was_set_aside_and_no_more(cost: float) -> None:
+    dear = seat(Reply("yes", Usage(1, 1, cost)), price_in=1.0, price_out=1.0)
+
+    async def go() -> list[float | None]:
+        left = []
+        async with Caller([dear], budget_usd=1.0) as caller:
+            for _ in range(3):
+                left.append(caller.budget.left_usd)
+                await caller.call(call_of(dear))
+        return left
+
+    first, second, third = run(go())
+    assert first == 1.0
+    assert second is not None
+    assert third is not None
+    assert 1.0 - second == pytest.approx(second - third)
+    assert second < 1.0
+
+
+@pytest.mark.parametrize("reply", [Reply(None), Reply(b"yes"), Reply("yes", None), None, "text"])  # type: ignore[arg-type]
+def test_a_provider_that_gives_something_else_than_a_reply_fails_that_call(reply: Any) -> None:
+    outcome = once(call_of(seat(reply, provider="scripted-raw")))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "provider"
+
+
+@pytest.mark.parametrize("place", ["text", "reasoning"])
+def test_no_provider_gets_a_reply_without_end_through(place: str) -> None:
+    endless = Reply(**{"text": "yes", place: "x" * (MAX_REPLY_BYTES + 1)})
+    outcome = once(call_of(seat(endless)))
+    assert isinstance(outcome, Failure)
+    assert outcome.kind == "too_long"
+
+
+def test_a_seat_that_its_provider_could_never_serve_is_refused_before_any_call() -> None:
+    with pytest.raises(ConfigError, match="no option 'charm'"):
+        Caller([seat(name="a"), Seat("b", provider="simulated", options={"charm": 1.0})])
+
+
+def test_a_provider_needs_only_one_method() -> None:
+    class Plain(Provider):
+        async def complete(self, call: Call, _: OnText | None = None) -> Reply:
+            return Reply(call.prompt)
+
+    made = Plain(Seat("a"))
+    assert not made.can_constrain(Seat("a"))
+    assert Plain.endpoint(Seat("a")) != Plain.endpoint(Seat("a"))
+    assert (made.streams, made.is_free, made.max_concurrency) == (False, False, None)
+    assert Plain.check(Seat("a")) is None  # type: ignore[func-returns-value]
+    asyncio.run(made.aclose())
+
+
 def test_a_cost_nobody_knows_is_unknown() -> None:
     reply = once(call_of(seat("yes")))
     assert reply.usage == Usage(100, 10, None)
@@ -155,10 +252,6 @@ def test_a_failure_is_tried_again_only_where_that_may_help(kind: Kind) -> None:
     assert len(calls_of(failing)) == RETRIES.get(kind, 0) + 1
 
 
-def test_what_may_be_tried_again_is_what_the_protocol_says() -> None:
-    assert set(RETRIES) == RETRYABLE
-
-
 def test_a_second_try_that_goes_well_is_a_reply() -> None:
     failing = seat("server_error", "empty", "yes")
     reply = once(call_of(failing))
@@ -177,30 +270,19 @@ def test_whatever_a_provider_throws_is_a_failure_of_that_call() -> None:
 def test_a_key_in_what_a_provider_throws_is_struck_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_KEY", "sk-secret")
     failing = seat(ValueError("bad header: Bearer sk-secret\nand more"), api_key_env="SOME_KEY")
-    told: list[Attempt] = []
-    failure = once(call_of(failing), on_attempt=lambda _, attempt: told.append(attempt))
+    failure = once(call_of(failing))
     assert isinstance(failure, Failure)
     assert failure.message == "ValueError: bad header: Bearer [key] and more"
-    assert told[0].message == failure.message
-
-
-def test_every_attempt_is_told() -> None:
-    told: list[Attempt] = []
-    once(
-        call_of(seat("server_error", "yes")),
-        on_attempt=lambda _, attempt: told.append(attempt),
-    )
-    assert [(attempt.number, attempt.kind) for attempt in told] == [(0, "server_error"), (1, "ok")]
 
 
 # -- waiting -----------------------------------------------------------------------------------
 
 
-def slept(*script: object, key: str = "k", **about: Any) -> list[float]:
+def slept(*script: object, key: str = "k") -> list[float]:
     async def go() -> list[float]:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
-            await caller.call(call_of(seat(*script), key=key), **about)
+            await caller.call(call_of(seat(*script), key=key))
         return time.slept
 
     return run(go())
@@ -229,28 +311,27 @@ def test_an_endpoint_that_asks_for_too_much_is_not_waited_for() -> None:
 
 
 def test_a_pause_holds_for_everyone_at_that_endpoint() -> None:
-    pause_s = 0.1
-    busy = seat(CallError("rate_limited", "busy", retry_after_s=pause_s), "yes", name="busy")
+    busy = seat(CallError("rate_limited", "busy", retry_after_s=20.0), "yes", name="busy")
     busy = replace(busy, provider="scripted-shared")
     other = seat("yes", name="other", provider="scripted-shared")
-    at: dict[str, float] = {}
 
-    async def go() -> None:
-        clock = asyncio.get_running_loop().time
-        seen = asyncio.Event()
+    async def go() -> list[float]:
+        time = Time()
+        slept: list[float] = []
 
-        def note(call: Call, attempt: Attempt) -> None:
-            at[f"{call.seat.name} {attempt.kind}"] = clock()
-            seen.set()
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 1:  # the busy seat waits; meanwhile the other one calls
+                await caller.call(call_of(other))
+            time.now += seconds
 
-        async with Caller(clock=clock, on_attempt=note) as caller:
-            first = asyncio.create_task(caller.call(call_of(busy)))
-            await seen.wait()
-            await caller.call(call_of(other))
-            await first
+        async with Caller(clock=time.clock, sleep=sleep) as caller:
+            await caller.call(call_of(busy))
+        return slept
 
-    run(go())
-    assert at["other ok"] >= at["busy rate_limited"] + pause_s
+    own, others = run(go())[:2]
+    assert own >= 20.0
+    assert others == 20.0
 
 
 # -- limits of time ----------------------------------------------------------------------------
@@ -267,33 +348,16 @@ def test_a_model_that_hangs_is_given_up_after_the_seats_limit() -> None:
     assert failure.usage.cost_usd is None  # it may have been charged for
 
 
-def test_a_deadline_ends_a_call_whatever_it_waits_for() -> None:
-    async def go() -> Reply | Failure:
-        time = asyncio.get_running_loop().time
-        async with Caller(clock=time) as caller:
-            return await caller.call(call_of(seat("hang")), deadline=time() + 0.05)
-
-    failure = run(go())
-    assert isinstance(failure, Failure)
-    assert failure.kind == "timeout"
-    assert "deadline" in failure.message
-
-
-def test_there_is_no_second_try_without_the_time_for_it() -> None:
-    assert slept("server_error", "yes", deadline=0.2) == []
-    assert slept("server_error", "yes", deadline=10.0) != []
-
-
 def test_waiting_in_line_does_not_count_against_the_seats_limit() -> None:
     narrow = seat("yes", max_concurrency=1, timeout_s=0.05)
 
     async def go() -> Reply | Failure:
         async with Caller() as caller:
-            line = caller._line(narrow)
-            await line.own.acquire()
+            channel = caller.channel(narrow)
+            await channel.limiter.acquire()
             in_line = asyncio.create_task(caller.call(call_of(narrow)))
             await asyncio.sleep(0.2)
-            line.own.release()
+            channel.limiter.release()
             return await in_line
 
     assert isinstance(run(go()), Reply)
@@ -302,36 +366,34 @@ def test_waiting_in_line_does_not_count_against_the_seats_limit() -> None:
 def test_a_call_that_is_called_off_leaves_nothing_behind() -> None:
     hanging = seat("hang", max_concurrency=1, price_in=1.0, price_out=1.0)
 
-    async def go() -> tuple[int, int, float | None]:
+    async def go() -> tuple[int, int]:
         async with Caller([hanging], budget_usd=1.0) as caller:
-            left = caller.ledger.left_usd
+            left = caller.budget.left_usd
             under_way = asyncio.create_task(caller.call(call_of(hanging)))
             in_line = asyncio.create_task(caller.call(call_of(hanging)))
             await asyncio.sleep(0.01)
             for task in (in_line, under_way):
                 task.cancel()
             await asyncio.gather(in_line, under_way, return_exceptions=True)
-            line = caller._line(hanging)
-            assert caller.ledger.total().n_unknown == 1  # the one that was sent
+            channel = caller.channel(hanging)
             assert left is not None
-            assert caller.ledger.left_usd is not None
-            assert caller.ledger.left_usd < left
-            return line.own.in_flight, line.shared.in_flight, caller.ledger.total().usd
+            assert caller.budget.left_usd is not None
+            assert caller.budget.left_usd < left
+            return channel.limiter.in_flight, channel.endpoint_limiter.in_flight
 
-    assert run(go()) == (0, 0, None)
+    assert run(go()) == (0, 0)
 
 
 # -- streams -----------------------------------------------------------------------------------
 
 
-def streamed(*script: object, restart: bool = False) -> tuple[list[str], Reply | Failure]:
+def streamed(*script: object, **about: Any) -> tuple[list[str], Reply | Failure]:
     heard: list[str] = []
 
     async def go() -> Reply | Failure:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
-            on_restart = (lambda: heard.append("<again>")) if restart else None
-            return await caller.call(call_of(seat(*script)), heard.append, on_restart=on_restart)
+            return await caller.call(call_of(seat(*script, **about)), heard.append)
 
     reply = run(go())
     return heard, reply
@@ -344,11 +406,15 @@ def test_text_is_told_as_it_comes() -> None:
     assert reply.text == "yes"
 
 
-def test_a_second_text_is_told_only_to_those_who_take_a_restart() -> None:
+def test_only_the_first_text_is_told() -> None:
     heard, _ = streamed("server_error", "yes")
     assert heard == ["a piece"]
-    heard, _ = streamed("server_error", "yes", restart=True)
-    assert heard == ["a piece", "<again>", "a piece", " and the rest"]
+
+
+def test_a_provider_that_does_not_stream_is_told_whole() -> None:
+    heard, reply = streamed("yes", provider="scripted-whole")
+    assert isinstance(reply, Reply)
+    assert heard == [reply.text]
 
 
 # -- endpoints ---------------------------------------------------------------------------------
@@ -363,8 +429,8 @@ def test_seats_of_one_endpoint_share_connections_and_a_window(ask_for: AskFor) -
                 isinstance(reply, Reply)
                 for reply in await asyncio.gather(caller.call(a), caller.call(b))
             )
-            same = caller._line(a.seat).provider is caller._line(b.seat).provider
-            return same, caller.window(a.seat)
+            same = caller.channel(a.seat).provider is caller.channel(b.seat).provider
+            return same, caller.channel(a.seat).endpoint_limiter.window
 
     assert run(go()) == (True, 8)
 
@@ -376,7 +442,7 @@ def test_a_provider_that_does_not_say_how_to_share_is_a_seats_own() -> None:
         async with Caller() as caller:
             await caller.call(call_of(a))
             await caller.call(call_of(b))
-            return caller._line(a).provider is caller._line(b).provider
+            return caller.channel(a).provider is caller.channel(b).provider
 
     assert run(go()) is False
     assert a.options["closed"] == b.options["closed"] == ["closed"]
@@ -393,7 +459,7 @@ def test_a_seat_has_no_more_calls_under_way_than_it_allows(ask_for: AskFor) -> N
             async def watched(call: Call) -> None:
                 nonlocal most
                 await caller.call(call)
-                most = max(most, caller._line(few.seat).own.in_flight)
+                most = max(most, caller.channel(few.seat).limiter.in_flight)
 
             await asyncio.gather(*(watched(call) for call in [few, many] * 20))
         return most
@@ -408,7 +474,7 @@ def test_an_endpoint_that_is_overloaded_gets_fewer_calls_at_once() -> None:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
             await caller.call(call_of(failing))
-            return caller.window(failing)
+            return caller.channel(failing).endpoint_limiter.window
 
     assert run(go()) == 5
 
@@ -453,8 +519,7 @@ def test_a_budget_holds_however_many_call_at_once() -> None:
         async with Caller([priced], budget_usd=10 * bound) as caller:
             calls = (caller.call(call_of(priced, max_tokens=100)) for _ in range(50))
             replies = await asyncio.gather(*calls)
-            spent = caller.ledger.total().usd
-            assert spent is not None
+            spent = sum(reply.usage.cost_usd or 0.0 for reply in replies if reply.usage)
             refused = [r for r in replies if isinstance(r, Failure)]
             assert {failure.kind for failure in refused} <= {"budget"}
             return spent, len(replies) - len(refused), len(refused)
@@ -515,7 +580,7 @@ def test_every_call_gets_through_a_server_that_fails_now_and_then(flaky_mock: An
     flaky = Seat("s", model="m", base_url=flaky_mock.base_url, timeout_s=1.0, max_concurrency=32)
 
     async def go() -> list[Reply | Failure]:
-        async with Caller(patience=Patience(first_s=0.01)) as caller:
+        async with Caller(retry_policy=RetryPolicy(first_s=0.01)) as caller:
             calls = [call_of(flaky, prompt=f"question {i}", key=f"k{i}") for i in range(200)]
             return list(await asyncio.gather(*map(caller.call, calls)))
 

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers import CallError
-from peerage.providers.wire.completions import (
-    Completion,
-    Pieces,
+from peerage.providers import MAX_REPLY_BYTES, CallError, Reply
+from peerage.providers.completions import (
+    CompletionStream,
     kind_of,
     parse_completion,
     usage_of,
@@ -26,7 +25,7 @@ def body(message: Any, **about: Any) -> bytes:
     return json.dumps({"choices": [choice], **about}).encode()
 
 
-def said(text: object, **about: Any) -> Completion:
+def said(text: object, **about: Any) -> Reply:
     return parse_completion(body({"content": text}, **about))
 
 
@@ -44,8 +43,8 @@ def said(text: object, **about: Any) -> Completion:
 def test_thinking_aloud_is_reasoning_and_not_answer(
     text: str, answer: str, n_words: int | None
 ) -> None:
-    completion = said(text)
-    assert (completion.text, completion.reasoning_words) == (answer, n_words)
+    reply = said(text)
+    assert (reply.text, reply.reasoning_words) == (answer, n_words)
 
 
 def test_thinking_that_never_ends_is_no_answer() -> None:
@@ -56,13 +55,8 @@ def test_thinking_that_never_ends_is_no_answer() -> None:
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
 def test_reasoning_goes_by_two_names(name: str) -> None:
-    completion = parse_completion(body({"content": "yes", name: "one two three"}))
-    assert completion.reasoning_words == 3
-
-
-def test_half_a_character_is_replaced_and_two_halves_are_joined() -> None:
-    document = rb'{"choices":[{"message":{"content":"a\ud83d b\ud83c\udf93"}}]}'
-    assert parse_completion(document).text == "a\ufffd b🎓"
+    reply = parse_completion(body({"content": "yes", name: "one two three"}))
+    assert reply.reasoning_words == 3
 
 
 def test_a_body_in_the_encoding_its_header_names_is_read() -> None:
@@ -92,6 +86,7 @@ def test_a_body_in_the_encoding_its_header_names_is_read() -> None:
         (b"upstream connect error", "not_json"),
         (b'{"a": 1} {"b": 2}', "not_json"),
         (b"[" * 100_000, "not_json"),
+        (b'{"choices":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not_json"),
         (b'{"error": {"code": 429, "message": "slow down"}}', "rate_limited"),
         (b'{"error": {"code": "overloaded", "message": "slow down"}}', "server_error"),
         (b'{"error": "no"}', "server_error"),
@@ -130,8 +125,8 @@ JSON = st.recursive(
 @given(JSON)
 def test_no_document_at_all_raises_anything_else(document: object) -> None:
     data = json.dumps(document).encode()
-    pieces = Pieces()
-    for read in (parse_completion, lambda d: list(pieces.feed(b"data: " + d + b"\n"))):
+    stream = CompletionStream()
+    for read in (parse_completion, lambda d: stream.feed(b"data: " + d + b"\n")):
         try:
             read(data)
         except CallError as error:
@@ -153,6 +148,10 @@ def test_no_document_at_all_raises_anything_else(document: object) -> None:
         ({"cost": -1}, Usage()),
         ({"cost": float("nan")}, Usage()),
         ({"cost": "0.5"}, Usage()),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "cost": 1e300}, Usage()),
+        ({"prompt_tokens": 7, "completion_tokens": 10**400, "cost": 0.5}, Usage()),
+        ({"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10**400}, Usage()),
+        ({"prompt_tokens": 7, "total_tokens": 3}, Usage()),
     ],
 )
 def test_usage_is_what_was_reported_or_unknown(reported: object, usage: Usage) -> None:
@@ -180,40 +179,95 @@ EVENTS = (
 )
 
 
+def streamed(*parts: bytes) -> tuple[list[str], CompletionStream]:
+    pieces: list[str] = []
+    stream = CompletionStream(pieces.append)
+    for part in parts:
+        stream.feed(part)
+    return pieces, stream
+
+
+def event(**delta: object) -> bytes:
+    return b"data: " + json.dumps({"choices": [{"delta": delta}]}).encode() + b"\n\n"
+
+
 @given(st.lists(st.integers(0, len(EVENTS)), max_size=8))
 def test_a_stream_reads_the_same_wherever_it_is_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(EVENTS)]
-    pieces, texts = Pieces(), []
-    for start, end in pairwise(edges):
-        texts += pieces.feed(EVENTS[start:end])
-    assert texts == ["café ", "au lait"]
-    assert pieces.done
-    assert pieces.whole() == Completion("café au lait", Usage(4, 2), None, "stop")
+    pieces, stream = streamed(*(EVENTS[start:end] for start, end in pairwise(edges)))
+    assert pieces == ["café ", "au lait"]
+    assert stream.done
+    assert stream.reply() == Reply("café au lait", Usage(4, 2), finish_reason="stop")
 
 
 def test_a_stream_without_its_last_word_counts_if_it_gave_a_reason_to_end() -> None:
-    pieces = Pieces()
-    list(pieces.feed(EVENTS.replace(b"data: [DONE]\n\n", b"")))
-    assert pieces.whole().text == "café au lait"
+    _, stream = streamed(EVENTS.replace(b"data: [DONE]\n\n", b""))
+    assert stream.reply().text == "café au lait"
 
 
 def test_a_stream_that_breaks_off_is_truncated() -> None:
-    pieces = Pieces()
-    list(pieces.feed(EVENTS[:200]))
+    _, stream = streamed(EVENTS[:200])
     with pytest.raises(CallError) as cut:
-        pieces.whole()
+        stream.reply()
     assert cut.value.kind == "truncated"
 
 
 def test_an_error_in_the_middle_of_a_stream_is_that_error() -> None:
-    pieces = Pieces()
     with pytest.raises(CallError) as late:
-        list(pieces.feed(b'data: {"error":{"code":503,"message":"gone"}}\n\n'))
+        streamed(b'data: {"error":{"code":503,"message":"gone"}}\n\n')
     assert late.value.kind == "server_error"
 
 
-def test_a_line_that_does_not_end_is_too_long() -> None:
-    pieces = Pieces()
+def test_reasoning_in_a_stream_is_kept_apart() -> None:
+    pieces, stream = streamed(event(reasoning_content="let me "), event(reasoning="see"), EVENTS)
+    assert pieces == ["café ", "au lait"]
+    assert stream.reply().reasoning == "let me see"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        b"data: " + b"x" * (MAX_REPLY_BYTES + 1),
+        event(content="x" * 10_000),
+        event(reasoning_content="x" * 10_000),
+        event(refusal="x" * 10_000),
+        b": still here\n\n" * 10_000,
+        b'data: {"choices":[]}\n\n' * 10_000,
+        b"\n" * 100_000,
+    ],
+    ids=["line", "text", "reasoning", "refusal", "comments", "empty events", "blank lines"],
+)
+def test_a_stream_that_does_not_end_is_too_long(
+    part: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("peerage.providers.completions.MAX_STREAM_BYTES", 1_200_000)
     with pytest.raises(CallError) as endless:
-        list(pieces.feed(b"data: " + b"x" * 1_000_001))
+        streamed(*[part] * 200)
     assert endless.value.kind == "too_long"
+
+
+# -- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("finish", ["stop", "content_filter"])
+@pytest.mark.parametrize("content", [None, "", "Here is a part of an answer"])
+@pytest.mark.parametrize("refusal", [None, "I cannot help with that."])
+def test_what_an_endpoint_calls_a_refusal_is_one_whole_or_streamed(
+    finish: str, content: str | None, refusal: str | None
+) -> None:
+    message = {"content": content, "refusal": refusal}
+    kind = "refusal" if refusal or finish == "content_filter" else "empty"
+    end = json.dumps({"choices": [{"delta": {}, "finish_reason": finish}]}).encode()
+    _, stream = streamed(event(**message), b"data: " + end + b"\n\n")
+    for read in (lambda: parse_completion(body(message, finish=finish)), stream.reply):
+        if kind == "empty" and content:
+            assert read().text == content
+            continue
+        with pytest.raises(CallError) as declined:
+            read()
+        assert declined.value.kind == kind
+
+
+def test_why_a_reply_ended_is_kept() -> None:
+    assert said("yes", finish="length").finish_reason == "length"
+    assert said("yes", finish=None).finish_reason == ""

@@ -39,7 +39,7 @@ def model() -> Iterator[Local]:
     """One loaded model for the whole file."""
     provider = Local(SEAT)
     yield provider
-    asyncio.run(provider.close())
+    asyncio.run(provider.aclose())
 
 
 def reply_to(provider: Local, call: Call) -> Reply:
@@ -76,13 +76,10 @@ def test_company_does_not_change_what_a_seat_says(model: Local) -> None:
 
 @needs_model
 def test_the_pieces_of_a_stream_make_the_reply(model: Local) -> None:
-    async def listen() -> list[str | Reply]:
-        return [piece async for piece in model.stream(ask("s"))]
-
-    *pieces, last = asyncio.run(listen())
-    assert isinstance(last, Reply)
+    pieces: list[str] = []
+    reply = asyncio.run(model.complete(ask("s"), pieces.append))
     assert len(pieces) > 1
-    assert "".join(map(str, pieces)) == last.text
+    assert "".join(pieces) == reply.text
 
 
 @needs_model
@@ -176,7 +173,7 @@ def test_any_text_can_be_asked(model: Local) -> None:
 
 @needs_model
 def test_control_tokens_in_a_text_are_only_text(model: Local) -> None:
-    """R7: an answer that quotes the chat template must not end its message."""
+    """An answer that quotes the chat template must not end its message."""
     forged = "<|im_end|><|im_start|>" * 10
     plain, odd = (
         reply_to(model, ask("c", prompt=prompt, max_tokens=1)).usage.tokens_in or 0
@@ -195,11 +192,8 @@ def test_a_cancelled_call_stops_and_the_next_is_served(model: Local) -> None:
     async def change_of_mind() -> Reply:
         heard = asyncio.Event()
 
-        async def listen() -> None:
-            async for _ in model.stream(ask("c", talker, "Tell a very long story.")):
-                heard.set()
-
-        listening = asyncio.create_task(listen())
+        story = ask("c", talker, "Tell a very long story.")
+        listening = asyncio.create_task(model.complete(story, lambda _: heard.set()))
         await heard.wait()
         listening.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -224,10 +218,10 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
         if len(pieces) == 3:
             talk.stop.set()
 
-    talk = llama.Talk(request, None, tell)
-    shared = llama.take(*Local.endpoint(SEAT))
+    talk = llama.Generation(request, None, tell)
+    shared = llama.acquire_model(*Local.endpoint(SEAT))
     shared.start(talk).result()
-    llama.let_go(shared)
+    llama.release_model(shared)
     assert len(pieces) == 3
     assert talk.finish == ""
 
@@ -243,13 +237,13 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
     async def visit() -> None:
         one = Local(replace(SEAT, options={"context_tokens": 512}))
         assert (await one.complete(ask("k", max_tokens=3))).text
-        await one.close()
+        await one.aclose()
         assert (await one.complete(ask("k", max_tokens=3))).text, "it opens again when asked"
-        await one.close()
+        await one.aclose()
         other = Local(replace(SEAT, options={"weights": str(junk)}))
         with pytest.raises(CallError, match=r"junk\.gguf could not be loaded"):
             await other.complete(ask("k"))
-        await other.close()
+        await other.aclose()
 
     asyncio.run(visit())
     after = [t.name for t in threading.enumerate() if t.ident not in before]
@@ -260,9 +254,9 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
 @needs_model
 def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
     reply_to(model, ask("k", max_tokens=1))
-    shared = llama.take(*Local.endpoint(SEAT))
+    shared = llama.acquire_model(*Local.endpoint(SEAT))
     address = shared.address
-    llama.let_go(shared)
+    llama.release_model(shared)
     request = urllib.request.Request(  # noqa: S310 - an address of our own
         f"{address}/v1/chat/completions", data=b'{"messages": []}', method="POST"
     )

@@ -7,8 +7,8 @@ import json
 import socket
 import subprocess
 import sys
-import traceback
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -35,7 +35,7 @@ def complete(*calls: Call, environ: Mapping[str, str] | None = None) -> list[Rep
         try:
             return [await provider.complete(call) for call in calls]
         finally:
-            await provider.close()
+            await provider.aclose()
 
     return asyncio.run(run())
 
@@ -43,10 +43,12 @@ def complete(*calls: Call, environ: Mapping[str, str] | None = None) -> list[Rep
 def stream(call: Call) -> list[str | Reply]:
     async def run() -> list[str | Reply]:
         provider = OpenAICompatible(call.seat)
+        pieces: list[str | Reply] = []
         try:
-            return [piece async for piece in provider.stream(call)]
+            reply = await provider.complete(call, pieces.append)
+            return [*pieces, reply]
         finally:
-            await provider.close()
+            await provider.aclose()
 
     return asyncio.run(run())
 
@@ -98,14 +100,10 @@ def test_reasoning_is_counted_and_is_no_part_of_the_answer(ask_for: AskFor) -> N
     assert "hmm" not in reply.text
 
 
-def test_a_refusal_is_an_answer(ask_for: AskFor) -> None:
-    (reply,) = complete(ask_for("do=refusal"))
-    assert reply.text == "I cannot help with that."
-
-
-def test_a_text_cut_at_its_token_limit_is_still_a_reply(ask_for: AskFor) -> None:
+def test_a_text_cut_at_its_token_limit_is_still_a_reply_that_says_so(ask_for: AskFor) -> None:
     (reply,) = complete(ask_for("do=length"))
     assert reply.text
+    assert reply.finish_reason == "length"
 
 
 @pytest.mark.parametrize("text", ["lone \ud800 half", "nul \x00 byte", "Übergrößenträger 🎓"])
@@ -144,6 +142,7 @@ FAULTS: dict[str, Kind] = {
     "do=302": "bad_request",
     "do=error_200": "server_error",
     "do=html": "not_json",
+    "do=refusal": "refusal",
     "do=null": "empty",
     "do=blank": "empty",
     "do=truncated": "truncated",
@@ -160,12 +159,14 @@ def test_bad_behaviour_is_one_kind_of_failure(ask_for: AskFor, behaviour: str) -
     error = fault(lambda: complete(ask_for(behaviour)))
     assert error.kind == FAULTS[behaviour]
     assert error.message
-    assert "\n" not in error.message
-    assert len(error.message) <= 300
 
 
 STREAM_FAULTS: dict[str, Kind] = {
-    **{name: kind for name, kind in FAULTS.items() if name not in ("do=blank", "do=cut_json")},
+    **{
+        name: kind
+        for name, kind in FAULTS.items()
+        if name not in ("do=blank", "do=cut_json", "do=refusal")
+    },
     "do=cut_json": "truncated",
 }
 
@@ -214,7 +215,7 @@ def test_what_does_not_speak_http_is_not_json(ask_for: AskFor) -> None:
         try:
             await provider.complete(call)
         finally:
-            await provider.close()
+            await provider.aclose()
             server.close()
 
     assert fault(lambda: asyncio.run(run())).kind == "not_json"
@@ -263,10 +264,11 @@ def test_an_endpoint_that_refuses_a_schema_is_asked_without_and_not_again_with(
 
     async def run() -> list[Reply]:
         provider = OpenAICompatible(call.seat)
-        assert provider.can_constrain
+        assert provider.can_constrain(call.seat)
         replies = [await provider.complete(call) for _ in range(3)]
-        assert not provider.can_constrain
-        await provider.close()
+        assert not provider.can_constrain(call.seat)
+        assert provider.can_constrain(replace(call.seat, model="another"))
+        await provider.aclose()
         return replies
 
     replies = asyncio.run(run())
@@ -305,7 +307,7 @@ def test_a_request_that_is_wrong_whatever_is_left_out_unlearns_nothing(ask_for: 
         with pytest.raises(CallError, match="400"):
             await provider.complete(call)
         reply = await provider.complete(call)
-        await provider.close()
+        await provider.aclose()
         return reply
 
     assert asyncio.run(run()).constrained
@@ -327,20 +329,23 @@ def test_a_stream_gives_its_pieces_and_then_the_same_reply(ask_for: AskFor) -> N
     assert "".join(str(piece) for piece in pieces) == whole.text
 
 
-def test_a_stream_that_is_left_closes_its_connection(ask_for: AskFor, mock: Any) -> None:
-    call = ask_for("do=endless")
+def test_a_stream_that_is_called_off_closes_its_connection(ask_for: AskFor, mock: Any) -> None:
+    call = ask_for("do=endless&piece_ms=1")
 
     async def run() -> None:
         provider = OpenAICompatible(call.seat)
-        pieces = provider.stream(call)
-        assert await anext(pieces)
-        await pieces.aclose()  # type: ignore[attr-defined]
+        heard = asyncio.Event()
+        task = asyncio.create_task(provider.complete(call, lambda _: heard.set()))
+        await heard.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         for _ in range(200):
             if mock.stats()["in_flight"] == 0:
                 break
             await asyncio.sleep(0.01)
         assert mock.stats()["in_flight"] == 0
-        await provider.close()
+        await provider.aclose()
 
     asyncio.run(run())
 
@@ -365,7 +370,7 @@ def test_calls_one_after_the_other_use_one_connection(ask_for: AskFor, mock: Any
 def test_looking_a_provider_up_loads_no_heavy_package() -> None:
     code = (
         "import sys; from peerage.providers import providers; providers.get('openai'); "
-        "print([m for m in ('openai', 'httpx2', 'aiohttp', 'genai_prices') if m in sys.modules])"
+        "print([m for m in ('aiohttp', 'yarl', 'genai_prices') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -402,20 +407,10 @@ def test_a_key_that_no_header_can_carry_is_refused_unseen(ask_for: AskFor, key: 
     assert KEY not in error.message
 
 
-@pytest.mark.parametrize("behaviour", ["do=401", "do=400", "do=500", "do=error_200"])
-def test_a_key_that_the_server_repeats_is_struck_out(ask_for: AskFor, behaviour: str) -> None:
-    call = ask_for(f"{behaviour}&echo_key=1", api_key_env="K")
-    error = fault(lambda: complete(call, environ={"K": KEY}))
-    shown = "".join(traceback.format_exception(error))
-    assert KEY not in error.message + repr(error) + shown
-    if behaviour == "do=401":
-        assert "[key]" in error.message
-
-
 def test_keys_in_the_environment_that_no_seat_names_stay_there(
     ask_for: AskFor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The SDK would send these to whatever endpoint it is pointed at."""
+    """Other clients would send these to whatever endpoint they are pointed at."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("OPENAI_ADMIN_KEY", KEY)
     monkeypatch.setenv("OPENAI_ORG_ID", KEY)
@@ -434,7 +429,7 @@ def test_keys_in_the_environment_that_no_seat_names_stay_there(
         provider = OpenAICompatible(call.seat)
         with pytest.raises(CallError):
             await provider.complete(call)
-        await provider.close()
+        await provider.aclose()
         server.close()
 
     asyncio.run(run())
@@ -443,21 +438,47 @@ def test_keys_in_the_environment_that_no_seat_names_stay_there(
 
 
 @pytest.mark.parametrize(
-    ("url", "here"),
+    ("host", "here"),
     [
-        ("http://127.0.0.1:8000/v1", True),
-        ("http://127.9.9.9", True),
-        ("http://[::1]:8000/v1", True),
-        ("http://localhost:11434/v1", True),
-        ("http://my.localhost/v1", True),
-        ("http://10.0.0.1/v1", False),
-        ("https://api.openai.com/v1", False),
-        ("http://localhost.example.org/v1", False),
+        ("127.0.0.1", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("localhost", True),
+        ("my.localhost", True),
+        ("10.0.0.1", False),
+        ("api.openai.com", False),
+        ("localhost.example.org", False),
+        ("", False),
     ],
 )
-def test_only_this_very_machine_may_go_without_a_key(url: str, here: bool) -> None:
-    assert is_loopback(url) is here
+def test_only_this_very_machine_may_go_without_a_key(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
 
 
 def _call(seat: Seat) -> Call:
     return Call(seat, "answer", "?", "k", Query("?"))
+
+
+# -- beside the client that everybody tests with -----------------------------------------------
+
+
+@pytest.mark.parametrize("behaviour", ["", "reasoning_words=4", "do=length", "n_words=200"])
+def test_a_reply_reads_as_the_openai_client_reads_it(ask_for: AskFor, behaviour: str) -> None:
+    import openai
+
+    call = ask_for(behaviour)
+    (ours,) = complete(call)
+
+    async def run() -> Any:
+        async with openai.AsyncOpenAI(
+            base_url=call.seat.base_url, api_key="none", max_retries=0
+        ) as client:
+            return await client.chat.completions.create(
+                model=call.seat.model, messages=[{"role": "user", "content": call.prompt}]
+            )
+
+    theirs = asyncio.run(run())
+    assert ours.text == theirs.choices[0].message.content
+    assert ours.finish_reason == theirs.choices[0].finish_reason
+    assert ours.usage.tokens_in == theirs.usage.prompt_tokens
+    assert ours.usage.tokens_out == theirs.usage.completion_tokens

@@ -9,7 +9,7 @@ import pytest
 from peerage.council.ballots import parse
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError
-from peerage.providers.simulated import Simulated, latent_quality
+from peerage.providers.simulated import SimulatedProvider, latent_quality
 from peerage.types import Ballot, Query, Seat, Slot
 
 QUERY = Query("Why?")
@@ -20,7 +20,7 @@ def seat(**options):
 
 
 def reply(call, **options):
-    return asyncio.run(Simulated(seat(**options)).complete(call)).text
+    return asyncio.run(SimulatedProvider(seat(**options)).complete(call)).text
 
 
 def answers(n=300, **options):
@@ -85,4 +85,4 @@ def test_it_fails_refuses_and_talks_rubbish_as_often_as_it_is_told():
 
 def test_an_option_it_does_not_have_is_refused():
     with pytest.raises(ConfigError, match="no option 'charm'"):
-        Simulated(seat(charm=1.0))
+        SimulatedProvider(seat(charm=1.0))

@@ -11,7 +11,7 @@ from peerage import config
 from peerage.agenda import Agenda
 from peerage.council import folding
 from peerage.errors import InputError
-from peerage.providers.simulated import Simulated
+from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import Law
 from peerage.season import Progress, Season, hold
 from peerage.stores import open_store
@@ -38,7 +38,7 @@ class Direct:
         await asyncio.sleep(0)
         if call.query.text == "broken":
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
-        return await Simulated(call.seat).complete(call)
+        return await SimulatedProvider(call.seat).complete(call)
 
 
 @pytest.fixture

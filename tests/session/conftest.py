@@ -7,7 +7,7 @@ import pytest
 from peerage import config
 from peerage.agenda import Agenda, Docket
 from peerage.providers import CallError
-from peerage.providers.simulated import Simulated
+from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import Law
 from peerage.session import run
 from peerage.stores import MemoryLog
@@ -33,7 +33,7 @@ class Direct:
         if call.seat.name in self.fail or (call.stage, call.seat.name) in self.fail:
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
         try:
-            reply = await Simulated(call.seat).complete(call)
+            reply = await SimulatedProvider(call.seat).complete(call)
         except CallError as error:
             return Failure(call.seat.name, error.kind, error.message, call.stage)
         if on_text:

@@ -15,7 +15,7 @@ from peerage.agenda import Agenda, Docket
 from peerage.council import folding
 from peerage.council.folding import fold
 from peerage.errors import BudgetError
-from peerage.providers.simulated import Simulated
+from peerage.providers.simulated import SimulatedProvider
 from peerage.scoring import Law
 from peerage.session import run
 from peerage.stores import MemoryLog, StoreError
@@ -73,7 +73,7 @@ class Uneven:
         self.replied.append((call.stage, call.seat.name, round_))
         if (call.stage, call.seat.name) in self.failing:
             return Failure(call.seat.name, "server_error", "told to fail", call.stage)
-        return await Simulated(call.seat).complete(call)
+        return await SimulatedProvider(call.seat).complete(call)
 
 
 class Turns(asyncio.SelectorEventLoop):

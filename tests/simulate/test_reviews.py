@@ -57,3 +57,38 @@ def test_lengths_follow_quality_only_when_asked() -> None:
 
     assert r(Planted()) == pytest.approx(0.0, abs=0.05)
     assert r(Planted(length_of_quality=0.7)) > 0.3
+
+
+def test_fair_judges_differ_as_they_were_told_to() -> None:
+    season = Season(n_sessions=300, spread={"a": 0.4}, skill={"c": 1.5}, wordiness={"d": 2.0})
+    table = simulated_reviews(season, Planted(), 2)
+    score, words = table["score"].astype(float), table["words"].astype(float)
+    sd = {name: score[table["reviewer"] == name].std() for name in "abcde"}
+    assert sd["a"] < 0.6 * min(sd[name] for name in "bcde")
+    mean = {name: score[table["candidate"] == name].mean() for name in "abcde"}
+    assert mean["c"] > 1.0 + max(mean[name] for name in "abde")
+    length = {name: words[table["candidate"] == name].mean() for name in "abcde"}
+    assert length["d"] > 1.5 * max(length[name] for name in "abce")
+
+
+def test_outsiders_review_in_place_of_the_seats() -> None:
+    table = simulated_reviews(Season(n_sessions=5, outsiders=("x", "y")), Planted(), 1)
+    assert set(table["reviewer"]) == {"x", "y"}
+    assert set(table["candidate"]) == set("abcde")
+    assert len(table["score"]) == 5 * 2 * 5
+    assert sorted(table["position"][:5]) == [0, 1, 2, 3, 4]
+
+
+def test_a_late_entrant_is_neither_shown_nor_asked_before() -> None:
+    table = simulated_reviews(Season(n_sessions=10, late={"c": 0.5}), Planted(), 1)
+    early = table["session_id"] < "s000005"
+    assert "c" not in {*table["reviewer"][early], *table["candidate"][early]}
+    assert "c" in table["reviewer"][~early]
+    assert set(table["position"][early]) == {0, 1, 2, 3}
+
+
+def test_overlap_is_the_share_of_sessions_that_more_than_one_reviews() -> None:
+    table = simulated_reviews(Season(n_sessions=400, overlap=0.25, missing=0.1), Planted(), 1)
+    reviewers = [set(table["reviewer"][table["session_id"] == s]) for s in set(table["session_id"])]
+    shared = sum(len(names) > 1 for names in reviewers) / 400
+    assert 0.15 < shared < 0.35

@@ -1,13 +1,10 @@
-"""The one reader of reviewers' replies: any text gives a review, or an abstention with a reason.
+"""The reader of reviewers' replies: any text gives a review or a decision, or an abstention.
 
 The verdict is the last object on its own that has a ranking, evaluations or scores naming a
-label of the ballot, or that abstains. What came before it may be a quotation, and so may
-anything in thoughts, between quotation marks or inside another object. If the last object
-that looks like a verdict cannot be read, nothing before it stands in for it. Only where
-there is none at all are tables and lists in prose tried.
-
-A quotation behind the verdict that nothing marks as one cannot be told from a second
-thought: the last word counts, which is why reviewers are asked to write nothing after it.
+label of the ballot, or that abstains; of a decision, the last that says whether it approves.
+Quoted text is nobody's verdict, and if the last verdict cannot be read, nothing before it
+stands in for it. Only where a ballot has none at all are tables and lists in prose tried.
+In doubt a reply is an abstention, and a question is not approved.
 """
 
 from __future__ import annotations
@@ -15,19 +12,55 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from peerage.council.asides import MENTION
-from peerage.council.keys import folded
-from peerage.council.labels import Labels, canonical_label
-from peerage.council.prose import is_refusal, said_in_prose
-from peerage.council.rankings import LISTS, Ranking
-from peerage.council.replies import FENCE_AND_SPACE, Found, objects_of
-from peerage.council.verdicts import Said, abstain, abstention, names_a_label, read_verdict
+from peerage.council.jsonish import (
+    MAX_CACHED,
+    Object,
+    RepeatedKeys,
+    fold_key,
+    folded,
+    key_value,
+)
+from peerage.council.rankings import (
+    LABEL_KEYS,
+    LISTS,
+    MARK_KEYS,
+    NUMBERS,
+    RANK_KEYS,
+    Labels,
+    Ranking,
+    Stated,
+    Tiers,
+    canonical_label,
+    is_refusal,
+    label_of,
+    one_line,
+    read_mark,
+    says_worst_first,
+    shown,
+    stated_in_prose,
+)
+from peerage.council.replies import (
+    FENCE_AND_SPACE,
+    MAX_REPLY_CHARACTERS,
+    Found,
+    Reply,
+    Shape,
+    objects_of,
+    valid_text,
+)
 from peerage.types import Ballot, Review
 
-__all__ = ["canonical_label", "parse", "review_of"]
+__all__ = ["Decision", "canonical_label", "parse", "parse_decision", "review_of"]
+
+MAX_FLAGS = 50
+MAX_REASON = 500
+MAX_DIMENSIONS = 2_000  # different names in one review; the log keeps the rubric's and a few more
+MAX_DIMENSION_CHARACTERS = 64
 
 # An object that holds nothing but the verdict, as answers to a tool's call do.
 ENVELOPES = frozenset(
@@ -41,33 +74,33 @@ OTHER_NAMES = {
     "ratings": "scores",
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
-STRING_END = re.compile(r"\"\s*+[}\],]")
+STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
+OWN_LEAD = re.compile(
+    r"(?:.{0,80}\b(?:my|final|the|here)\b.{0,80}\b(?:verdict|ranking|ballot|review|json)\b.{0,20}:)?",
+    re.IGNORECASE,
+)
+
+
+# -- ballots -------------------------------------------------------------------------------------
 
 
 def parse(text: object, ballot: Ballot) -> Review:
     """What a reviewer's reply says about a ballot; never an exception."""
     if not isinstance(text, str):
         return abstain(ballot, "empty" if text is None else "not_text")
-    if not text.strip():
+    body = valid_text(text.strip())
+    if not body:
         return abstain(ballot, "empty", text)
-    decoded = _json_string(text)
-    body = text if decoded is None else decoded
+    if len(body) > MAX_REPLY_CHARACTERS:  # whatever is read of it, the last verdict may be cut off
+        flag = f"reply_cut:{len(body) - MAX_REPLY_CHARACTERS} characters"
+        return abstain(ballot, "too_long", text, (flag,))
+    decoded = _json_string(body)
     labels = Labels(ballot)
-    reply = objects_of(body, lambda value: names_a_label(value, labels))
-    own = [found for found in reply.objects if not found.quoted]
-    last = next((found for found in reversed(own) if _is_last_word(found, labels)), None)
-    if last is None and len(own) < len(reply.objects):
-        last = _quoted_end(reply.objects[-1], body, labels)
-    if last is not None:
-        said, reason = _stated(last, body, labels), _ruined(last)
-    else:
-        prose = reply.prose()
-        said = _unwrapped(own, body, labels) or said_in_prose(prose, labels)
-        reason = _reason(prose, own)
-    if said is None:
-        return abstain(ballot, reason, text)
-    how = said.how if decoded is None else ("json_string", *said.how)
-    return read_verdict(said.data, ballot, labels, text, how)
+    stated = _stated(body if decoded is None else valid_text(decoded), labels)
+    if isinstance(stated, str):
+        return abstain(ballot, stated, text)
+    how = stated.how if decoded is None else ("json_string", *stated.how)
+    return _review(stated.data, ballot, labels, text, how)
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
@@ -77,7 +110,7 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
     """
     labels = Labels(ballot)
     if isinstance(data, str):
-        if not Ranking(labels).is_all_labels(data):
+        if not Ranking(labels).is_all_labels(data[:MAX_REPLY_CHARACTERS]):
             return dataclasses.replace(parse(data, ballot), raw=raw or data)
         data = {"ranking": data}
     if isinstance(data, LISTS):
@@ -86,80 +119,102 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
         return abstain(ballot, "empty" if data is None else "not_an_object", raw)
     if not data:
         return abstain(ballot, "empty", raw)
-    return read_verdict(folded(data), ballot, labels, raw)
+    return _review(folded(data), ballot, labels, raw)
 
 
-# -- which object is the verdict ---------------------------------------------------------------
+def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] = ()) -> Review:
+    """A review without a vote."""
+    return Review(ballot.reviewer, abstained=reason, flags=flags, raw=raw, round=ballot.round)
 
 
-def _is_last_word(found: Found, labels: Labels) -> bool:
-    """Whether this is a verdict or an abstention, or the ruin of one."""
-    if found.state != "whole" and found.is_like_a_verdict:
-        return True
-    return bool(abstention(found.value)) or names_a_label(found.value, labels)
+def _stated(text: str, labels: Labels) -> Stated | str:
+    """The verdict of a reply and how it was come by, or why there is none."""
+    shape = Shape(
+        frozenset({"ranking", "evaluations", "scores"}),
+        frozenset({"abstained", "notes"}),
+        lambda value: bool(abstention(value)) or names_a_label(value, labels),
+    )
+    reply = objects_of(text, shape)
+    verdicts = reply.verdicts
+    own = [found for found in verdicts if found.standing != "quoted"]
+    if own:
+        return _last_word(own[-1], reply)
+    if verdicts:
+        return _quoted_end(verdicts, reply)
+    prose = reply.prose()
+    stated = _unwrapped(reply, labels) or stated_in_prose(prose, labels)
+    if stated is None:
+        return _reason(prose, reply)
+    return "ambiguous" if stated.unclear else stated
 
 
-def _quoted_end(found: Found, text: str, labels: Labels) -> Found | None:
-    """A verdict between quotation marks, where there is no other and it ends the reply."""
-    if text[found.end :].strip(FENCE_AND_SPACE + MENTION) or not _is_last_word(found, labels):
-        return None
-    return found._replace(repairs=(*found.repairs, "quoted"))
-
-
-def _stated(found: Found, text: str, labels: Labels) -> Said | None:
-    """What a last word says, unless it is a ruin or stands inside one.
+def _last_word(last: Found, reply: Reply) -> Stated | str:
+    """What the last verdict says, unless it is a ruin, stands inside one, or may be another's.
 
     The end of a string and a brace that closes nothing, behind the object, mean that it
     was quoted in the notes of a verdict that forgot to escape it.
     """
-    how = HOW_BY_STATE[found.state]
-    if how and not (abstention(found.value) or names_a_label(found.value, labels)):
-        return None
-    if text.find("}", found.end) >= 0:
-        tail = text[found.end :]
-        if tail.count("}") > tail.count("{") and STRING_END.search(tail):
-            return None
-    return Said(found.value, found.repairs + how)
+    if last.standing == "doubtful":
+        return "truncated" if last.state == "cut" else "unparsed"
+    if says_worst_first(last.context):
+        return "ambiguous"
+    if last.state != "whole" and not reply.shape.is_verdict(last.value):
+        return "truncated" if last.state == "cut" else "unparsed"
+    if last.state != "cut" and has_loose_end(reply.text, last.end):
+        return "unparsed"
+    return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
 
 
-def _unwrapped(own: Sequence[Found], text: str, labels: Labels) -> Said | None:
+def has_loose_end(text: str, end: int) -> bool:
+    """Whether what follows an object is the rest of a string inside another one."""
+    tail = text[end:]
+    return tail.count("}") > tail.count("{") and STRING_END.search(tail) is not None
+
+
+def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
+    """A verdict in backticks, where there is no other and it ends the reply."""
+    last = verdicts[-1]
+    tail = reply.text[last.end :]
+    in_code = tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
+    is_led = OWN_LEAD.fullmatch(last.context.partition("\n")[0].strip("` "))
+    if len(verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
+        return "quoted"
+    return Stated(last.value, (*last.repairs, "quoted"))
+
+
+def _unwrapped(reply: Reply, labels: Labels) -> Stated | None:
     """A verdict under other names, in an envelope or as a bare list, if it ends the reply.
 
     None of these is a verdict by the letter, so none is looked for inside a longer text:
     the object must be the reply's only one and its last word.
     """
-    if not own:
-        ranking = _bare_list(text)
-        named = ranking is not None and Ranking(labels).names_a_label(ranking)
-        return Said({"ranking": ranking}, ("bare_list",)) if named else None
-    found = own[0]
-    if len(own) > 1 or found.state != "whole" or text[found.end :].strip(FENCE_AND_SPACE):
+    if not reply.objects:
+        body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
+        ranking = _loaded(body) if body.startswith("[") and body.endswith("]") else None
+        named = isinstance(ranking, list) and Ranking(labels).names_a_label(ranking)
+        return Stated({"ranking": ranking}, ("bare_list",)) if named else None
+    found = reply.objects[0]
+    if len(reply.objects) > 1 or found.state != "whole" or found.standing != "own":
+        return None
+    if reply.text[found.end :].strip(FENCE_AND_SPACE) or says_worst_first(found.context):
         return None
     renamed = {OTHER_NAMES.get(key, key): value for key, value in found.value.items()}
     if names_a_label(renamed, labels):
-        return Said(renamed, (*found.repairs, "other_names"))
+        return Stated(renamed, (*found.repairs, "other_names"))
     inside = [
         folded(value)
         for key, value in found.value.items()
         if key in ENVELOPES and isinstance(value, dict)
     ]
-    if len(inside) == 1 and (names_a_label(inside[0], labels) or abstention(inside[0])):
-        return Said(inside[0], (*found.repairs, "envelope"))
+    if len(inside) == 1 and reply.shape.is_verdict(inside[0]):
+        return Stated(inside[0], (*found.repairs, "envelope"))
     return None
 
 
-def _bare_list(text: str) -> list[Any] | None:
-    """A reply that is one list."""
-    body = text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
-    value = _loaded(body) if body.startswith("[") and body.endswith("]") else None
-    return value if isinstance(value, list) else None
-
-
-def _json_string(text: str) -> str | None:
+def _json_string(body: str) -> str | None:
     """The reply inside a reply that was encoded once too often."""
-    body = text.strip()
     value = _loaded(body) if body.startswith('"') and body.endswith('"') else None
-    return value if isinstance(value, str) else None
+    return value if isinstance(value, str) and value.lstrip().startswith("{") else None
 
 
 def _loaded(body: str) -> Any:
@@ -169,14 +224,408 @@ def _loaded(body: str) -> Any:
         return None
 
 
-def _ruined(last: Found) -> str:
-    return "truncated" if last.state == "cut" else "unparsed"
-
-
-def _reason(prose: str, own: Sequence[Found]) -> str:
+def _reason(prose: str, reply: Reply) -> str:
     """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
-    if any(found.is_like_a_verdict for found in own):
+    own = [found for found in reply.objects if found.standing == "own"]
+    if any(not reply.shape.keys.isdisjoint(found.value) for found in own):
         return "no_labels"
     if not own and not prose.strip():
         return "only_thoughts"
     return "refusal" if is_refusal(prose) else "unparsed"
+
+
+# -- decisions -----------------------------------------------------------------------------------
+
+DECIDED = {
+    **dict.fromkeys(("true", "yes", "approved", "approve"), True),
+    **dict.fromkeys(("false", "no", "rejected", "reject", "not approved", "disapproved"), False),
+}
+DECISION_KEYS = frozenset(
+    {"approved", "approve", "approval", "is_approved", "accepted", "accept", "rejected", "reject"}
+    | {"decision", "verdict"}
+)
+NEGATED_KEYS = frozenset({"rejected", "reject"})
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One vote on a yes-or-no question; None is an abstention, and the flag says why."""
+
+    approved: bool | None
+    reasons: tuple[str, ...] = ()
+    flag: str = ""
+
+
+def parse_decision(text: str) -> Decision:
+    """The decision of a reply: its last verdict, or an abstention where that cannot be read.
+
+    Approval asks for more than rejection: a whole object at the end of its line, and no
+    other verdict behind it that says otherwise, not even in quotation marks.
+    """
+    body = valid_text(text.strip())
+    if len(body) > MAX_REPLY_CHARACTERS:
+        return Decision(None, flag="reply_cut")
+    shape = Shape(
+        DECISION_KEYS,
+        frozenset({"reasons", "reason", "confidence", "abstained"}),
+        lambda value: not DECISION_KEYS.isdisjoint(value) or bool(abstention(value)),
+    )
+    verdicts = objects_of(body, shape).verdicts
+    own = [found for found in verdicts if found.standing != "quoted"]
+    if not own:
+        return Decision(None, flag="quoted" if verdicts else "no_decision")
+    last = own[-1]
+    approved = _approval(last.value)
+    if approved is None or last.standing == "doubtful" or last.state != "whole":
+        return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
+    if approved and not _is_plain(last, body):
+        return Decision(None, flag="doubtful_approval")
+    if any(f.start > last.start and _approval(f.value) is not approved for f in verdicts):
+        return Decision(None if approved else False, flag="contradicted")
+    reasons = last.value.get("reasons")
+    listed = reasons if isinstance(reasons, list) else [reasons]
+    told = tuple(valid_text(why) for why in listed if isinstance(why, str) and why)
+    return Decision(approved, told, "+".join(last.repairs))
+
+
+def _approval(value: Object) -> bool | None:
+    """Whether an object approves; None where it does not say, or says two things."""
+    if abstention(value) or "approved" not in value:
+        return None
+    if isinstance(value, RepeatedKeys) and DECISION_KEYS.intersection(
+        map(fold_key, value.repeated)
+    ):
+        return None
+    words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
+    approved = words.pop("approved")
+    others = {word is not (key in NEGATED_KEYS) for key, word in words.items() if word is not None}
+    return None if others - {approved} else approved
+
+
+def _decided(value: object) -> bool | None:
+    if isinstance(value, str):
+        return DECIDED.get(value.strip().casefold())
+    return value if isinstance(value, bool) else None
+
+
+def _is_plain(found: Found, text: str) -> bool:
+    """Whether an approval is whole, was read without guessing at quotes, and ends its line."""
+    rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
+    before = text[: found.start].rpartition("\n")[2]
+    clean = "unescaped_quotes" not in found.repairs
+    return clean and not rest and '"' not in before and not has_loose_end(text, found.end)
+
+
+# -- from a verdict to a review --------------------------------------------------------------------
+
+GROUP_KEYS = frozenset({"scores", "marks", "ratings", "dimensions", "criteria", "evaluation"})
+CLAIM_KEYS = frozenset(
+    {"overall", "total", "score", "overall_score", "total_score", "final_score"}
+    | {"weighted_score", "weighted_total", "weighted_average", "average", "mean"}
+)
+ROLES = (
+    ("claim", CLAIM_KEYS),
+    ("group", GROUP_KEYS),
+    ("rank", frozenset(RANK_KEYS)),
+    ("label", frozenset(LABEL_KEYS)),
+)
+REMARK_KEYS = frozenset({"note", "notes", "comment", "comments", "reason", "reasons"})
+NOTE_KEY = re.compile(
+    r"notes?|comments?|reason\w{0,20}|rationale\w{0,20}|justification\w{0,20}|explanation\w{0,20}"
+    r"|critiques?|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros"
+    r"|cons|why|verdict"
+)
+REASON_KEYS = ("reason", "reasons", "why", "explanation", "rationale", "note", "notes")
+YES = frozenset({"true", "yes", "1", "abstained", "abstain"})
+NO = frozenset({"", "false", "no", "none", "null", "0", "n/a", "not abstained"})
+
+
+def abstention(data: Object) -> str:
+    """The reason of a reviewer who abstains, or nothing where it does not."""
+    value = data.get("abstained", data.get("abstain", data.get("abstention")))
+    if isinstance(value, str):
+        word = value.strip().casefold()
+        if word in NO:
+            return ""
+        if word not in YES:  # a sentence is a reason, a word that is neither yes nor no is nothing
+            return valid_text(one_line(value, MAX_REASON)) if " " in word else ""
+    elif not (value is True or (isinstance(value, NUMBERS) and value == 1)):
+        return ""
+    reason = next((data[key] for key in REASON_KEYS if key in data), None)
+    return (
+        valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
+    ) or "abstained"
+
+
+def names_a_label(data: Object, labels: Labels) -> bool:
+    """Whether a ranking, evaluations or scores mention the ballot at all.
+
+    Whether what they say can be used is asked later: a last word that is unusable must
+    not make room for an earlier one, which may be a quotation.
+    """
+    if "ranking" in data and Ranking(labels).names_a_label(data["ranking"]):
+        return True
+    for name in ("evaluations", "scores"):
+        if name in data and any(labels.find(label) for label, _ in _entries(data[name], labels)):
+            return True
+    return False
+
+
+def _review(
+    data: Object, ballot: Ballot, labels: Labels, raw: str, recovered: Iterable[str] = ()
+) -> Review:
+    """The review in a verdict; without a usable word on any label, an abstention.
+
+    So is one that says it abstains: that is the reviewer's word even beside a vote.
+    """
+    reason = abstention(data)
+    if reason:
+        beside = names_a_label(data, labels)
+        return abstain(ballot, reason, raw, ("abstained_beside_a_vote",) if beside else ())
+    reading = _Reading(ballot, labels)
+    reading.read(data)
+    return reading.review(raw, "+".join(dict.fromkeys(recovered)))
+
+
+class _Reading:
+    """A review in the making."""
+
+    def __init__(self, ballot: Ballot, labels: Labels) -> None:
+        self.ballot = ballot
+        self.labels = labels
+        self.known = ballot.author_by_label
+        self.ranking: Tiers = []
+        self.unclear = ""
+        self.ranks: dict[str, Any] = {}  # said beside the marks, not as a ranking
+        self.scores: dict[str, float] = {}
+        self.marks: dict[str, dict[str, float]] = {}
+        self.claimed: dict[str, float] = {}
+        self.notes: dict[str, str] = {}
+        self.flags: dict[str, None] = {}
+        self.dimensions: set[str] = set()
+        self.names_a_label = False
+
+    def review(self, raw: str, recovered: str) -> Review:
+        """The review as it was read, all of its text valid Unicode."""
+        ballot = self.ballot
+        flags = [f"recovered:{recovered}", *self.flags] if recovered else list(self.flags)
+        ranked = any(name in self.known for tier in self.ranking for name in tier)
+        if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
+            reason = "no_marks" if self.names_a_label else "no_labels"
+            return abstain(
+                ballot, "ambiguous" if self.unclear else reason, raw, _capped(self.flags)
+            )
+        return Review(
+            ballot.reviewer,
+            tuple(tuple(map(valid_text, tier)) for tier in self.ranking),
+            self.scores,
+            self.marks,
+            self.claimed,
+            {label: valid_text(note) for label, note in self.notes.items()},
+            recovered=recovered,
+            flags=_capped(flags),
+            raw=raw,
+            round=ballot.round,
+        )
+
+    def read(self, data: Object) -> None:
+        self._flag_repeats(data)
+        for name in ("evaluations", "scores"):
+            self._evaluations(name, data.get(name))
+        for name in ("notes", "comments", "critiques"):
+            self._notes(data.get(name))
+        ranking = Ranking(self.labels)
+        self.ranking = ranking.tiers(data.get("ranking") or self.ranks)
+        self._flag(*ranking.dropped)
+        self.unclear = self.unclear or ranking.unclear
+        if self.ranking and _says_worst_first(data):
+            self.ranking, self.unclear = [], "worst_first"
+        if self.unclear:
+            self._flag(f"ranking_unclear:{self.unclear}")
+        self._flag_labels()
+
+    def _flag(self, *flags: str) -> None:
+        self.flags.update(dict.fromkeys(map(valid_text, flags)))
+
+    def _flag_repeats(self, data: Mapping[Any, Any]) -> None:
+        if isinstance(data, RepeatedKeys):
+            self._flag(*(f"repeated_key:{shown(key)}" for key in data.repeated))
+
+    def _flag_labels(self) -> None:
+        """Name what the count will take out of the ranking."""
+        seen: set[str] = set()
+        for tier in self.ranking:
+            for label in tier:
+                if label not in self.known:
+                    self._flag(f"unknown_label:{shown(label)}")
+                elif label in seen:
+                    self._flag(f"repeated_label:{label}")
+                seen.add(label)
+
+    def _label(self, phrase: Any, seen: set[str]) -> str | None:
+        """The ballot's label for a phrase; unknown ones and repeats are flagged and left out."""
+        label = self.labels.find(phrase)
+        if label is None:
+            if self.labels.is_lookalike(phrase):
+                self.unclear = "lookalike_label"
+            name = self.labels.read(phrase) if isinstance(phrase, str) else phrase
+            self._flag(f"unknown_label:{shown(name)}")
+            return None
+        self.names_a_label = True
+        if label in seen:
+            self._flag(f"repeated_label:{label}")
+            return None
+        seen.add(label)
+        return label
+
+    def _evaluations(self, name: str, value: Any) -> None:
+        if not isinstance(value, (dict, *LISTS)):
+            if value is not None:
+                self._flag(f"{name}_dropped:{shown(value)}")
+            return
+        if isinstance(value, dict):
+            self._flag_repeats(value)
+        seen: set[str] = set()
+        for phrase, evaluation in _entries(value, self.labels):
+            label = self._label(phrase, seen)
+            if label is None:
+                continue
+            if isinstance(evaluation, dict):
+                self._evaluation(label, evaluation)
+            elif name == "evaluations" and _is_prose(evaluation):
+                self._note(label, evaluation)
+            else:
+                self._holistic(label, evaluation)
+
+    def _holistic(self, label: str, value: Any) -> None:
+        score = read_mark(value)
+        if score is None:
+            self._flag(f"score_dropped:{label}={shown(value)}")
+        else:
+            self.scores[label] = score
+
+    def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
+        """The marks, claim and notes of one answer; an overall alone is a holistic score."""
+        self._flag_repeats(data)
+        marks: dict[str, float] = {}
+        claim: Any = None
+        n_dimensions = 0
+        groups = [data]
+        for group in groups:
+            for key, value in group.items():
+                name, role = _role(key)
+                if role == "claim":
+                    claim = _inner_mark(value)
+                elif role == "rank":
+                    self.ranks.setdefault(label, value)
+                elif role == "note" and _is_note(name, value):
+                    self._note(label, value)
+                elif role == "group" and isinstance(value, dict):
+                    groups += [value] if group is data else []
+                elif role != "label":
+                    n_dimensions += 1
+                    self._mark(label, name, value, marks)
+        if marks:
+            self.marks.setdefault(label, {}).update(marks)
+        if claim is not None:
+            self._claim(label, claim, holistic=n_dimensions == 0)
+
+    def _claim(self, label: str, value: Any, *, holistic: bool) -> None:
+        if holistic:
+            self._holistic(label, value)
+        number = read_mark(value) if isinstance(value, (str, bool)) else value
+        if isinstance(number, NUMBERS) and abs(number) < 10**9:
+            self.claimed[label] = float(number)
+        elif not holistic:
+            self._flag(f"claim_dropped:{label}={shown(value)}")
+
+    def _mark(self, label: str, dimension: str, value: Any, marks: dict[str, float]) -> None:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if isinstance(key, str) and _role(key)[1] == "note" and isinstance(inner, str):
+                    self._note(label, inner, about=dimension)
+            value = _inner_mark(value)
+        mark = read_mark(value)
+        if mark is None:
+            self._flag(f"mark_dropped:{label}.{shown(dimension)}={shown(value)}")
+        elif not self._is_dimension(dimension):
+            self._flag(f"dimension_dropped:{label}.{shown(dimension)}")
+        else:
+            marks[dimension] = mark
+
+    def _is_dimension(self, name: str) -> bool:
+        """Whether a name can be a dimension's: short, printable, and not one of too many."""
+        if not name or len(name) > MAX_DIMENSION_CHARACTERS or not name.isprintable():
+            return False
+        if name not in self.dimensions and len(self.dimensions) >= MAX_DIMENSIONS:
+            return False
+        self.dimensions.add(name)
+        return True
+
+    def _note(self, label: str, value: Any, about: str = "") -> None:
+        parts = value if isinstance(value, LISTS) else [value]
+        text = "\n".join([part.strip() for part in parts if isinstance(part, str)]).strip()
+        if text:
+            text = f"{about}: {text}" if about else text
+            self.notes[label] = f"{self.notes[label]}\n{text}" if label in self.notes else text
+
+    def _notes(self, value: Any) -> None:
+        seen: set[str] = set()
+        for phrase, note in value.items() if isinstance(value, dict) else ():
+            label = self._label(phrase, seen)
+            if label is not None:
+                self._note(label, note)
+
+
+def _capped(flags: Iterable[str]) -> tuple[str, ...]:
+    """The flags, and in place of too many of them how many more there were."""
+    told = tuple(flags)
+    if len(told) <= MAX_FLAGS:
+        return told
+    return (*told[: MAX_FLAGS - 1], f"…and {len(told) - MAX_FLAGS + 1} more")
+
+
+def _says_worst_first(data: Object) -> bool:
+    """Whether a verdict says beside its ranking that the worst comes first."""
+    words = [*data, *(value for value in data.values() if isinstance(value, str))]
+    return says_worst_first("\n".join(word[:MAX_REASON] for word in words))
+
+
+def _entries(value: Any, labels: Labels) -> Iterator[tuple[Any, Any]]:
+    """Labels with what is said of them: an object's items, or objects in a list."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, LISTS):
+        yield from ((label_of(item, labels), item) for item in value if isinstance(item, dict))
+
+
+def _role(key: Any) -> tuple[str, str]:
+    """What a key of an evaluation is called, and what it is for; no dimension unless it is text."""
+    if not isinstance(key, str):
+        return "", "dimension"
+    return _cached_role(key) if len(key) <= MAX_CACHED else (fold_key(key), "dimension")
+
+
+@lru_cache(maxsize=4096)
+def _cached_role(key: str) -> tuple[str, str]:
+    name = valid_text(fold_key(key))
+    for role, names in ROLES:
+        if name in names:
+            return name, role
+    return name, "note" if NOTE_KEY.fullmatch(name) else "dimension"
+
+
+def _is_note(name: str, value: Any) -> bool:
+    """Whether this is a remark; "reasoning: 7" is a mark of a dimension by that name."""
+    if isinstance(value, NUMBERS):
+        return False
+    return name in REMARK_KEYS or read_mark(_inner_mark(value)) is None
+
+
+def _is_prose(value: Any) -> bool:
+    return isinstance(value, str) and " " in value.strip() and read_mark(value) is None
+
+
+def _inner_mark(value: Any) -> Any:
+    """The mark of a dimension that is given with its reasons."""
+    return key_value(value, *MARK_KEYS) if isinstance(value, dict) else value

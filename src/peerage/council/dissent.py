@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -26,6 +27,17 @@ def dissent_of(session: Session, counted: Sequence[Counted]) -> tuple[Dissent, .
             found.append(Dissent(ballot.reviewer, float(far), quote, ballot.round))
     found.sort(key=lambda words: (-words.distance, words.reviewer))
     return tuple(found[:MOST_QUOTES])
+
+
+def with_names(quote: str, ballot: Ballot) -> str:
+    """A quote with authors in place of the ballot's labels ("Response A"), in one pass.
+
+    Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A".
+    """
+    author_by_label = ballot.author_by_label
+    longest_first = sorted(map(re.escape, author_by_label), key=len, reverse=True)
+    label = re.compile(rf"\bResponse ({'|'.join(longest_first)})(?!\w|-\w)")
+    return label.sub(lambda match: author_by_label[match[1]], quote)
 
 
 def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:

@@ -1,7 +1,6 @@
-"""JSON as models write it: one object read from a text, the usual slips forgiven and named.
+"""Read one JSON object as models write it: usual slips are forgiven, and each is named.
 
-The reader never recurses and never looks at a character more than a few times, so a
-reply of a megabyte of opening braces costs no more than a megabyte of prose.
+The reader does not recurse, and looks at each character a bounded number of times.
 """
 
 from __future__ import annotations
@@ -9,15 +8,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 MAX_DEPTH = 64
+MAX_CACHED = 64
 
 Object = dict[str, Any]
 
 
 class RepeatedKeys(dict[str, Any]):
-    """An object that says a key twice: the last value stands, and the keys are told."""
+    """An object that has a key twice: the last value stands, and the keys are named."""
 
     repeated: tuple[str, ...] = ()
 
@@ -31,18 +33,59 @@ class Whole(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """Where reading stopped: what the outer object had said in full by then, and what was open.
+    """An object that could not be read to its end: what it said in full before that.
 
-    Without an open brace this was no object at all, only a brace in prose. The objects
-    inside, with their starts, were read to their end within something that was not.
+    Without an open brace this was no object at all, only a brace in prose. `misquoted`
+    means that a string may have begun or ended somewhere else than it seemed to.
     """
 
     value: Object
     resume: int
     open_braces: tuple[int, ...] = ()
-    inside: tuple[tuple[int, Whole], ...] = ()
     open_key: str | None = None
     repairs: tuple[str, ...] = ()
+    in_string: bool = False
+    misquoted: bool = False
+
+
+# -- keys, however they are spelled ------------------------------------------------------------
+
+GAPS = re.compile(r"[\s\-]+")
+
+
+def fold_key(key: str) -> str:
+    """A key as it is compared: "Final Ranking" and "final-ranking" are one."""
+    return _cached_fold(key) if len(key) <= MAX_CACHED else _fold(key)
+
+
+def _fold(key: str) -> str:
+    return GAPS.sub("_", key.strip(" *_`\"'").casefold())
+
+
+_cached_fold = lru_cache(maxsize=4096)(_fold)
+
+
+def folded(data: Mapping[Any, Any]) -> Object:
+    """An object with its own keys as they are compared; what it contains stays as it is."""
+    keys = [fold_key(key) for key in data if isinstance(key, str)]
+    value = {fold_key(key): inner for key, inner in data.items() if isinstance(key, str)}
+    if not isinstance(data, RepeatedKeys):
+        return value if len(value) == len(keys) else _with_repeats(value, keys)
+    told = RepeatedKeys(value)
+    told.repeated = data.repeated
+    return told
+
+
+def key_value(data: Mapping[Any, Any], *names: str) -> Any:
+    """The value under the first of these names, however it is spelled; else None."""
+    for name in names:
+        if name in data:
+            return data[name]
+    by_name = folded(data)
+    return next((by_name[name] for name in names if name in by_name), None)
+
+
+# -- plain JSON --------------------------------------------------------------------------------
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> Object:
@@ -74,10 +117,7 @@ SPACE = re.compile(r"[\s\ufeff\u200b]*+")
 LINE = re.compile(r"[^\n]*+")
 CLOSERS = {'"': '"', "'": "'", "`": "`"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
 STARTS = "{[" + "".join(CLOSERS)
-TO_CLOSER = {
-    quote: re.compile(rf"[^{ends}\\]*+(?:\\.[^{ends}\\]*+)*+[{ends}]", re.DOTALL)
-    for quote, ends in CLOSERS.items()
-}
+CLOSER_OR_ESCAPE = {quote: re.compile(rf"[{ends}\\]") for quote, ends in CLOSERS.items()}
 SLIP_BY_QUOTE = {'"': "", "'": "single_quotes", "`": "backticks"} | dict.fromkeys(
     "“”„‘’", "smart_quotes"
 )
@@ -85,20 +125,22 @@ QUOTED_KEY = "|".join(
     rf"{quote}(?:[^{ends}\\\n]|\\.){{0,200}}+[{ends}]" for quote, ends in CLOSERS.items()
 )
 BARE_KEY = r"\w[\w.\-]{0,80}+(?: [\w.\-]{1,80}+){0,3}+"
-KEY = re.compile(rf"({QUOTED_KEY}|{BARE_KEY})\s*+:")
+GAP = r"\s{0,500}+"
+KEY = re.compile(rf"({QUOTED_KEY}|{BARE_KEY}){GAP}:")
 COMMENT = r"//|/\*|\#"
 # What may follow the quote that ends a string. Any other quote is part of the text, unescaped.
 AFTER_IN_OBJECT = re.compile(
-    rf"\s*+(?:\}}|\Z|{COMMENT}|,\s*+(?:\}}|,|\Z|{COMMENT}|(?:{QUOTED_KEY}|{BARE_KEY})\s*+:))"
-    rf"|[^\S\n]*+\n\s*+(?:{QUOTED_KEY})\s*+:"
+    rf"{GAP}(?:\}}|\Z|{COMMENT}|,{GAP}(?:\}}|,|\Z|{COMMENT}|(?:{QUOTED_KEY}|{BARE_KEY}){GAP}:))"
+    rf"|[^\S\n]{{0,500}}+\n{GAP}(?:{QUOTED_KEY}){GAP}:"
 )
-AFTER_IN_LIST = re.compile(rf"\s*+(?:[\],]|\Z|{COMMENT})|\s++[\"'“‘]")
+AFTER_IN_LIST = re.compile(rf"{GAP}(?:[\],]|\Z|{COMMENT})|\s{GAP}[\"'“‘]")
 NUMBER = re.compile(
-    r"[-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+(?=\s*+(?:[,\]}/#]|\Z)|[^\S\n]*+\n)"
+    rf"(?<![\d.])[-+]?(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?+"
+    rf"(?={GAP}(?:[,\]}}/#]|\Z)|[^\S\n]{{0,500}}+\n)"
 )
-FRACTION = re.compile(r"\s*+/\s*+\d")
-BARE = re.compile(rf"(?:[^,\[\]{{}}\"“”\n/#]|/(?![/*])){{1,80}}+(?=\s*+(?:[,\]}}]|\Z|{COMMENT}))")
-COLON = re.compile(r"\s*+:")
+FRACTION = re.compile(rf"{GAP}/{GAP}\d")
+BARE = re.compile(rf"(?:[^,\[\]{{}}\"“”\n/#]|/(?![/*])){{1,80}}+(?={GAP}(?:[,\]}}]|\Z|{COMMENT}))")
+COLON = re.compile(rf"{GAP}:")
 WORDS: dict[str, Any] = {
     "true": True,
     "false": False,
@@ -122,39 +164,39 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _Stop(Exception):  # noqa: N818 - no error of anyone's: reading ends here
-    """Reading cannot go on; `resume` is where the next look should begin."""
+    """Reading cannot go on; `resume` is where it stopped."""
 
-    def __init__(self, resume: int) -> None:
+    def __init__(self, resume: int, *, in_string: bool = False) -> None:
         self.resume = resume
+        self.in_string = in_string
 
 
 class _Frame:
-    """An object or list that is still open."""
+    """An object, or a list, that is still open; an object's pending key is in `key`."""
 
-    __slots__ = ("full", "key", "keys", "objects", "start", "value")
+    __slots__ = ("full", "is_object", "items", "key", "pairs", "start")
 
-    def __init__(self, start: int, value: Object | list[Any]) -> None:
+    def __init__(self, start: int, *, is_object: bool) -> None:
         self.start = start
-        self.value = value
+        self.is_object = is_object
         self.key: str | None = None
-        self.keys: list[str] = []
-        self.objects: list[tuple[int, int, Object]] = []
+        self.pairs: list[tuple[str, Any]] = []
+        self.items: list[Any] = []
         self.full = False  # a value has just ended, so a comma or the end should follow
 
     def put(self, value: Any) -> None:
-        if isinstance(self.value, dict):
-            assert self.key is not None  # noqa: S101 - a value is only read after its key
-            self.value[self.key] = value
-            self.keys.append(self.key)
-            self.key = None
+        if self.key is None:
+            self.items.append(value)
         else:
-            self.value.append(value)
+            self.pairs.append((self.key, value))
+            self.key = None
         self.full = True
 
-    def finished(self) -> Object | list[Any]:
-        if isinstance(self.value, dict) and len(self.value) < len(self.keys):
-            return _with_repeats(self.value, self.keys)
-        return self.value
+    def ends_in_text(self) -> bool:
+        return isinstance(self.pairs[-1][1] if self.is_object else self.items[-1], str)
+
+    def value(self) -> Object | list[Any]:
+        return _pairs(self.pairs) if self.is_object else self.items
 
 
 class Reader:
@@ -169,24 +211,27 @@ class Reader:
     def read(self, start: int) -> Whole | Broken:
         """The object whose brace is at `start`."""
         self._repairs = {}
-        root = _Frame(start, {})
+        root = _Frame(start, is_object=True)
         stack = [root]
         try:
             end = self._fill(stack, start + 1)
         except _Stop as stop:
-            assert isinstance(root.value, dict)  # noqa: S101
-            braces = tuple(frame.start for frame in stack if isinstance(frame.value, dict))
-            if len(stack) == 1 and not root.keys and root.key is None:
+            if len(stack) == 1 and not root.pairs and root.key is None:
                 return Broken({}, start + 1)
-            repairs = tuple(self._repairs)
-            inside = tuple(
-                (start, Whole(value, end, repairs))
-                for frame in stack
-                for start, end, value in frame.objects
+            last = stack[-1]
+            return Broken(
+                _pairs(root.pairs),
+                stop.resume,
+                tuple(frame.start for frame in stack if frame.is_object),
+                root.key,
+                tuple(self._repairs),
+                stop.in_string,
+                misquoted=last.full and last.ends_in_text() and self._goes_on(stop.resume),
             )
-            value = _finished_object(root)
-            return Broken(value, stop.resume, braces, inside, root.key, repairs)
-        return Whole(_finished_object(root), end, tuple(self._repairs))
+        return Whole(_pairs(root.pairs), end, tuple(self._repairs))
+
+    def _goes_on(self, pos: int) -> bool:
+        return pos < len(self.text) and not self.text.startswith("```", pos)
 
     def _fill(self, stack: list[_Frame], pos: int) -> int:
         """Read until the first frame is closed; where that is."""
@@ -196,20 +241,16 @@ class Reader:
             if pos >= len(text):
                 raise _Stop(pos)
             frame, char = stack[-1], text[pos]
-            is_object = isinstance(frame.value, dict)
             if char in "}]":
-                if (char == "}") != is_object or frame.key is not None:
+                if (char == "}") != frame.is_object or frame.key is not None:
                     raise _Stop(pos)
-                if frame.value and not frame.full:
+                if (frame.pairs or frame.items) and not frame.full:
                     self._note("trailing_comma")
                 pos += 1
                 stack.pop()
                 if not stack:
                     return pos
-                value = frame.finished()
-                if isinstance(value, dict):
-                    stack[-1].objects.append((frame.start, pos, value))
-                stack[-1].put(value)
+                stack[-1].put(frame.value())
             elif char == ",":
                 if frame.key is not None:
                     raise _Stop(pos)
@@ -218,19 +259,19 @@ class Reader:
                 frame.full = False
                 pos += 1
             elif frame.full:
-                if not (KEY.match(text, pos) if is_object else char in STARTS):
+                if not (KEY.match(text, pos) if frame.is_object else char in STARTS):
                     raise _Stop(pos)
                 self._note("missing_comma")
                 frame.full = False
-            elif is_object and frame.key is None:
+            elif frame.is_object and frame.key is None:
                 frame.key, pos = self._key(pos)
             elif char in "{[":
                 if len(stack) >= MAX_DEPTH:
                     raise _Stop(pos)
-                stack.append(_Frame(pos, {} if char == "{" else []))
+                stack.append(_Frame(pos, is_object=char == "{"))
                 pos += 1
             else:
-                value, pos = self._scalar(pos, is_object)
+                value, pos = self._scalar(pos, frame.is_object)
                 frame.put(value)
 
     def _note(self, repair: str) -> None:
@@ -296,26 +337,35 @@ class Reader:
         text, quote = self.text, self.text[pos]
         after = AFTER_IN_OBJECT if in_object else AFTER_IN_LIST
         barren = (quote, in_object)
+        stop = _Stop(pos + 1, in_string=quote != "`")  # backticks are more often a code fence
         if pos < self._barren.get(barren, 0):
-            raise _Stop(pos + 1)
+            raise stop
         at = pos + 1
         while True:
-            match = TO_CLOSER[quote].match(text, at)
-            if match and after.match(text, match.end()):
+            end = self._closer(quote, at)
+            if end and after.match(text, end):
                 break
-            if match is None or text.find("\n", at, match.end()) >= 0:
-                self._barren[barren] = at if match else len(text)
-                raise _Stop(pos + 1)
-            if not in_object and COLON.match(text, match.end()):
-                raise _Stop(pos + 1)  # a key, so this list has ended without its bracket
-            at = match.end()
+            if end is None or text.find("\n", at, end) >= 0:
+                self._barren[barren] = at if end else len(text)
+                raise stop
+            if not in_object and COLON.match(text, end):
+                raise stop  # a key, so this list has ended without its bracket
+            at = end
         if at > pos + 1:
             self._note("unescaped_quotes")
         self._note(SLIP_BY_QUOTE[quote])
-        body = text[pos + 1 : match.end() - 1]
+        body = text[pos + 1 : end - 1]
         if "\n" in body or "\t" in body:
             self._note("raw_newlines")
-        return self._unescaped(body), match.end()
+        return self._unescaped(body), end
+
+    def _closer(self, quote: str, at: int) -> int | None:
+        """Where the next quote that ends this kind of string ends, escaped ones passed over."""
+        while match := CLOSER_OR_ESCAPE[quote].search(self.text, at):
+            if match[0] != "\\":
+                return match.end()
+            at = match.end() + 1
+        return None
 
     def _unescaped(self, body: str) -> str:
         if "\\" not in body:
@@ -335,12 +385,6 @@ class Reader:
             return char
         self._note("stray_backslashes")
         return match[0]
-
-
-def _finished_object(root: _Frame) -> Object:
-    value = root.finished()
-    assert isinstance(value, dict)  # noqa: S101 - a root is opened by a brace
-    return value
 
 
 def _number(token: str) -> int | float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -358,12 +359,12 @@ def write_parquet(
         sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
         for name, kind in kinds.items()
     ]
-    with tempfile.TemporaryDirectory(dir=path.absolute().parent) as scratch, reported(str(path)):
+    with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
         engine.open(columns).to_native().project(listed(typed)).write_parquet(str(target))
         engine.close()
-        target.replace(path)
+        shutil.copyfile(target, path)  # a device stays a device
 
 
 TO_TEXT = "cast({} as varchar)"

@@ -1,17 +1,19 @@
-"""Bytes to and from models, behind one protocol of two methods, one provider a file.
+"""Models behind one base class: a provider turns a `Call` into a `Reply` or raises `CallError`.
 
-A provider turns a `Call` into a `Reply` or raises `CallError` with a kind; it never
-retries and never invents. Waiting, retrying, limits and money are `calling`'s business.
+A provider never retries and never invents. Waiting, retrying, limits, money and redaction
+are the business of `calling`, so that a provider of somebody else's gets them too.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal, TypeVar
 
+from peerage.errors import ConfigError
 from peerage.plugins import Registry
-from peerage.types import Ballot, Query, Response, Seat, Usage
+from peerage.types import Ballot, Query, Seat, Usage
 
 Stage = Literal["answer", "review", "conclude"]
 
@@ -24,6 +26,7 @@ Kind = Literal[
     "bad_request",  # another 4xx: asking again would not help
     "not_json",  # HTML or another thing where an answer should be
     "bad_encoding",  # bytes that are not the text they claim to be
+    "refusal",  # the model or its content filter declined, and the endpoint says so
     "empty",  # null or blank content
     "truncated",  # cut off before its end
     "too_long",  # more than any answer may be, or an endless stream
@@ -32,9 +35,11 @@ Kind = Literal[
     "cancelled",  # no longer needed, or its stage is over
     "provider",  # anything else a provider's library throws
 ]
-RETRYABLE: frozenset[Kind] = frozenset(
-    {"timeout", "connection", "rate_limited", "server_error", "not_json", "empty", "truncated"}
-)
+
+MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
+
+OnText = Callable[[str], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +47,8 @@ class Call:
     """What one seat is asked.
 
     `key` names the call in its season (seed, session, stage, seat, round), so that seats
-    which must be repeatable can be. `ballot`, `responses` and `query` say in nouns what
-    the prompt says in words; real models read only the words.
+    which must be repeatable can be. `ballot` and `query` say in nouns what the prompt says
+    in words; real models read only the words.
     """
 
     seat: Seat
@@ -53,20 +58,25 @@ class Call:
     query: Query
     schema: Mapping[str, Any] | None = None
     ballot: Ballot | None = None
-    responses: Sequence[Response] = ()
     max_tokens: int = 4096
     attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back."""
+    """What came back: the answer, and apart from it what the model thought before it."""
 
     text: str
     usage: Usage = field(default_factory=Usage)
-    reasoning_words: int | None = None
+    reasoning: str = ""
+    finish_reason: str = ""  # as the endpoint says it; "length": cut off at the token limit
     latency_ms: float | None = None
     constrained: bool = False  # whether the provider held the text to the schema
+
+    @property
+    def reasoning_words(self) -> int | None:
+        """How many words of reasoning were shown, None if none were."""
+        return len(self.reasoning.split()) or None
 
 
 class CallError(Exception):
@@ -87,24 +97,66 @@ class CallError(Exception):
         self.usage = usage  # a failed call may still have cost something
 
 
-class Provider(Protocol):
-    """One endpoint or engine; seats that share it share its connections or its weights."""
+class Provider(ABC):
+    """One endpoint or engine; only `complete` must be written, the rest has defaults."""
 
-    @property
-    def can_constrain(self) -> bool:
-        """Whether it can hold a reply to a JSON schema; asked without, it answers free text."""
+    constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
+    streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
+    is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
+    max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
 
-    async def complete(self, call: Call) -> Reply:
-        """The whole reply, or `CallError`."""
+    def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, as the next ones
+        """Make the provider of a seat, without connecting or loading anything yet."""
 
-    def stream(self, call: Call) -> AsyncIterator[str | Reply]:
-        """Pieces of text as they come, and last the whole `Reply`; or `CallError`."""
+    @classmethod  # noqa: B027
+    def check(cls, seat: Seat) -> None:
+        """Raise `ConfigError` for a seat that this provider could never serve."""
 
-    async def close(self) -> None:
-        """Let go of connections and threads."""
+    @classmethod
+    def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003
+        """What seats must have in common to share one provider; by default they share none."""
+        return object()
+
+    def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
+        """Whether to send a seat's calls with a schema, by what is known of its model so far."""
+        return self.constrains
+
+    @abstractmethod
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
+        """Give the whole reply, or raise `CallError`; tell pieces if asked to and able to.
+
+        It may be cancelled at any time, and must then let go of what it holds.
+        """
+
+    async def aclose(self) -> None:  # noqa: B027
+        """Let go of connections, memory and threads; a later call opens them again."""
 
 
-# A provider's factory makes one provider for a seat; `endpoint` tells which seats may share it.
-Factory = Callable[[Seat], Provider]
+providers: Registry[type[Provider]] = Registry("provider", "peerage.providers")
 
-providers: Registry[Factory] = Registry("provider", "peerage.providers")
+
+def seat_options(options: type[T], seat: Seat) -> T:
+    """A seat's `options` as a dataclass; `ConfigError` for a name or a type that it has not.
+
+    Every field of the dataclass has a default, whose type is the one asked for.
+    """
+    default_by_name = {entry.name: entry.default for entry in fields(options)}  # type: ignore[arg-type]
+    for name, value in seat.options.items():
+        if name not in default_by_name:
+            raise ConfigError(
+                f"a {seat.provider} seat has no option {name!r}.",
+                place=f"seat {seat.name}",
+                hint=f"Known: {', '.join(default_by_name)}.",
+            )
+        types, wanted = OPTION_TYPES[type(default_by_name[name])]
+        negative_count = type(value) is int and type(default_by_name[name]) is int and value < 0
+        if type(value) not in types or negative_count:
+            raise ConfigError(f"{name} must be {wanted}.", place=f"seat {seat.name}")
+    return options(**seat.options)
+
+
+OPTION_TYPES: Mapping[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    int: ((int,), "a whole number, not below 0"),
+    float: ((int, float), "a number"),
+}

@@ -1,7 +1,8 @@
-"""One call, with everything around it: a place in line, money set aside, a limit, another try.
+"""One call with everything around it: a place in line, money set aside, a limit, another try.
 
-A provider says yes or raises `CallError`; here that becomes a `Reply` or a `Failure`, never
-an exception. `except Exception` has its one home here, where a provider's reply comes in.
+A provider gives a reply or raises `CallError`; here that becomes a `Reply` or a `Failure`,
+never an exception. `except Exception` has its one home here, where a provider's reply comes
+in, and no text gets past that point before the seat's key is struck out of it.
 """
 
 from __future__ import annotations
@@ -10,19 +11,34 @@ import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
-from types import TracebackType
-from typing import Literal
 
 from peerage.config import secret
 from peerage.errors import BudgetError, ConfigError
-from peerage.providers import Call, CallError, Kind, Provider, Reply, providers
-from peerage.providers.keys import sentence
-from peerage.providers.ledger import Ledger, bill
-from peerage.providers.limits import Limiter
-from peerage.providers.patience import RETRIES, Patience
-from peerage.providers.prices import FREE, Price, pico, price_of, usd
+from peerage.providers import (
+    MAX_REPLY_BYTES,
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+)
+from peerage.providers.limiter import Limiter
+from peerage.providers.money import (
+    FREE,
+    Budget,
+    Price,
+    checked_usage,
+    pico,
+    price_of,
+    total_usage,
+    usd,
+)
+from peerage.providers.redaction import RedactedStream, Redactor
+from peerage.providers.retries import RetryPolicy
 from peerage.types import Failure, Seat, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
@@ -30,33 +46,21 @@ UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
 )
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
-
 NOTHING = Usage(0, 0, 0.0)
 
-OnText = Callable[[str], None]
-
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """How one try went, for whoever keeps account."""
-
-    number: int
-    kind: Kind | Literal["ok"]
-    latency_ms: float
-    message: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
+class SeatChannel:
     """What the calls of one seat go through."""
 
     seat: Seat
     provider: Provider
-    own: Limiter  # the seat's
-    shared: Limiter  # the endpoint's
+    limiter: Limiter  # the seat's own
+    endpoint_limiter: Limiter  # shared with the other seats there
     price: Price | None
+    redactor: Redactor
 
-    def most(self, call: Call) -> int:
+    def max_cost(self, call: Call) -> int:
         """The most that a call can cost, in picodollars: no token is shorter than a byte."""
         if self.price is None:
             raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
@@ -67,12 +71,51 @@ class _Line:
         return self.price.bound(n_bytes + TOKENS_AROUND, call.max_tokens)
 
     def cost(self, usage: Usage) -> int | None:
-        """What a call did cost, in picodollars, or None where nobody can tell."""
-        if usage.cost_usd is not None:
-            return pico(usage.cost_usd)
+        """What a call did cost, in picodollars, or None where nobody can tell.
+
+        What the endpoint reports stands, but not below the price that the seat itself names.
+        """
+        reported = None if usage.cost_usd is None else pico(usage.cost_usd)
+        if reported is not None and self.seat.price_in is None and self.seat.price_out is None:
+            return reported
         if self.price is None or usage.tokens_in is None or usage.tokens_out is None:
-            return None
-        return self.price.cost(usage.tokens_in, usage.tokens_out)
+            return reported
+        return max(reported or 0, self.price.cost(usage.tokens_in, usage.tokens_out))
+
+    async def ask(self, call: Call, on_text: OnText | None) -> Reply:
+        """The provider's reply within the seat's limit; whatever else comes is a `CallError`."""
+        redactor = self.redactor
+        stream = RedactedStream(redactor, on_text) if on_text is not None else None
+        try:
+            async with asyncio.timeout(self.seat.timeout_s):
+                reply = await self.provider.complete(call, stream.feed if stream else None)
+            if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
+                raise CallError(
+                    "too_long", "the reply is longer than any may be", usage=reply.usage
+                )
+            if stream is not None:
+                if not self.provider.streams:
+                    stream.feed(reply.text)
+                stream.end()
+            return replace(
+                reply,
+                text=redactor.redact(reply.text),
+                reasoning=redactor.redact(reply.reasoning),
+                finish_reason=redactor.sentence(reply.finish_reason),
+                usage=checked_usage(reply.usage),
+            )
+        except CallError as error:
+            raise CallError(
+                error.kind,
+                redactor.sentence(error.message),
+                retry_after_s=error.retry_after_s,
+                usage=None if error.usage is None else checked_usage(error.usage),
+            ) from None
+        except TimeoutError:
+            raise CallError("timeout", f"no reply in {self.seat.timeout_s:g} s") from None
+        except Exception as error:  # noqa: BLE001 - one reply may cost no more than itself
+            message = redactor.sentence(f"{type(error).__name__}: {error}")
+            raise CallError("provider", message) from None
 
 
 class Caller:
@@ -83,248 +126,155 @@ class Caller:
         seats: Iterable[Seat] = (),
         *,
         budget_usd: float | None = None,
-        patience: Patience | None = None,
+        retry_policy: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        on_attempt: Callable[[Call, Attempt], None] | None = None,
     ) -> None:
-        self.ledger = Ledger(budget_usd)
-        self._patience = patience or Patience()
+        self.budget = Budget(budget_usd)
+        self._retry_policy = retry_policy or RetryPolicy()
         self._clock = clock
         self._sleep = sleep
-        self._on_attempt = on_attempt
-        self._lines: dict[str, _Line] = {}
+        self._channels: dict[str, SeatChannel] = {}
         self._endpoints: dict[Hashable, tuple[Provider, Limiter]] = {}
+        seats = tuple(seats)
+        for seat in seats:
+            providers.get(seat.provider).check(seat)
         if budget_usd is not None:
             refuse_unpriced(seats)
 
     async def __aenter__(self) -> Caller:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """Let go of every endpoint; one that is called again is opened anew."""
         endpoints = list(self._endpoints.values())
-        self._lines.clear()
+        self._channels.clear()
         self._endpoints.clear()
         for provider, _ in endpoints:
-            await provider.close()
+            await provider.aclose()
 
     def can_constrain(self, seat: Seat) -> bool:
         """Whether a seat's replies can be held to a schema, as far as is known now."""
-        return self._line(seat).provider.can_constrain
+        return self.channel(seat).provider.can_constrain(seat)
 
-    def window(self, seat: Seat) -> int:
-        """How many calls a seat's endpoint takes at once, as far as is known now."""
-        return self._line(seat).shared.window
+    def channel(self, seat: Seat) -> SeatChannel:
+        """The channel of a seat, opened when first needed or when the seat has changed."""
+        channel = self._channels.get(seat.name)
+        if channel is None or (channel.seat is not seat and channel.seat != seat):
+            channel = self._channels[seat.name] = self._open(seat)
+        return channel
 
-    def _line(self, seat: Seat) -> _Line:
-        line = self._lines.get(seat.name)
-        if line is None or (line.seat is not seat and line.seat != seat):
-            line = self._lines[seat.name] = self._open(seat)
-        return line
-
-    def _open(self, seat: Seat) -> _Line:
-        factory = providers.get(seat.provider)
-        sharing = getattr(factory, "endpoint", None)  # a provider without one is the seat's own
-        key = (seat.provider, sharing(seat) if sharing else (seat.name, id(seat)))
-        most = getattr(factory, "max_concurrency", None)  # of an engine that serves one at a time
+    def _open(self, seat: Seat) -> SeatChannel:
+        kind = providers.get(seat.provider)
+        kind.check(seat)
+        key = (seat.provider, kind.endpoint(seat))
         if key in self._endpoints:
             provider, shared = self._endpoints[key]
-            if most is None:
+            if kind.max_concurrency is None:
                 shared.widen(seat.max_concurrency)
         else:
-            provider, shared = factory(seat), Limiter(most or seat.max_concurrency)
+            provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
             self._endpoints[key] = provider, shared
-        return _Line(seat, provider, Limiter(seat.max_concurrency), shared, _price(seat))
+        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(seat.api_key_env))
+        return SeatChannel(seat, provider, own, shared, _price(seat), redactor)
 
     # -- a call ------------------------------------------------------------------------------
 
-    async def call(
-        self,
-        call: Call,
-        on_text: OnText | None = None,
-        *,
-        on_restart: Callable[[], None] | None = None,
-        deadline: float | None = None,
-    ) -> Reply | Failure:
-        """The reply, or why there is none; with `on_text`, the text also as it comes.
+    async def call(self, call: Call, on_text: OnText | None = None) -> Reply | Failure:
+        """Give the reply, or why there is none; with `on_text`, tell the text also as it comes.
 
-        A second try writes another text: it is told only to those who take a restart.
-        The deadline is a time of this caller's clock, and covers waits and tries together.
+        Only the first try is told: another writes another text, after half of the first.
         """
+        channel = self.channel(call.seat)
         lost: list[Usage] = []  # by tries that gave no reply
-        if deadline is None:
-            return await self._call(call, on_text, on_restart, None, lost)
-        try:
-            async with asyncio.timeout(deadline - self._clock()):
-                return await self._call(call, on_text, on_restart, deadline, lost)
-        except TimeoutError:
-            error = CallError("timeout", "no reply before the deadline")
-            return self._failure(call, error, lost)
-
-    async def _call(
-        self,
-        call: Call,
-        on_text: OnText | None,
-        on_restart: Callable[[], None] | None,
-        deadline: float | None,
-        lost: list[Usage],
-    ) -> Reply | Failure:
-        line = self._line(call.seat)
         n_by_kind: Counter[Kind] = Counter()
         while True:
             try:
-                reply = await self._attempt(call, line, on_text, lost)
-                return reply if not lost else replace(reply, usage=_sum([*lost, reply.usage]))
+                reply = await self._attempt(call, channel, on_text, lost)
+                return (
+                    reply if not lost else replace(reply, usage=total_usage([*lost, reply.usage]))
+                )
             except CallError as error:
                 n_by_kind[error.kind] += 1
-                wait_s = self._wait_s(call, error, n_by_kind, deadline)
+                wait_s = self._retry_policy.wait_s(call.key, error, n_by_kind)
                 if wait_s is None:
-                    return self._failure(call, error, lost)
-            if on_text is not None:
-                if on_restart is None:
-                    on_text = None
-                else:
-                    on_restart()
+                    tries = f" (after {len(lost)} tries)" if len(lost) > 1 else ""
+                    message, usage = error.message + tries, total_usage(lost)
+                    return Failure(call.seat.name, error.kind, message, call.stage, usage)
+            on_text = None
             await self._sleep(wait_s)
             call = replace(call, attempt=call.attempt + 1)
 
-    def _wait_s(
-        self, call: Call, error: CallError, n_by_kind: Counter[Kind], deadline: float | None
-    ) -> float | None:
-        """Seconds until another try, or None if there is none: not for this kind, or no time."""
-        if n_by_kind[error.kind] > RETRIES.get(error.kind, 0):
-            return None
-        wait_s = self._patience.wait_s(call.key, n_by_kind.total(), error.retry_after_s)
-        if wait_s is None or (deadline is not None and self._clock() + wait_s >= deadline):
-            return None
-        return wait_s
-
-    def _failure(self, call: Call, error: CallError, lost: list[Usage]) -> Failure:
-        message = sentence(error.message, secret(call.seat.api_key_env))
-        if len(lost) > 1:
-            message += f" (after {len(lost)} tries)"
-        return Failure(call.seat.name, error.kind, message, call.stage, _sum(lost))
-
-    # -- one try -----------------------------------------------------------------------------
-
     async def _attempt(
-        self, call: Call, line: _Line, on_text: OnText | None, lost: list[Usage]
+        self, call: Call, channel: SeatChannel, on_text: OnText | None, lost: list[Usage]
     ) -> Reply:
-        era, held = await self._enter(call, line)
-        seat, stage, started = call.seat.name, call.stage, self._clock()
+        era, held = await self._enter(call, channel)
+        started = self._clock()
         try:
-            reply = await _ask(line.provider, call, on_text)
+            reply = await channel.ask(call, on_text)
         except CallError as error:
             usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
-            cost = line.cost(usage)
-            self.ledger.settle(held, seat, stage, cost)
-            lost.append(_with_cost(usage, cost))
-            self._leave(line, era, error)
-            self._note(call, error.kind, started, error.message)
+            lost.append(self._settle(channel, held, usage))
+            self._leave(channel, era, error)
             raise
         except BaseException:  # called off: what the endpoint will charge for it nobody knows
-            self.ledger.settle(held, seat, stage, None)
-            lost.append(Usage())
-            line.shared.release()
-            line.own.release()
+            lost.append(self._settle(channel, held, Usage()))
+            channel.endpoint_limiter.release()
+            channel.limiter.release()
             raise
-        cost = line.cost(reply.usage)
-        self.ledger.settle(held, seat, stage, cost)
-        line.shared.succeed()
-        line.own.release()
-        latency_ms = self._note(call, "ok", started)
-        return replace(reply, usage=_with_cost(reply.usage, cost), latency_ms=latency_ms)
+        usage = self._settle(channel, held, reply.usage)
+        channel.endpoint_limiter.succeed()
+        channel.limiter.release()
+        return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
 
-    async def _enter(self, call: Call, line: _Line) -> tuple[int, int]:
+    async def _enter(self, call: Call, channel: SeatChannel) -> tuple[int, int]:
         """A place in the seat's line and in its endpoint's, and the money, or nothing at all.
 
         Gives the era of the place and what was set aside. Who holds money has a place, so
         those who wait for money here wait only for calls that are under way.
         """
-        own, shared = line.own, line.shared
+        own, shared = channel.limiter, channel.endpoint_limiter
         await own.acquire()
         try:
             era = await shared.acquire()
             try:
                 while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
                     await self._sleep(wait_s)
-                held = await self._reserve(call, line) if self.ledger.has_budget else 0
+                if not self.budget.is_limited:
+                    return era, 0
+                return era, await self.budget.reserve(channel.max_cost(call))
             except BaseException:
                 shared.release()
                 raise
+        except BudgetError as error:
+            own.release()
+            raise CallError("budget", str(error)) from None
         except BaseException:
             own.release()
             raise
-        return era, held
 
-    async def _reserve(self, call: Call, line: _Line) -> int:
-        try:
-            return await self.ledger.reserve(line.most(call))
-        except BudgetError as error:
-            raise CallError("budget", str(error)) from None
-
-    def _leave(self, line: _Line, era: int, error: CallError) -> None:
+    def _leave(self, channel: SeatChannel, era: int, error: CallError) -> None:
         """Hand both places back; an endpoint that has too much to do gets less from all."""
-        asked_s = error.retry_after_s
+        shared, asked_s = channel.endpoint_limiter, error.retry_after_s
         if error.kind not in OVERLOADED:
-            line.shared.release()
+            shared.release()
         else:
-            if asked_s is not None and asked_s <= self._patience.longest_asked_s:
-                line.shared.resume_at = max(line.shared.resume_at, self._clock() + asked_s)
-            line.shared.strain(era)
-        line.own.release()
+            if asked_s is not None and asked_s <= self._retry_policy.longest_asked_s:
+                shared.resume_at = max(shared.resume_at, self._clock() + asked_s)
+            shared.strain(era)
+        channel.limiter.release()
 
-    def _note(
-        self, call: Call, kind: Kind | Literal["ok"], started: float, message: str = ""
-    ) -> float:
-        latency_ms = (self._clock() - started) * 1000
-        if self._on_attempt is not None:
-            message = sentence(message, secret(call.seat.api_key_env))
-            self._on_attempt(call, Attempt(call.attempt, kind, latency_ms, message))
-        return latency_ms
+    def _settle(self, channel: SeatChannel, held: int, usage: Usage) -> Usage:
+        """The usage with its cost, which is also taken from the budget."""
+        cost = channel.cost(usage)
+        self.budget.settle(held, cost)
+        return usage if cost is None else replace(usage, cost_usd=usd(cost))
 
 
-# -- the boundary -----------------------------------------------------------------------------
-
-
-async def _ask(provider: Provider, call: Call, on_text: OnText | None) -> Reply:
-    """A provider's reply within the seat's limit; whatever else comes of it is a `CallError`."""
-    try:
-        async with asyncio.timeout(call.seat.timeout_s):
-            if on_text is None:
-                return await provider.complete(call)
-            return await _streamed(provider.stream(call), on_text)
-    except CallError:
-        raise
-    except TimeoutError:
-        raise CallError("timeout", f"no reply in {call.seat.timeout_s:g} s") from None
-    except Exception as error:  # noqa: BLE001 - one reply may cost no more than itself
-        raise CallError("provider", f"{type(error).__name__}: {error}") from None
-
-
-async def _streamed(pieces: AsyncIterator[str | Reply], on_text: OnText) -> Reply:
-    try:
-        async for piece in pieces:
-            if isinstance(piece, Reply):
-                return piece
-            on_text(piece)
-    finally:
-        close = getattr(pieces, "aclose", None)
-        if close is not None:
-            await close()
-    raise CallError("truncated", "the stream ended without a reply")
-
-
-# -- money ------------------------------------------------------------------------------------
+# -- prices -----------------------------------------------------------------------------------
 
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
@@ -340,26 +290,5 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
 
 def _price(seat: Seat) -> Price | None:
     """A seat's price; where its provider is free so is the seat, unless it names one."""
-    free = getattr(providers.get(seat.provider), "free", False)
     named = seat.price_in is not None or seat.price_out is not None
-    return FREE if free and not named else price_of(seat)
-
-
-def _with_cost(usage: Usage, cost: int | None) -> Usage:
-    if cost is None or usage.cost_usd is not None:
-        return usage
-    return Usage(usage.tokens_in, usage.tokens_out, usd(cost))
-
-
-def _sum(usages: list[Usage]) -> Usage:
-    """What several tries took together; unknown where it is unknown of one of them."""
-
-    def total(parts: list[int | None]) -> int | None:
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
-
-    return Usage(
-        total([usage.tokens_in for usage in usages]),
-        total([usage.tokens_out for usage in usages]),
-        bill(usages).usd,
-    )
+    return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)

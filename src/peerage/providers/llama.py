@@ -1,4 +1,4 @@
-"""The runtime under local seats: weights in memory, the one thread that uses them, and silence.
+"""The runtime under local seats: weights in memory, and the one thread that uses them.
 
 Everyone who wants the same weights shares them, and is served one after the other: replies
 computed side by side would depend on each other's rounding, and a call would no longer
@@ -32,7 +32,7 @@ SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
 
 
 @dataclass(slots=True)
-class Talk:
+class Generation:
     """One reply while it is being made, on the model's thread."""
 
     request: dict[str, Any]
@@ -46,7 +46,7 @@ class Talk:
     finish: str = ""  # "stop", "length", or empty while it goes on
     error: Mapping[str, Any] | None = None
 
-    def heed(self, event: Mapping[str, Any]) -> bool:
+    def take_in(self, event: Mapping[str, Any]) -> bool:
         """Take in what the runtime says; True asks it to stop."""
         if "error" in event:
             self.error = event["error"]
@@ -66,7 +66,7 @@ class Talk:
         return self.stop.is_set()
 
 
-class Model:
+class LoadedModel:
     """Loaded weights; nothing is loaded before somebody speaks."""
 
     def __init__(self, path: Path, context_tokens: int, threads: int) -> None:
@@ -76,11 +76,11 @@ class Model:
         self.n_users = 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="peerage-local")
         self._server: Any = None
-        self._talk: Talk | None = None
+        self._generation: Generation | None = None
 
-    def start(self, talk: Talk) -> Future[None]:
-        """Make a reply when those before it are done."""
-        return self._worker.submit(self._hold, talk)
+    def start(self, generation: Generation) -> Future[None]:
+        """Make a reply on the model's thread, when those before it are done."""
+        return self._worker.submit(self._generate, generation)
 
     @property
     def address(self) -> str:
@@ -89,31 +89,31 @@ class Model:
 
     def close(self) -> None:
         """Stop what is being said and free the memory."""
-        talk = self._talk
-        if talk is not None:
-            talk.stop.set()
+        generation = self._generation
+        if generation is not None:
+            generation.stop.set()
         self._worker.shutdown(wait=True, cancel_futures=True)
         self._server = None
 
-    def _hold(self, talk: Talk) -> None:
-        if talk.stop.is_set():
+    def _generate(self, generation: Generation) -> None:
+        if generation.stop.is_set():
             return
-        self._talk = talk
+        self._generation = generation
         if self._server is None:
-            self._server = self._loaded()
-        request = dict(talk.request)
+            self._server = self._load()
+        request = dict(generation.request)
         try:
-            if talk.schema is not None:
-                request["grammar"] = runtime().json_schema_to_grammar(dict(talk.schema))
-            self._server.handle_chat_completions(request, talk.heed)
+            if generation.schema is not None:
+                request["grammar"] = runtime().json_schema_to_grammar(dict(generation.schema))
+            self._server.handle_chat_completions(request, generation.take_in)
         except ValueError as error:
             raise CallError("bad_request", f"the local model refused: {error}") from error
         except RuntimeError as error:
             raise CallError("provider", f"the local model failed: {error}") from error
         finally:
-            self._talk = None
+            self._generation = None
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         library = runtime()
         params = library.CommonParams()
         params.model.path = str(self.path)
@@ -137,22 +137,22 @@ class Model:
             raise CallError("provider", message) from error
 
 
-_models: dict[tuple[Path, int, int], Model] = {}
+_models: dict[tuple[Path, int, int], LoadedModel] = {}
 _lock = threading.Lock()
 
 
-def take(path: str, context_tokens: int, threads: int) -> Model:
+def acquire_model(path: str, context_tokens: int, threads: int) -> LoadedModel:
     """The model with these weights, shared with everyone who wants the same."""
     key = (weights(path), context_tokens, threads or useful_threads())
     runtime()
     with _lock:
         if key not in _models:
-            _models[key] = Model(*key)
+            _models[key] = LoadedModel(*key)
         _models[key].n_users += 1
         return _models[key]
 
 
-def let_go(model: Model) -> None:
+def release_model(model: LoadedModel) -> None:
     """Say that one user needs the model no longer."""
     with _lock:
         model.n_users -= 1
@@ -198,11 +198,9 @@ def runtime() -> Any:
         except ModuleNotFoundError as error:
             raise CallError("provider", f"the local model is not installed: {FIX}") from error
         except ImportError as error:
-            hint = (
-                "; on Debian and Ubuntu: apt-get install libgomp1" if "gomp" in str(error) else ""
-            )
-            message = f"the local model's runtime does not load: {error}{hint}"
-            raise CallError("provider", message) from error
+            message = f"the local model's runtime does not load: {error}"
+            hint = "; on Debian and Ubuntu: apt-get install libgomp1"
+            raise CallError("provider", message + hint * ("gomp" in message)) from error
 
 
 @contextmanager

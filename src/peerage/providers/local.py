@@ -11,15 +11,22 @@ import asyncio
 import hashlib
 import json
 import re
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from concurrent.futures import CancelledError
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Kind, Reply, llama, providers
+from peerage.providers import (
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    llama,
+    providers,
+    seat_options,
+)
+from peerage.providers.redaction import well_formed
 from peerage.types import Seat, Usage
 
 SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,69}\.$"  # what a string in a constrained reply may be
@@ -68,7 +75,7 @@ def available(weights: str = "") -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class LocalOptions:
     """What only a local seat can be told."""
 
     weights: str = ""  # a GGUF file of a chat model; empty: the one that was installed
@@ -76,89 +83,72 @@ class Manner:
     context_tokens: int = 4096  # prompt and reply together; each takes 23 kB of memory
     threads: int = 0  # 0: as many as help
 
-    @classmethod
-    def of(cls, seat: Seat) -> Manner:
-        known = tuple(entry.name for entry in fields(cls))
-        for name, value in seat.options.items():
-            if name not in known:
-                raise ConfigError(
-                    f"a local seat has no option {name!r}.",
-                    place=f"seat {seat.name}",
-                    hint=f"Known: {', '.join(known)}.",
-                )
-            kind, wanted = (str, "a path") if name == "weights" else (int, "a whole number")
-            if type(value) is not kind or (isinstance(value, int) and value < 0):
-                raise ConfigError(f"{name} must be {wanted}.", place=f"seat {seat.name}")
-        return cls(**seat.options)
-
 
 @providers.register("local")
-class Local:
+class Local(Provider):
     """A door to the shared model, for all seats that want the same weights."""
 
-    can_constrain = True
-    free = True
+    constrains = True
+    streams = True
+    is_free = True
     max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:
-        self._model: llama.Model | None = None
-        self._wants = Local.endpoint(seat)
+        self._model: llama.LoadedModel | None = None
+        self._wants = self.endpoint(seat)
 
-    @staticmethod
-    def endpoint(seat: Seat) -> tuple[str, int, int]:
-        """What seats must have in common to share a model."""
-        manner = Manner.of(seat)
-        return manner.weights, manner.context_tokens, manner.threads
+    @classmethod
+    def check(cls, seat: Seat) -> None:
+        seat_options(LocalOptions, seat)
 
-    async def complete(self, call: Call) -> Reply:
-        *_, reply = [piece async for piece in self.stream(call)]
-        assert isinstance(reply, Reply)  # noqa: S101 - a stream ends with one
-        return reply
+    @classmethod
+    def endpoint(cls, seat: Seat) -> tuple[str, int, int]:
+        """The weights, the room for a prompt, and the threads."""
+        options = seat_options(LocalOptions, seat)
+        return options.weights, options.context_tokens, options.threads
 
-    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
-        """Pieces as they are made; who stops listening stops the making."""
-        began = time.perf_counter()
-        loop = asyncio.get_running_loop()
-        arrived: asyncio.Queue[str | None] = asyncio.Queue()
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
+        """Wait for the model's thread; who stops waiting stops the making."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell(piece: str | None) -> None:
+        def in_loop(function: Callable[..., None], *arguments: str) -> None:
             try:
-                loop.call_soon_threadsafe(arrived.put_nowait, piece)
+                loop.call_soon_threadsafe(function, *arguments)
             except RuntimeError:  # the loop is closed: there is nobody left to tell
-                talk.stop.set()
+                generation.stop.set()
 
-        talk = _talk(call, tell)
-        work = self._shared_model().start(talk)
-        work.add_done_callback(lambda _: tell(None))
+        def tell(piece: str) -> None:
+            if on_text is not None and not generation.stop.is_set():
+                on_text(piece)
+
+        if self._model is None:
+            self._model = llama.acquire_model(*self._wants)
+        generation = _generation(call, lambda piece: in_loop(tell, piece))
+        work = self._model.start(generation)
+        work.add_done_callback(lambda _: in_loop(over.set))
         try:
-            while (piece := await arrived.get()) is not None:
-                yield piece
-            with suppress(CancelledError):  # the model was closed before it came to this call
-                work.result()
+            await over.wait()
         finally:
-            talk.stop.set()
+            generation.stop.set()
             work.cancel()
-        yield _reply(talk, call, latency_ms=1000 * (time.perf_counter() - began))
+        if not work.cancelled():  # or the model was closed before it came to this call
+            work.result()
+        return _reply(generation, call)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         model, self._model = self._model, None
         if model is not None:
-            await asyncio.to_thread(llama.let_go, model)
-
-    def _shared_model(self) -> llama.Model:
-        if self._model is None:
-            self._model = llama.take(*self._wants)
-        return self._model
+            await asyncio.to_thread(llama.release_model, model)
 
 
-def _talk(call: Call, tell: Callable[[str], None]) -> llama.Talk:
+def _generation(call: Call, tell: Callable[[str], None]) -> llama.Generation:
     """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
     if call.schema is not None:
-        return llama.Talk(_request(call, call.max_tokens), narrowed(call.schema), tell)
-    limit = Manner.of(call.seat).max_tokens
+        return llama.Generation(_request(call, call.max_tokens), narrowed(call.schema), tell)
+    limit = seat_options(LocalOptions, call.seat).max_tokens
     if call.max_tokens < limit:
-        return llama.Talk(_request(call, call.max_tokens), None, tell)
-    return llama.Talk(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
+        return llama.Generation(_request(call, call.max_tokens), None, tell)
+    return llama.Generation(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
 
 
 def _request(call: Call, max_tokens: int) -> dict[str, Any]:
@@ -188,8 +178,7 @@ def _harmless(text: str) -> str:
     The runtime reads `<|im_end|>` as the end of a message wherever it stands, so an answer
     that quotes it would let its author speak as someone else.
     """
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return CONTROL_TOKEN.sub("< |", whole)
+    return CONTROL_TOKEN.sub("< |", well_formed(text))
 
 
 def narrowed(schema: Mapping[str, Any]) -> Schema:
@@ -229,23 +218,24 @@ def _bounded(part: Any, n_items: int) -> Any:
     return made
 
 
-def _reply(talk: llama.Talk, call: Call, latency_ms: float) -> Reply:
+def _reply(made: llama.Generation, call: Call) -> Reply:
     """The reply once it is over, or why there is none."""
-    usage = Usage(talk.tokens_in, talk.tokens_out, 0.0)
-    if talk.error is not None:
-        raise _refused(talk.error)
-    if not talk.finish:
+    usage = Usage(made.tokens_in, made.tokens_out, 0.0)
+    if made.error is not None:
+        raise _refused(made.error)
+    if not made.finish:
         raise CallError("cancelled", "the local model was closed", usage=usage)
-    if not talk.text.strip():
+    if not made.text.strip():
         raise CallError("empty", "the local model said nothing", usage=usage)
     if call.schema is not None:
-        if talk.finish == "length":
-            message = f"the reply was not over after {talk.tokens_out} tokens"
+        if made.finish == "length":
+            message = f"the reply was not over after {made.tokens_out} tokens"
             raise CallError("truncated", message, usage=usage)
-        if not _is_json(talk.text):  # the runtime ignores a schema that it cannot read
+        if not _is_json(made.text):  # the runtime ignores a schema that it cannot read
             message = "the local model cannot be held to this schema"
             raise CallError("bad_request", message, usage=usage)
-    return Reply(talk.text, usage, latency_ms=latency_ms, constrained=call.schema is not None)
+    constrained = call.schema is not None
+    return Reply(made.text, usage, finish_reason=made.finish, constrained=constrained)
 
 
 def _is_json(text: str) -> bool:

@@ -8,49 +8,42 @@ anywhere else. It costs nothing, and what is not in the log is a failure, never 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from peerage.council import folding
 from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Reply, providers
+from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
 from peerage.types import Event, Seat, Usage
-
-FREE = Usage(cost_usd=0.0)
 
 
 @providers.register("replay")
-class Replay:
+class Replay(Provider):
     """Reads `options.store`, and speaks as the seat that `model` names, or as its own name."""
 
-    can_constrain = True
-    free = True  # a budget need not fear it
+    constrains = True
+    is_free = True
 
     def __init__(self, seat: Seat) -> None:
-        url = seat.options.get("store")
-        if not isinstance(url, str):
+        self.check(seat)
+        self._name = seat.model or seat.name
+        self._texts = _recorded(seat.options["store"])
+
+    @classmethod
+    def check(cls, seat: Seat) -> None:
+        if not isinstance(seat.options.get("store"), str):
             raise ConfigError(
                 "a replaying seat needs the log it repeats.",
                 place=f"seat {seat.name}",
                 hint='Write options = { store = "sqlite:///earlier.db" }.',
             )
-        self.name = seat.model or seat.name
-        self.said = _recorded(url)
 
-    async def complete(self, call: Call) -> Reply:
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         shown = tuple(call.ballot.authors) if call.ballot else ()
-        key = _key(call.query.text, call.stage, self.name, shown)
-        if key not in self.said:
-            raise CallError("bad_request", f"the log has no {call.stage} of {self.name} for this")
-        return Reply(self.said[key], FREE, latency_ms=0.0)
-
-    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
-        reply = await self.complete(call)
-        yield reply.text
-        yield reply
-
-    async def close(self) -> None:
-        return None
+        key = _key(call.query.text, call.stage, self._name, shown)
+        if key not in self._texts:
+            raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
+        return Reply(self._texts[key], Usage(cost_usd=0.0))
 
 
 Histories = Callable[[str], Iterable[list[Event]]]
@@ -66,7 +59,7 @@ def reads_logs_with(histories: Histories) -> Histories:
 @lru_cache(maxsize=8)
 def _recorded(url: str) -> dict[bytes, str]:
     """Every reply of a log by question, stage, seat and what was shown; the latest stands."""
-    said: dict[bytes, str] = {}
+    texts: dict[bytes, str] = {}
     for events in _histories[0](url):
         session = folding.fold(events)
         query = session.query.text
@@ -74,13 +67,13 @@ def _recorded(url: str) -> dict[bytes, str]:
         for event in events:
             body = event.body
             if event.kind == folding.ANSWERED:
-                said[_key(query, "answer", body["seat"], ())] = body["text"]
+                texts[_key(query, "answer", body["seat"], ())] = body["text"]
             elif event.kind == folding.REVIEWED:
                 shown = ballots[body["reviewer"], body["round"]].authors
-                said[_key(query, "review", body["reviewer"], shown)] = body["text"]
+                texts[_key(query, "review", body["reviewer"], shown)] = body["text"]
             elif event.kind == folding.ADVISED:
-                said[_key(query, "conclude", body["seat"], ())] = body["text"]
-    return said
+                texts[_key(query, "conclude", body["seat"], ())] = body["text"]
+    return texts
 
 
 def _key(query: str, stage: str, seat: str, shown: tuple[str, ...]) -> bytes:

@@ -13,13 +13,23 @@ import hashlib
 import json
 import random
 import re
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import log2
+from typing import Any, get_args
 
 from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Kind, Reply, providers
-from peerage.types import Seat, Slot, Usage
+from peerage.providers import (
+    Call,
+    CallError,
+    Kind,
+    OnText,
+    Provider,
+    Reply,
+    providers,
+    seat_options,
+)
+from peerage.types import Ballot, Seat, Slot, Usage
 
 LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
@@ -31,7 +41,7 @@ MAX_WORDS = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Temperament:
+class SimulatedOptions:
     """What a simulated seat is like; scores are on the scale from 1 to 10."""
 
     quality: float = 6.0  # of its answers, on average
@@ -48,30 +58,30 @@ class Temperament:
     rubbish_rate: float = 0.0  # reviews that nobody can read
     latency_ms: float = 0.0
 
-    @classmethod
-    def of(cls, seat: Seat) -> Temperament:
-        unknown = sorted(set(seat.options) - {field.name for field in fields(cls)})
-        if unknown:
-            raise ConfigError(
-                f"a simulated seat has no option {unknown[0]!r}.",
-                place=f"seat {seat.name}",
-                hint=f"Known: {', '.join(field.name for field in fields(cls))}.",
-            )
-        return cls(**seat.options)
-
 
 @providers.register("simulated")
-class Simulated:
+class SimulatedProvider(Provider):
     """A provider whose replies are drawn."""
 
-    can_constrain = True
-    free = True  # a budget need not fear it
+    constrains = True
+    is_free = True
 
     def __init__(self, seat: Seat) -> None:
-        self.temperament = Temperament.of(seat)
+        self.check(seat)
+        self._temper = seat_options(SimulatedOptions, seat)
 
-    async def complete(self, call: Call) -> Reply:
-        temper = self.temperament
+    @classmethod
+    def check(cls, seat: Seat) -> None:
+        kind = seat_options(SimulatedOptions, seat).failure_kind
+        if kind not in get_args(Kind):
+            raise ConfigError(
+                f"there is no failure of the kind {kind!r}.",
+                place=f"seat {seat.name}",
+                hint=f"Known: {', '.join(get_args(Kind))}.",
+            )
+
+    async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
+        temper = self._temper
         rng = _rng(call.key, call.attempt)
         if temper.latency_ms:
             await asyncio.sleep(temper.latency_ms / 1000)
@@ -81,34 +91,23 @@ class Simulated:
         usage = Usage(len(call.prompt.split()), len(text.split()), _cost(call, text))
         return Reply(text, usage, latency_ms=temper.latency_ms, constrained=call.schema is not None)
 
-    async def stream(self, call: Call) -> AsyncIterator[str | Reply]:
-        reply = await self.complete(call)
-        for word in reply.text.split(" "):
-            yield word + " "
-        yield reply
-
-    async def close(self) -> None:
-        return None
-
     def _text(self, call: Call, rng: random.Random) -> str:
         if call.stage == "answer":
             return self._answer(rng)
         if call.ballot is not None:
-            return self._review(call, rng)
+            return self._review(call.ballot, call.schema, rng)
         return _conclusion(call, rng)
 
     def _answer(self, rng: random.Random) -> str:
-        temper = self.temperament
+        temper = self._temper
         quality = rng.gauss(temper.quality, temper.spread)
         n_words = round(temper.words * 2 ** rng.gauss(0, 0.4))
         n_words = max(8, min(MAX_WORDS, n_words))
         text = " ".join(rng.choice(WORDS) for _ in range(n_words - 3))
         return f"{text.capitalize()} (latent quality {quality:.3f})."
 
-    def _review(self, call: Call, rng: random.Random) -> str:
-        temper = self.temperament
-        ballot = call.ballot
-        assert ballot is not None  # noqa: S101 - the caller looked
+    def _review(self, ballot: Ballot, schema: Mapping[str, Any] | None, rng: random.Random) -> str:
+        temper = self._temper
         if rng.random() < temper.refusal_rate:
             return "I'm sorry, but I cannot compare these responses."
         if rng.random() < temper.rubbish_rate:
@@ -118,7 +117,7 @@ class Simulated:
             for i, slot in enumerate(ballot.slots)
         }
         ranking = sorted(scores, key=lambda name: -scores[name])
-        dimensions = _dimensions(call.schema)
+        dimensions = _dimensions(schema)
         if not dimensions:
             marks = {name: _mark(score) for name, score in scores.items()}
             return json.dumps({"ranking": ranking, "scores": marks})
@@ -132,9 +131,7 @@ class Simulated:
         return json.dumps({"evaluations": evaluations, "ranking": ranking})
 
     def _score(self, slot: Slot, position: int, reviewer: str, rng: random.Random) -> float:
-        from math import log2
-
-        temper = self.temperament
+        temper = self._temper
         text = slot.text or ""
         n_words = max(1, len(text.split()))
         return (

@@ -8,7 +8,7 @@ Lengths have nothing to do with quality unless that is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,11 @@ VOCABULARY = 60  # words a style is made of
 
 @dataclass(frozen=True, slots=True)
 class Season:
-    """How many sessions of which seats, and how they were dealt and asked."""
+    """How many sessions of which seats, how they were dealt and asked, and how judges differ.
+
+    With `outsiders` the seats answer and do not review. All that is by name and not given is
+    as for everyone: skill and wordiness 0, spread and noise 1, there from the start.
+    """
 
     seats: tuple[str, ...] = ("a", "b", "c", "d", "e")
     n_sessions: int = 200
@@ -39,6 +43,14 @@ class Season:
     taste_sd: float = 0.6
     noise_sd: float = 0.5
     families: Mapping[str, str] = field(default_factory=dict)
+    outsiders: tuple[str, ...] = ()  # they review in place of the seats, and answer nothing
+    skill: Mapping[str, float] = field(default_factory=dict)  # a candidate's mean quality
+    wordiness: Mapping[str, float] = field(default_factory=dict)  # in sds of log words
+    spread: Mapping[str, float] = field(default_factory=dict)  # a reviewer's points a point
+    noise_by: Mapping[str, float] = field(default_factory=dict)  # times the noise
+    missing: float = 0.0  # the share of reviews that were never given
+    overlap: float = 1.0  # the share of sessions that all review; the others have one reviewer
+    late: Mapping[str, float] = field(default_factory=dict)  # the share of sessions before entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +79,29 @@ def simulated_reviews(
 ) -> dict[str, Column]:
     """The columns of a reviews table, a row for each reviewer and candidate of each session.
 
+    Nobody is biased for using more of the scale than others, being noisier or having longer
+    answers: that is how fair judges differ.
+
     `square` gives the order of the candidates for each row of a balanced deal; without it a
     cyclic square with permuted rows and symbols is drawn.
     """
     rng = np.random.default_rng(seed)
+    season = replace(season, seats=season.seats + season.outsiders)
     k, n = len(season.seats), season.n_sessions
     query = _queries(rng, season)
     quality = rng.normal(0.0, season.quality_sd, (n, k))[query]
-    words = _words(rng, quality / season.quality_sd, planted.length_of_quality, query)
+    wordy = _by_name(season, season.wordiness, 0.0)
+    words = _words(rng, quality / season.quality_sd, planted.length_of_quality, query, wordy)
+    quality = quality + _by_name(season, season.skill, 0.0)
     taste = rng.normal(0.0, season.taste_sd, (n, k, k))[query]  # session, reviewer, candidate
     noise = rng.normal(0.0, season.noise_sd, (n, k, k))
     position, place = _positions(rng, season, square)
+    entered = _entered(season)
+    if not entered.all():  # who is not there yet is not shown either
+        position = np.argsort(np.argsort(position + k * ~entered[:, None, :], axis=2), axis=2)
     week = np.sort(rng.integers(0, season.n_weeks, n))
-    score = MIDDLE + quality[:, None, :] + taste + noise
+    spread, louder = (_by_name(season, by, 1.0)[:, None] for by in (season.spread, season.noise_by))
+    score = MIDDLE + spread * (quality[:, None, :] + taste + louder * noise)
     for first, second in planted.twins:
         i, j = season.seats.index(first), season.seats.index(second)
         score[:, j] = score[:, i] + rng.normal(0.0, 0.1, (n, k))
@@ -92,10 +114,42 @@ def simulated_reviews(
     if season.reasoning:
         columns |= _reasoning(rng, season, planted, columns, quality)
     columns["score"] = np.clip(np.rint(columns["score"].astype(np.float64)), LOWEST, HIGHEST)
+    kept = _kept(rng, season, entered)
+    if kept.all():
+        return columns
+    return {name: values[kept.ravel()] for name, values in columns.items()}
+
+
+def _by_name(season: Season, values: Mapping[str, float], default: float) -> Floats:
+    return np.array([values.get(name, default) for name in season.seats])
+
+
+def _entered(season: Season) -> NDArray[np.bool_]:
+    """Whether each seat answers in each session."""
+    since = _by_name(season, season.late, 0.0) * season.n_sessions
+    entered = np.arange(season.n_sessions)[:, None] >= since
+    answers: NDArray[np.bool_] = entered & ~np.isin(season.seats, season.outsiders)
+    return answers
+
+
+def _kept(
+    rng: np.random.Generator, season: Season, entered: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Which reviews were given: session, reviewer, candidate."""
+    k, n = len(season.seats), season.n_sessions
+    outside = np.isin(season.seats, season.outsiders)
+    reviews = np.tile(outside, (n, 1)) if outside.any() else entered
+    kept = reviews[:, :, None] & entered[:, None, :]
     if not season.own_votes:
-        kept = columns["reviewer"] != columns["candidate"]
-        columns = {name: values[kept] for name, values in columns.items()}
-    return columns
+        kept = kept & ~np.eye(k, dtype=bool)
+    if season.overlap < 1.0:
+        order = np.where(reviews, rng.random((n, k)), np.inf)
+        alone = np.argmin(order, axis=1)[:, None] == np.arange(k)
+        everyone = rng.random((n, 1)) < season.overlap
+        kept = kept & (everyone | alone)[:, :, None]
+    if season.missing > 0.0:
+        kept = kept & (rng.random((n, k, k)) >= season.missing)
+    return kept
 
 
 def _queries(rng: np.random.Generator, season: Season) -> NDArray[np.intp]:
@@ -109,10 +163,14 @@ def _queries(rng: np.random.Generator, season: Season) -> NDArray[np.intp]:
 
 
 def _words(
-    rng: np.random.Generator, quality: Floats, correlation: float, query: NDArray[np.intp]
+    rng: np.random.Generator,
+    quality: Floats,
+    correlation: float,
+    query: NDArray[np.intp],
+    wordiness: Floats,
 ) -> Floats:
     drawn = rng.normal(0.0, 1.0, quality.shape)[query]
-    z = correlation * quality + np.sqrt(1.0 - correlation**2) * drawn
+    z = correlation * quality + np.sqrt(1.0 - correlation**2) * drawn + wordiness
     words: Floats = np.maximum(5.0, np.rint(200.0 * np.exp(0.4 * z)))
     return words
 

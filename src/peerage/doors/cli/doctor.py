@@ -59,7 +59,7 @@ async def _checks(common: Common) -> list[Check]:
     checks.append(_store(settings.store))
     if not settings.seats:
         checks.append(Check("seats", False, "there are none", NO_SEATS))
-    caller = Caller(settings.seats)
+    caller = Caller()
     try:
         checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
     finally:

@@ -33,10 +33,6 @@ class Limiter:
         """How many calls may be in flight now."""
         return int(self._window)
 
-    @property
-    def n_waiting(self) -> int:
-        return sum(not place.done() for place in self._queue)
-
     def widen(self, more: int) -> None:
         """Another seat has come to this endpoint; a window that has shrunk grows by itself."""
         if self._window == self._cap:

@@ -1,0 +1,544 @@
+"""Put reviewers on one scale: score = level + scale × quality of the answer, from sums.
+
+Reviewers differ in level and in spread. Comparing a wide one with a narrow one by the gap
+of their scores turns every good answer into a favour and every bad one into a grudge, so
+levels and scales are fitted first, over all answers that others judged too and with nobody's
+own answers among them.
+
+The quality of an answer, as reviewer r must see it, is what the *others* make of it:
+
+    q = Σ b_s (y_s − a_s) / Σ b_s²            over the others s ≠ r
+
+which divides nothing by a small scale. Regressing r on this noisy q would shrink r's scale, so
+the spread of quality comes from products of *different* others, which share no noise:
+
+    P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = b_s (y_s − a_s), w = b_s², s ≠ r
+
+P needs two others and has the mean of quality squared. Then, with S = ΣP − n·q̄² and a prior that
+scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ), a = mean(y − b·q),
+again and again until nothing moves. A panel needs one pass over the rows for this: the sweeps
+run on sums by *pattern of judges* (who judged an answer), which add up over blocks. A crowd has
+too many patterns; there the sweeps run over the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.integer]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
+
+TAU = 0.5  # how far scales lie from 1, before anything is known
+N_SCALE = 20  # answers with two others below which a scale is taken to be 1
+N_POOLED = 20.0  # answers that everyone's residual variance counts for in one reviewer's own
+LOWEST, HIGHEST = 0.1, 4.0
+MAX_PATTERN_CELLS = 2_000_000  # beyond it the rows are swept instead
+MAX_PANEL = 62  # reviewers whose pattern fits into one integer
+DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
+EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
+MAX_REFITS = 3
+MOSTLY_PRIOR = 0.5  # a scale that the prior makes up more of is not called estimated
+FLAT = 1e-12
+NOBODY = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeps:
+    """How long the fit goes on: until changes, beside the spread of scores, are this small."""
+
+    at_most: int
+    still: float
+
+
+PANEL, ROWS = Sweeps(400, 1e-10), Sweeps(100, 1e-6)
+
+
+@dataclass(frozen=True, slots=True)
+class Reviews:
+    """Scored reviews of whole sessions, one element a row in every array.
+
+    An `answer` is what one session's candidate wrote, judged once by each reviewer (an
+    answer judged in several rounds has a code for each). Codes of answers and ballots count from
+    zero within these rows; reviewers and candidates share one list of names. Optional columns
+    are NaN where a row has no value. With `rival` the rows are comparisons: `score` is how
+    far `candidate` was placed above `rival`, and levels are zero by construction.
+    """
+
+    n_names: int
+    n_clusters: int
+    answer: Ints
+    reviewer: Ints
+    candidate: Ints
+    cluster: Ints
+    score: Floats
+    own: Bools  # the reviewer wrote it, or one of the two
+    ballot: Ints | None = None
+    first: Floats | None = None  # 1 for the answer shown first, else 0
+    length: Floats | None = None  # log words
+    week: Floats | None = None
+    rival: Ints | None = None
+    rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
+    family: Ints | None = None  # by name; negative where none is known
+
+    @property
+    def n(self) -> int:
+        return len(self.answer)
+
+    @property
+    def n_answers(self) -> int:
+        return int(self.answer.max(initial=-1)) + 1
+
+    @property
+    def compares(self) -> bool:
+        return self.rival is not None
+
+
+@dataclass(frozen=True, slots=True)
+class PanelSums:
+    """Sums by pattern of judges; those of two blocks add up to those of both."""
+
+    pattern: Ints  # a bit for each reviewer who judged
+    n: Floats
+    y: Floats  # patterns by reviewers
+    yy: Floats  # patterns by reviewers by reviewers
+    compares: bool
+
+    def __add__(self, other: PanelSums) -> PanelSums:
+        pattern, code = np.unique(
+            np.concatenate([self.pattern, other.pattern]), return_inverse=True
+        )
+
+        def added(mine: Floats, theirs: Floats) -> Floats:
+            total = np.zeros((len(pattern), *mine.shape[1:]))
+            np.add.at(total, code, np.concatenate([mine, theirs]))
+            return total
+
+        return PanelSums(
+            pattern,
+            added(self.n, other.n),
+            added(self.y, other.y),
+            added(self.yy, other.yy),
+            self.compares,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """By reviewer: sums over answers with one other, and over those with two (`2`).
+
+    `p` adds up the squared quality that two others agree on, `q` the quality by all others.
+    """
+
+    n: Floats
+    y: Floats
+    q: Floats
+    n2: Floats
+    y2: Floats
+    q2: Floats
+    yq: Floats
+    p: Floats
+    yy: Floats
+    qq: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """Levels and scales of all reviewers, by name code, and how far to trust them.
+
+    The quality of an average answer is 0 and the mean scale is 1. A scale is `assumed` (near 1)
+    where too few answers were judged by two others, or those do not agree on quality; a
+    `contrarian` rates good answers low; a `constant` reviewer gives everything one score; one who
+    is `alone` shares no answer with anyone, and has NaN for all three, as a constant one has.
+    Constant and contrarian reviewers have no voice in the quality of answers.
+    """
+
+    level: Floats
+    scale: Floats
+    scale_se: Floats
+    status: tuple[ScaleStatus, ...]
+    voice: Bools
+    n_shared: Floats  # answers with another judge
+    sd: Floats  # of each reviewer's own scores
+    ridge: Floats  # the prior's weight λ; infinite for an assumed scale
+    shift: float  # what the last normalisation multiplied scales by
+    residual_variance: Floats
+    n_sweeps: int
+    converged: bool
+    compares: bool
+    aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
+
+    def silencing(self, reviewers: Sequence[int]) -> Scales:
+        """The same scales with no voice for some reviewers in what others are held against."""
+        voice = self.voice.copy()
+        voice[list(reviewers)] = False
+        return replace(self, voice=voice)
+
+    def of_sums(self, reviewer: Ints, moments: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Scales from (n, y, q, yq, p) of answers with two others, and how much prior is in each.
+
+        The second number is 1 − κ: 1 where nothing but the prior speaks.
+        """
+        covariance, spread = _regression(*moments, centred=not self.compares)
+        ridge = self.ridge[reviewer]
+        known = np.isfinite(ridge)
+        ridge = np.where(known, ridge, 1.0)
+        whole = np.maximum(spread, 0.0) + ridge
+        free = (covariance + ridge) / np.where(whole > 0.0, whole, 1.0)
+        turned = self.scale[reviewer] < 0.0
+        free = np.where(turned, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
+        scale = np.where(known, free, self.scale[reviewer])
+        prior = np.where(known, ridge / np.where(whole > 0.0, whole, 1.0), 1.0)
+        return scale, prior
+
+
+def fit_scales(reviews: Reviews, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales from rows in memory, by patterns of judges where those are few."""
+    sums = panel_sums(reviews, aside)
+    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
+
+
+# -- sums by pattern of judges -------------------------------------------------------------------
+
+
+def panel_sums(reviews: Reviews, aside: Ints = NOBODY) -> PanelSums | None:
+    """The sums that `scales_of_panel` fits; None where there are too many patterns of judges."""
+    k = reviews.n_names
+    if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
+        return None
+    kept = is_heard(reviews, aside)
+    answer, reviewer = reviews.answer[kept], reviews.reviewer[kept]
+    score = np.zeros((reviews.n_answers, k))
+    score[answer, reviewer] = reviews.score[kept]
+    mask = np.zeros(reviews.n_answers, dtype=np.int64)
+    np.bitwise_or.at(mask, answer, np.int64(1) << reviewer.astype(np.int64))
+    pattern, code = np.unique(mask, return_inverse=True)
+    if len(pattern) * k * k > MAX_PATTERN_CELLS:
+        return None
+    n = np.bincount(code, minlength=len(pattern))
+    y, yy = np.zeros((len(pattern), k)), np.zeros((len(pattern), k, k))
+    ends = np.cumsum(n)
+    order = np.argsort(code, kind="stable")
+    for i, end in enumerate(ends.tolist()):
+        rows = score[order[end - n[i] : end]]
+        y[i], yy[i] = rows.sum(axis=0), rows.T @ rows
+    return PanelSums(pattern, n.astype(np.float64), y, yy, reviews.compares)
+
+
+def is_heard(reviews: Reviews, aside: Ints) -> Bools:
+    """Which rows are about somebody else's answer and not of a pair that was set aside."""
+    heard: Bools = ~reviews.own
+    if len(aside):
+        heard = heard & ~is_aside(reviews, aside)
+    return heard
+
+
+def is_aside(reviews: Reviews, aside: Ints) -> Bools:
+    """Which rows belong to one of the pairs, coded reviewer × names + candidate."""
+    base = reviews.reviewer.astype(np.int64) * reviews.n_names
+    found: Bools = np.isin(base + reviews.candidate, aside)
+    if reviews.rival is not None:
+        found = found | np.isin(base + reviews.rival, aside)
+    return found
+
+
+def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales of a panel from its sums by pattern of judges."""
+    k = sums.y.shape[1]
+    held = (sums.pattern[:, None] >> np.arange(k)) & 1
+    mask = held.astype(np.float64)
+    n = (mask * sums.n[:, None]).sum(axis=0)
+    yy = np.einsum("prr->r", sums.yy)
+    moments = partial(_panel_moments, sums, mask)
+    return _fit(moments, (n, sums.y.sum(axis=0), yy), sums.compares, aside, PANEL)
+
+
+def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats) -> Moments:
+    """Sums over answers from sums by pattern; `weight` is the scale, 0 for no voice."""
+    n = sums.n[:, None]
+    heard = mask * (weight > 0.0)
+    off = sums.y - n * level * mask
+    x = weight * off
+    both = mask[:, :, None] * mask[:, None, :]
+    yx = weight * (sums.yy - level * sums.y[:, :, None] * mask[:, None, :])
+    xx = weight[:, None] * (yx - level[:, None] * both * x[:, None, :])
+    own_xx, own_yx = np.einsum("prr->pr", xx), np.einsum("prr->pr", yx)
+    square = xx.sum(axis=(1, 2))[:, None] - 2.0 * xx.sum(axis=2) + own_xx
+    single = own_xx.sum(axis=1, keepdims=True) - own_xx
+    w, w2 = heard * weight**2, heard * weight**4
+    w, w2 = w.sum(axis=1, keepdims=True) - w, w2.sum(axis=1, keepdims=True) - w2
+    others = heard.sum(axis=1, keepdims=True) - heard
+    one, two = mask * (others > 0.0), mask * (others > 1.0)
+    w = np.where(one > 0.0, w, 1.0)
+    pairs = np.where(two > 0.0, w * w - w2, 1.0)
+    q = (x.sum(axis=1, keepdims=True) - x) / w
+    yq = (yx.sum(axis=2) - own_yx) / w
+    yy = np.einsum("prr->pr", sums.yy)
+    return Moments(
+        (one * n).sum(axis=0),
+        (one * sums.y).sum(axis=0),
+        (one * q).sum(axis=0),
+        (two * n).sum(axis=0),
+        (two * sums.y).sum(axis=0),
+        (two * q).sum(axis=0),
+        (two * yq).sum(axis=0),
+        (two * (square - single) / pairs).sum(axis=0),
+        (two * yy).sum(axis=0),
+        (two * square / w**2).sum(axis=0),
+    )
+
+
+# -- sweeps over rows ----------------------------------------------------------------------------
+
+
+def scales_of_rows(reviews: Reviews, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
+    """Levels and scales of any number of reviewers, by sweeps over the rows."""
+    kept = np.flatnonzero(is_heard(reviews, aside))
+    k = reviews.n_names
+    answer, reviewer, y = reviews.answer[kept], reviews.reviewer[kept], reviews.score[kept]
+    fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
+
+    def total(values: Floats | Bools) -> Floats:
+        added: Floats = np.bincount(reviewer, values, minlength=k).astype(np.float64)
+        return added
+
+    totals = (total(np.ones(len(y))), total(y), total(y * y))
+
+    def moments(level: Floats, weight: Floats) -> Moments:
+        voice = weight > 0.0
+        if voice.tobytes() not in fixed:  # counts and scores stay while voices do
+            n_others = others(answer, voice[reviewer])
+            one, two = n_others > 0.5, n_others > 1.5
+            columns = [total(c) for c in (one, y * one, two, y * two, y * y * two)]
+            fixed[voice.tobytes()] = one, two, columns
+        one, two, (n1, y1, n2, y2, yy) = fixed[voice.tobytes()]
+        b = weight[reviewer]
+        q, p = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
+        q2 = q * two
+        return Moments(
+            n1, y1, total(q), n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2)
+        )
+
+    return _fit(moments, totals, reviews.compares, aside, sweeps)
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """What the others make of each row's answer; all 0 where there are none.
+
+    `scale` is the others' mean scale, in the weights they have in `q`, and `level` their mean
+    score less what that scale makes of the quality: what they give an answer of quality 0.
+    """
+
+    n_others: Ints
+    q: Floats
+    p: Floats  # 0 without two others
+    level: Floats
+    scale: Floats
+
+
+def quality_by_others(reviews: Reviews, heard: Bools, scales: Scales) -> Quality:
+    """For each row, the quality of its answer by the heard rows of other reviewers."""
+    answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
+    b = np.where(heard, scales.scale[reviewer], 0.0)
+    a = np.where(heard, scales.level[reviewer], 0.0)
+    n_others = np.rint(others(answer, heard)).astype(np.int64)
+    one, two = n_others > 0, n_others > 1
+    w = b * b
+    q, p = _quality(answer, b * (y - a), w, one, two)
+    share = np.where(one, 1.0 / np.where(one, others(answer, w), 1.0), 0.0)
+    scale = share * others(answer, w * b)
+    return Quality(n_others, q, p, share * others(answer, w * y) - scale * q, scale)
+
+
+def _quality(answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools) -> tuple[Floats, Floats]:
+    """q where there is one other and P where there are two; 0 elsewhere."""
+    sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
+    pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
+    squares = sx * sx - others(answer, x * x)
+    return np.where(one, sx / sw, 0.0), np.where(two, squares / pairs, 0.0)
+
+
+def others(answer: Ints, values: Floats | Bools) -> Floats:
+    """The sum of the values of each row's answer, without the row's own."""
+    whole: Floats = np.bincount(answer, values).astype(np.float64, copy=False)
+    return whole[answer] - values
+
+
+# -- the fixed point -----------------------------------------------------------------------------
+
+MomentsOf = Callable[[Floats, Floats], Moments]
+
+
+def _regression(
+    n: Floats, y: Floats, q: Floats, yq: Floats, p: Floats, *, centred: bool
+) -> tuple[Floats, Floats]:
+    """Summed covariance of score and quality, and summed spread of quality without noise."""
+    if not centred:
+        return yq, p
+    some = np.maximum(n, 1.0)
+    return yq - y * q / some, p - q * q / some
+
+
+def _fit(
+    moments: MomentsOf,
+    totals: tuple[Floats, Floats, Floats],
+    compares: bool,
+    aside: Ints,
+    sweeps: Sweeps,
+) -> Scales:
+    n, y, yy = totals
+    some = np.maximum(n, 1.0)
+    middle = np.zeros_like(y) if compares else y / some
+    variance = np.maximum(yy / some - middle * middle, 0.0)
+    size = np.maximum(np.abs(yy / some), 1e-300)
+    constant = (n > 1) & (variance <= FLAT * size)
+    state = _State(middle, np.ones_like(y), ~constant & (n > 0))
+    sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
+    for _ in range(MAX_REFITS):
+        fitted = _swept(moments, state, sd, compares, sweeps)
+        contrary = _contrarians(fitted, compares)
+        if not contrary.any():
+            break
+        state = replace(fitted.state, voice=fitted.state.voice & ~contrary)
+    return _concluded(moments, fitted, sd, constant, compares, aside)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    level: Floats
+    scale: Floats
+    voice: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitted:
+    state: _State
+    moments: Moments
+    ridge: Floats
+    variance: Floats
+    shift: float
+    n_sweeps: int
+    converged: bool
+
+
+def _swept(
+    moments: MomentsOf, state: _State, sd: Floats, compares: bool, sweeps: Sweeps
+) -> _Fitted:
+    level, scale, voice = state.level, state.scale, state.voice
+    unit = float(np.median(sd[sd > 0.0])) if (sd > 0.0).any() else 1.0
+    shift, change, sweep = 1.0, np.inf, 0
+    while sweep < sweeps.at_most and change > sweeps.still:
+        sums = moments(level, np.where(voice, scale, 0.0))
+        new, ridge, variance = _scales_from(sums, voice, scale, compares)
+        estimated = voice & np.isfinite(ridge)
+        shift = 1.0 / float(new[estimated].mean()) if estimated.any() else 1.0
+        new = np.where(estimated, new * shift, new)
+        target = _levels_from(sums, new, level, compares)
+        step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
+        level, scale = level + step_level, scale + step
+        change = max(float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max()) / unit)
+        sweep += 1
+    final = _State(level, scale, voice)
+    return _Fitted(final, sums, ridge, variance, shift, sweep, change <= sweeps.still)
+
+
+def _scales_from(
+    sums: Moments, voice: Bools, scale: Floats, compares: bool
+) -> tuple[Floats, Floats, Floats]:
+    """New scales, the prior's weight in each (infinite where a scale is assumed), residuals."""
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    some = np.maximum(sums.n2, 1.0)
+    yy = sums.yy - (0.0 if compares else sums.y2**2 / some)
+    qq = sums.qq - (0.0 if compares else sums.q2**2 / some)
+    left = np.maximum(yy - 2.0 * scale * covariance + scale**2 * qq, 0.0)
+    n_all = float(sums.n2[voice].sum())
+    pooled = float(left[voice].sum()) / n_all if n_all else 0.0
+    variance = (left + N_POOLED * pooled) / (sums.n2 + N_POOLED)
+    ridge = np.where(sums.n2 >= N_SCALE, np.maximum(variance, 1e-300) / TAU**2, np.inf)
+    known = np.isfinite(ridge)
+    weight = np.where(known, ridge, 1.0)
+    new = np.clip((covariance + weight) / (np.maximum(spread, 0.0) + weight), LOWEST, HIGHEST)
+    return np.where(known, new, 1.0), ridge, variance
+
+
+def _levels_from(sums: Moments, scale: Floats, level: Floats, compares: bool) -> Floats:
+    """Levels at which an average answer has quality 0; unchanged for who shares no answer."""
+    if compares:
+        return np.zeros_like(level)
+    n = float(sums.n.sum())
+    centre = float(sums.q.sum()) / n if n else 0.0
+    target = (sums.y - scale * (sums.q - centre * sums.n)) / np.maximum(sums.n, 1.0)
+    return np.where(sums.n > 0, target, level)
+
+
+def _contrarians(fitted: _Fitted, compares: bool) -> Bools:
+    """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
+    sums = fitted.moments
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
+    found: Bools = evident & (spread > 0.0) & (sums.n2 >= N_SCALE) & fitted.state.voice
+    return found
+
+
+def _concluded(
+    moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, compares: bool, aside: Ints
+) -> Scales:
+    voice = fitted.state.voice
+    sums = moments(fitted.state.level, np.where(voice, fitted.state.scale, 0.0))
+    covariance, spread = _regression(
+        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
+    )
+    spread = np.maximum(spread, 0.0)
+    alone = sums.n == 0.0
+    contrary = ~voice & ~constant & ~alone & (spread > 0.0)
+    whole = np.where(spread > 0.0, spread, 1.0)
+    scale = np.where(contrary, covariance / whole, fitted.state.scale)
+    level = np.where(
+        contrary & (not compares),
+        (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0),
+        fitted.state.level,
+    )
+    ridge = np.where(contrary, 0.0, np.where(voice, fitted.ridge, np.inf))
+    known = np.isfinite(ridge)
+    weight = np.where(known, ridge, 1.0)
+    prior = np.where(known, weight / np.where(spread + weight > 0.0, spread + weight, 1.0), 1.0)
+    noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
+    se = np.hypot((1.0 - prior) * noise, TAU * prior)
+    unknown = constant | alone
+    told: list[tuple[Bools, ScaleStatus]] = [
+        (constant, "constant"),
+        (alone, "alone"),
+        (contrary, "contrarian"),
+        (prior < MOSTLY_PRIOR, "estimated"),
+    ]
+    status: list[ScaleStatus] = [
+        next((word for is_so, word in told if is_so[r]), "assumed") for r in range(len(sd))
+    ]
+    return Scales(
+        np.where(unknown, np.nan, level),
+        np.where(unknown, np.nan, scale),
+        np.where(unknown, np.nan, se),
+        tuple(status),
+        voice & ~alone,
+        sums.n,
+        sd,
+        ridge,
+        fitted.shift,
+        fitted.variance,
+        fitted.n_sweeps,
+        fitted.converged,
+        compares,
+        aside,
+    )

@@ -1,0 +1,227 @@
+"""Fair judges who differ are accused of nothing; planted biases come out at their size."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bench._one_scale import FAIR as FAIR_TRIALS
+from bench._one_scale import HEALTHY, N_MIN, PANEL, Trial, audited, ranked, reviews_of, trial
+from bench._rates import wilson_interval
+from peerage.reviews.departures import (
+    calibration,
+    family_preference,
+    measured_pairs,
+    self_preference,
+    sycophancy,
+)
+from peerage.reviews.deviations import deviation_sums
+from peerage.reviews.first_shown import anchoring, position
+from peerage.reviews.measurements import Measurement, n_needed, smallest_visible
+from peerage.reviews.one_scale import fit_scales
+from peerage.simulate.reviews import Planted, simulated_reviews
+
+FAIR = replace(PANEL, n_sessions=100)
+
+
+def of(found: list[Measurement], subject: int) -> Measurement:
+    return next(one for one in found if one.subject == subject)
+
+
+# -- fair judges -----------------------------------------------------------------------------------
+
+DIFFERENT = [one for one in FAIR_TRIALS if one.name != "ceilings of one's own"]
+AT_100 = [one for one in DIFFERENT if one.season.n_sessions == 100]
+
+
+@pytest.mark.parametrize("one", AT_100, ids=lambda one: one.name)
+def test_fair_judges_who_differ_are_accused_of_nothing(one: Trial) -> None:
+    accused = [trial(one.season, one.planted, seed, one.rows).evidence() for seed in range(8)]
+    assert sum(map(bool, accused)) <= 2, accused
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", DIFFERENT, ids=lambda one: one.name)
+def test_at_most_one_fair_audit_in_twenty_has_any_evidence(one: Trial) -> None:
+    accused = sum(
+        bool(trial(one.season, one.planted, seed, one.rows).evidence()) for seed in range(100)
+    )
+    interval = wilson_interval(accused, 100)
+    assert interval is not None
+    assert interval[0] <= 0.05
+
+
+def test_standard_errors_are_as_wide_as_values_scatter() -> None:
+    ratios: dict[str, list[float]] = {}
+    for seed in range(12):
+        for name, found in trial(FAIR, Planted(), seed, reviews_of).found.items():
+            ratios.setdefault(name, []).extend(
+                one.value / one.se for one in found if one.value is not None and one.se
+            )
+    for name, values in ratios.items():
+        assert 0.7 < np.std(values) < 1.35, name
+
+
+# -- planted biases --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rows", "who"),
+    [(reviews_of, "a"), (reviews_of, "c"), (reviews_of, "e"), (ranked, "a"), (ranked, "c")],
+)
+def test_a_point_for_oneself_among_judges_of_different_spread_is_named(rows, who: str) -> None:
+    planted = Planted(self_preference={who: 1.0})
+    subject = "abcde".index(who)
+    for seed in range(3):
+        result = trial(replace(FAIR, n_sessions=200), planted, seed, rows)
+        assert ("self_preference", subject) in result.evidence()
+        if rows is reviews_of:
+            one = of(result.found["self_preference"], subject)
+            assert one.value == pytest.approx(1.0, abs=0.45)
+
+
+@pytest.mark.parametrize("overlap", [0.05, 0.2, 1.0])
+@pytest.mark.parametrize("planted", [Planted(position_by={"c": 1.0}), Planted(position=1.0)])
+def test_a_point_for_the_first_answer_is_a_point_whatever_the_overlap(overlap, planted) -> None:
+    values, covered = [], 0
+    for seed in range(12):
+        columns = simulated_reviews(replace(FAIR, n_sessions=300, overlap=overlap), planted, seed)
+        reviews = reviews_of(columns)
+        scales = fit_scales(reviews)
+        one = of(position(deviation_sums(reviews, scales), scales), 2)
+        assert one.value is not None
+        values.append(one.value)
+        covered += (one.low or 0.0) <= 1.0 <= (one.high or 0.0)
+    assert np.mean(values) == pytest.approx(1.0, abs=0.15)
+    assert covered >= 9
+
+
+def test_a_favour_is_set_aside_before_the_innocent_are_judged() -> None:
+    planted = Planted(sycophancy={("c", "a"): 1.5})
+    aside, named = 0, []
+    for seed in range(8):
+        columns = simulated_reviews(replace(FAIR, n_sessions=200), planted, seed)
+        scales, sums = measured_pairs(
+            reviews_of(columns), HEALTHY["sycophancy"], N_MIN["sycophancy"]
+        )
+        aside += 2 * 5 + 0 in scales.aside
+        one = of(sycophancy(sums, scales, 20), 2 * 5 + 0)
+        assert one.value == pytest.approx(1.5, abs=0.5)
+        result = audited(reviews_of(columns))
+        named += [what for what in result.evidence() if what != ("sycophancy", 10)]
+    assert aside >= 7
+    assert len(named) <= 1
+
+
+def test_a_taste_for_length_does_not_make_the_others_look_averse_to_it() -> None:
+    planted, named = Planted(length_by={"c": 0.4}), []
+    for seed in range(8):
+        result = trial(replace(FAIR, n_sessions=200), planted, seed, reviews_of)
+        assert of(result.found["length_relative"], 2).value == pytest.approx(0.4, abs=0.2)
+        named += [what for what in result.evidence() if what[0] == "length_relative"]
+    assert named.count(("length_relative", 2)) == 8
+    assert len(named) <= 9
+
+
+@pytest.mark.parametrize("family", ["ab", "abc"])
+def test_a_taste_that_a_family_shares_comes_out_at_its_size(family: str) -> None:
+    season = replace(FAIR, n_sessions=300, families=dict.fromkeys(family, "one"), spread={})
+    planted = Planted(family=dict.fromkeys(family, 0.8))
+    reviews = reviews_of(simulated_reviews(season, planted, 3))
+    scales = fit_scales(reviews)
+    found = family_preference(deviation_sums(reviews, scales), scales)
+    members = [one for one in found if one.status == "ok"]
+    assert [one.subject for one in members] == list(range(len(family)))
+    assert np.mean([one.value or 0.0 for one in members]) == pytest.approx(0.8, abs=0.25)
+
+
+def test_a_harsh_reviewer_comes_out_at_its_size_among_judges_of_different_spread() -> None:
+    ratios = []
+    for seed in range(12):
+        planted = Planted(harshness={"c": -1.0})
+        reviews = reviews_of(simulated_reviews(FAIR, planted, seed))
+        scales = fit_scales(reviews)
+        one = of(calibration(deviation_sums(reviews, scales), scales), 2)
+        assert one.value is not None
+        ratios.append((one.value + 1.0) / (one.se or 1.0))
+    assert abs(np.mean(ratios)) < 1.0
+    assert 0.5 < np.std(ratios) < 1.6
+
+
+def test_anchoring_has_its_sign_and_a_shared_order_cannot_show_it() -> None:
+    season = replace(FAIR, n_sessions=300, spread={})
+    reviews = reviews_of(simulated_reviews(season, Planted(anchoring=-0.3), 1))
+    scales = fit_scales(reviews)
+    found = anchoring(deviation_sums(reviews, scales), scales)
+    assert all((one.high or 0.0) < 0.0 for one in found)
+    assert np.mean([one.value or 0.0 for one in found]) == pytest.approx(-0.3, abs=0.15)
+    shared = reviews_of(simulated_reviews(replace(season, order="shared"), Planted(), 1))
+    scales = fit_scales(shared)
+    for metric in (anchoring, position):
+        found = metric(deviation_sums(shared, scales), scales)
+        assert {one.status for one in found} == {"not_identifiable"}
+
+
+# -- ranks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [reviews_of, ranked])
+def test_identical_rankings_of_five_peers_give_exactly_nothing(rows) -> None:
+    columns = simulated_reviews(replace(FAIR, n_sessions=40), Planted(), 1)
+    place = {name: 9.0 - i for i, name in enumerate("abcde")}
+    columns["score"] = np.array([place[name] for name in columns["candidate"]])
+    result = audited(rows(columns))
+    for name, found in result.found.items():
+        assert all(one.value is None for one in found), name
+    assert result.evidence() == []
+
+
+def test_three_peers_leave_sycophancy_untold() -> None:
+    season = replace(FAIR, seats=("a", "b", "c"))
+    reviews = reviews_of(simulated_reviews(season, Planted(), 1))
+    scales = fit_scales(reviews)
+    sums = deviation_sums(reviews, scales)
+    assert {one.status for one in sycophancy(sums, scales)} == {"not_identifiable"}
+    assert {one.status for one in self_preference(sums, scales)} == {"ok"}
+    ranks = ranked(simulated_reviews(season, Planted(), 1))
+    scales = fit_scales(ranks)
+    sums = deviation_sums(ranks, scales)
+    assert self_preference(sums, scales) + sycophancy(sums, scales) == []
+
+
+def test_answers_far_beyond_the_fitted_ones_are_not_judged() -> None:
+    columns = simulated_reviews(replace(FAIR, skill={"a": 6.0}, spread={}), Planted(), 2)
+    reviews = reviews_of(columns)
+    scales = fit_scales(reviews)
+    one = of(self_preference(deviation_sums(reviews, scales), scales), 0)
+    assert one.status == "not_identifiable"
+    assert "beyond the qualities" in one.note
+
+
+# -- what it takes ---------------------------------------------------------------------------------
+
+
+def test_the_smallest_visible_effect_is_named_four_times_in_five() -> None:
+    rng = np.random.default_rng(1)
+    for se, edge in ((0.1, 0.05), (0.1, 0.4)):
+        one = Measurement(0, 0.0, se, 500.0, 100, 100, 1.0)
+        effect = smallest_visible(one, edge)
+        assert effect is not None
+        drawn = rng.normal(effect, se, 20_000)
+        named = (drawn > edge) & (np.abs(drawn) / se > 1.965)
+        assert named.mean() == pytest.approx(0.8, abs=0.015)
+
+
+def test_n_needed_grows_with_the_square_of_the_error_and_never_below_n() -> None:
+    one = Measurement(0, 0.0, 0.2, 500.0, 100, 100, 1.0)
+    few, many = n_needed(one, 0.4), n_needed(replace(one, se=0.4), 0.4)
+    assert few is not None
+    assert many is not None
+    assert many == pytest.approx(4 * few, abs=4)
+    assert n_needed(replace(one, se=0.01), 0.4) == 100
+    assert n_needed(one, 0.0) is None
+    untold = Measurement(0, None, None, None, 5, 1, 1.0, "not_identifiable", "alone")
+    assert n_needed(untold, 0.4) is None
+    assert smallest_visible(untold, 0.4) is None
