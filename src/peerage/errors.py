@@ -112,11 +112,6 @@ def shown(value: object) -> str:
     return _cut(repr(value))
 
 
-def visible(text: str) -> str:
-    """A text with everything that does not print written as an escape."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def looks_like_key(text: str) -> bool:
     """Whether a text has the form of a vendor's API key."""
     return VENDOR_KEY.fullmatch(text.strip()) is not None

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
 
-from peerage.errors import UsageError, visible
+from peerage.errors import UsageError
+from peerage.text import visible
 
 S = TypeVar("S")
 T = TypeVar("T")

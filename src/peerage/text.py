@@ -1,11 +1,32 @@
-"""Text made valid where it enters: what comes back can be stored, sent and printed as UTF-8."""
+"""Text of others: made valid Unicode where it enters, and harmless where it is shown.
+
+Answers, names, questions, file names and error messages are written by others. What they hold
+that a reader cannot see (escape sequences, C1 controls, characters that reverse the order of
+others or take no room) is spelt out, as in `\\x1b` or `\\u202e`, so that it can do nothing.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 SURROGATES = re.compile("[\ud800-\udfff]")
+_HIDDEN = (
+    r"[\x00-\x1f\x7f-\x9f"  # controls
+    r"\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"  # reorder or end lines
+    r"\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164"
+    r"\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    r"\ud800-\udfff]"  # halves of characters, which no stream can encode
+    # Joiners and variation selectors belong to emoji and many scripts, never next to ASCII.
+    r"|(?<![^\x00-\x7f\u200c\u200d])[\u200c\u200d]"
+    r"|[\u200c\u200d](?![^\x00-\x7f\u200c\u200d])"
+    r"|(?<![^\x00-\x7f])[\ufe00-\ufe0f](?!\u20e3)"
+)
+HIDDEN = re.compile(_HIDDEN)
+HIDDEN_BUT_LAYOUT = re.compile(rf"(?![\n\t])(?:{_HIDDEN})")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
+FULL_WIDTH_STARTS = ("＝", "＋", "－", "＠")
 
 
 def is_unicode(text: str) -> bool:
@@ -31,3 +52,32 @@ def valid_values(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [valid_values(member) for member in value]
     return value
+
+
+# -- where it is shown ------------------------------------------------------------------------
+
+
+def visible(text: str, *, multiline: bool = False) -> str:
+    """A text with every character that cannot be seen spelt out; `multiline` keeps \\n and \\t."""
+    return (HIDDEN_BUT_LAYOUT if multiline else HIDDEN).sub(_spelt, text)
+
+
+def _spelt(found: re.Match[str]) -> str:
+    return "".join(ascii(character)[1:-1] for character in found[0])
+
+
+def json_text(document: Any, *, ascii_only: bool = False) -> str:
+    """A document as JSON; what cannot be seen is escaped, so it reads back as it was.
+
+    A NaN here is a bug, so it is refused.
+    """
+    text = json.dumps(document, ensure_ascii=ascii_only, indent=2, allow_nan=False)
+    return HIDDEN_BUT_LAYOUT.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def csv_cell(value: Any) -> Any:
+    """A value as a CSV cell: a number as it is, a text such that no spreadsheet computes it."""
+    if not isinstance(value, str):
+        return value
+    formula = value.lstrip(" ").startswith(FORMULA_STARTS + FULL_WIDTH_STARTS)
+    return ("'" if formula else "") + visible(value, multiline=True)

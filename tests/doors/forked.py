@@ -20,8 +20,8 @@ import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 
 import peerage.convening
-import peerage.doors.cli.community
 import peerage.doors.cli.demo
+import peerage.doors.cli.output
 import peerage.importing
 import peerage.providers.calling
 import peerage.reports

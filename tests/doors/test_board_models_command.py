@@ -11,12 +11,12 @@ from typing import Any
 from xml.dom.minidom import parseString
 
 import pytest
-from rich.console import Console
 
-from peerage.doors.board_page import render_board
-from peerage.doors.cli.board_models import run, show
 from peerage.doors.cli.options import runner
-from peerage.doors.cli.output import Output, write
+from peerage.doors.cli.output import Output, run_models, write_board
+from peerage.doors.cli.terminal import Terminal
+from peerage.doors.render.pages import board_page
+from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports import board_models
@@ -35,19 +35,19 @@ def full(season: dict[str, Any]) -> Any:
 
 
 def printed(board: Any, **how: Any) -> str:
-    console = Console(file=io.StringIO(), width=140)
-    show(console, board, **how)
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    out = io.StringIO()
+    show_board(Terminal(file=out, width=140, force_terminal=True, no_color=True), board, **how)
+    return out.getvalue()
 
 
 def test_the_table_shows_ranks_with_their_ranges_and_intervals(full: Any) -> None:
     text = printed(full)
     assert re.search(r"1 \(1–\d\)", text)
     assert "●" in text and "─" in text  # noqa: PT018 — one bar
-    assert "row above column" in text
+    assert "row above the column" in text
     assert "rules side by side" in text
     assert "share by week" in text
-    assert "intervals over sessions" in text
+    assert "share of rivals beaten over sessions" in text
 
 
 def test_a_tier_is_parted_by_a_line() -> None:
@@ -71,9 +71,9 @@ def test_json_csv_and_parquet_say_the_same(
 ) -> None:
     path = tmp_path / "board.parquet"
     board = board_models(season, since="all")
-    write(board, Output(json=True, parquet=path, quiet=True), show)
+    write_board(board, Output(json=True, parquet=path, quiet=True))
     document = json.loads(capsys.readouterr().out)
-    write(board, Output(csv=True), show)
+    write_board(board, Output(csv=True))
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     stored = DuckDB().arrays(DuckDB().open(path))
     assert [row["model"] for row in document["rows"]] == [row["model"] for row in lines]
@@ -84,9 +84,10 @@ def test_json_csv_and_parquet_say_the_same(
 
 
 def test_the_page_holds_all_it_shows_and_nothing_runs_in_it(full: Any) -> None:
-    page = render_board(full)
-    drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 3 + 1 + 2  # a bar for each model and their axis; two charts
+    page = board_page(full)
+    no_svg = r"(?:(?!</?svg).)*"  # the weeks are a drawing in a drawing
+    drawings = re.findall(rf"<svg{no_svg}(?:<svg{no_svg}</svg>{no_svg})?</svg>", page, re.DOTALL)
+    assert len(drawings) == 3 + 1 + 6 + 1  # bars and their axis, pairs, the weeks
     for drawing in drawings:
         parseString(drawing)  # noqa: S318 — our own
     assert "<script" not in page
@@ -98,7 +99,7 @@ def test_the_page_is_written_where_it_was_asked_for(
     full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "board.html"
-    write(full, Output(json=True, html=path), show)
+    write_board(full, Output(json=True, html=path))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert str(path) in capsys.readouterr().err
 
@@ -114,7 +115,7 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
     ]
     path = tmp_path / "outside.csv"
     path.write_text("model,rank\na,1\nb,2\nc,3\nd,5\ne,4\n", encoding="utf-8")
-    run(board_models(rows), DuckDB(), Output(json=True), path)
+    run_models(board_models(rows), DuckDB(), Output(json=True), path)
     found = json.loads(capsys.readouterr().out)["against"]
     assert found["kendall_tau"] == pytest.approx(0.8)
     assert {one["name"] for one in found["movers"]} == {"d", "e"}

@@ -15,9 +15,8 @@ from xml.dom.minidom import parseString
 import duckdb
 import pytest
 
-from peerage.doors.board_page import MAX_BARS, render_board
-from peerage.doors.cli.community import Tables, run_board, run_rings
-from peerage.doors.cli.output import Output, write_parquet
+from peerage.doors.cli.output import Output, Tables, run_board, run_rings, write_parquet
+from peerage.doors.render.pages import MAX_BARS, board_page
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports.community_boards import community_boards
@@ -105,7 +104,7 @@ def test_the_page_shows_scores_with_their_n_and_nothing_runs_in_it(
     name: str, tables: Tables
 ) -> None:
     board = community_boards(tables.opinions, tables.users, items=tables.items).board(name)
-    page = render_board(board)
+    page = board_page(board)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == min(len(board), MAX_BARS) + 1
     for drawing in drawings:
@@ -122,7 +121,7 @@ def test_a_name_is_text_on_the_page() -> None:
         for k in range(5)
     ]
     for name in COLUMNS:
-        page = render_board(community_boards(rows, everyone=True).board(name))
+        page = board_page(community_boards(rows, everyone=True).board(name))
         assert "<u>" not in page
         assert "<i>" not in page
 

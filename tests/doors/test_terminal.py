@@ -7,9 +7,10 @@ import unicodedata
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.table import Table
+from rich.console import Group
 
 from peerage.doors.cli.terminal import Terminal, joined, markdown, panel, paragraph, styled
+from peerage.doors.render.layout import Cell, TableColumn, TextTable
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 HOSTILE = (
@@ -42,10 +43,11 @@ WAYS = {
 
 
 def _table(text):
-    table = Table(title=text, caption=text)
-    table.add_column(text)
-    table.add_row(text)
-    return table
+    kinds = ("number", "word", "name", "text")
+    table = TextTable(*(TableColumn(text, kind) for kind in kinds), title=text, sections=text)
+    table.add(*(Cell(text, "red") for _ in kinds), section=text)
+    table.add(*(text for _ in kinds), section="another")
+    return Group(*table.lines(200))
 
 
 def printed(renderable, **how):

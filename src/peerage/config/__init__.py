@@ -18,7 +18,8 @@ from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
 from peerage.config.sources import CONFIG, merge
-from peerage.errors import Problem, config_error, visible
+from peerage.errors import Problem, config_error
+from peerage.text import visible
 
 __all__ = ["Settings", "default_seats", "find", "load", "rubric", "rubric_names", "secret"]
 

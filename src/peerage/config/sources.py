@@ -16,7 +16,8 @@ from pydantic import BaseModel
 from peerage.config import rubrics
 from peerage.config.settings import CouncilSettings, Settings
 from peerage.config.toml_file import read_toml
-from peerage.errors import KeyPath, Problem, meant, shown, visible
+from peerage.errors import KeyPath, Problem, meant, shown
+from peerage.text import visible
 
 PREFIX = "PEERAGE_"
 CONFIG = "PEERAGE_CONFIG"  # names the file; no setting itself

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from peerage.errors import KeyPath, Problem, config_error, visible
+from peerage.errors import KeyPath, Problem, config_error
+from peerage.text import visible
 
 MAX_BYTES = 1 << 20
 MAX_TOKENS = 60_000  # names, values and marks: a full panel with every key of a seat has 50,000

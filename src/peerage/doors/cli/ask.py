@@ -29,8 +29,7 @@ def ask(
     """Put a question to the council; the exit code says how it ended."""
     from peerage.convening import Council, law_of
     from peerage.council import folding
-    from peerage.doors.cli.render import show_session
-    from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.session_views import show_session
     from peerage.errors import BudgetError
     from peerage.records import session_document
 
@@ -47,7 +46,7 @@ def ask(
     if common.json:
         write_json(session_document(session, events, law))
     else:
-        show_session(session, law, Terminal(), brief=common.quiet)
+        show_session(session, law, brief=common.quiet)
     return exit_code(session, settings.council.verdict)
 
 

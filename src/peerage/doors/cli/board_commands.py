@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
 from peerage.doors.cli.options import FLAT, Common, OpinionFiles, ReviewFiles
+from peerage.doors.cli.output import Output, write_audit, write_board
 from peerage.doors.cli.screen import say, write_json
 from peerage.errors import UsageError
 from peerage.reports.options import (
@@ -21,10 +22,6 @@ from peerage.reports.options import (
     ReviewerBoardOptions,
     RingsOptions,
 )
-
-if TYPE_CHECKING:
-    from peerage.boards import Board
-    from peerage.types import Audit
 
 FailOn = Literal["evidence", "indicator"]
 FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
@@ -48,6 +45,9 @@ class BoardFiles:
     csv: Annotated[bool, Parameter(help="The rows as CSV on stdout.")] = False
     parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
     html: Html = None
+
+    def output(self, common: Common) -> Output:
+        return Output(common.json, self.csv, self.parquet, self.html, common.quiet)
 
 
 @app.default
@@ -73,7 +73,7 @@ def models(
 ) -> None:
     """Rank models, with intervals, rank ranges and tiers."""
     tables = reviews.tables(item_weights, against)
-    _write(common.reports(tables).board(options), forms, common)
+    write_board(common.reports(tables).board(options), forms.output(common))
 
 
 @app.command
@@ -130,7 +130,7 @@ def audit(
     """Audit the reviewers: who is biased, how sure is that, what cannot be known."""
     reports = common.reports(reviews.tables())
     found = reports.audit(options) if session is None else reports.audit_session(session)
-    _show_audit(found, html, common)
+    write_audit(found, Output(json=common.json, html=html, quiet=common.quiet))
     failing = FAIL_ON[fail_on] if fail_on is not None else ()
     return FOUND if any(one.status in failing for one in found.findings) else 0
 
@@ -148,8 +148,8 @@ def rings(
     if common.json:
         write_json(found.document())
         return
-    from peerage.doors.cli.community import show_rings
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.report_views import show_rings
 
     show_rings(Terminal(), found.document(), common.quiet)
 
@@ -163,36 +163,4 @@ def _community(
     common: Common,
 ) -> None:
     board = common.reports(opinions.tables(against)).board(options, tune=tune)
-    _write(board, forms, common)
-
-
-def _write(board: Board, forms: BoardFiles, common: Common) -> None:
-    from peerage.doors.cli import board_models, community
-    from peerage.doors.cli.output import Output, write
-
-    if board.hint and not common.quiet:
-        say(board.hint)
-    output = Output(common.json, forms.csv, forms.parquet, forms.html, common.quiet)
-    write(board, output, board_models.show if board.board == "models" else community.show_board)
-
-
-def _show_audit(found: Audit, html: Path | None, common: Common) -> None:
-    from peerage.doors.cli.audit import show
-    from peerage.doors.cli.output import flag_line
-    from peerage.doors.files import write_file
-
-    for flag in found.views.get("flags", ()):
-        say(flag_line(flag).strip())
-    if html is not None:
-        from peerage.doors.cli.audit_page import render_audit
-
-        page = render_audit(found)
-        write_file(html, lambda path: path.write_text(page, encoding="utf-8"))
-        if not common.quiet:
-            say(f"wrote {html}")
-    if common.json:
-        write_json(found.document())
-        return
-    from peerage.doors.cli.terminal import Terminal
-
-    show(Terminal(), found, common.quiet)
+    write_board(board, forms.output(common))

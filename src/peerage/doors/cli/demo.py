@@ -22,8 +22,7 @@ from peerage.convening import Council, law_of, law_then
 from peerage.council import folding
 from peerage.council.documents import read_json, session_of
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.cli.render import show_session
-from peerage.doors.cli.score import show
+from peerage.doors.render.session_views import show_scored, show_session
 from peerage.scoring import Law, score_session
 from peerage.season import Progress, hold
 from peerage.stores.prompts import open_prompts
@@ -70,11 +69,7 @@ def demo(
 
 
 def _title(console: Terminal, number: int, text: str) -> None:
-    from rich.rule import Rule
-
-    from peerage.doors.cli.terminal import styled
-
-    console.print(Rule(styled(f"{number}. {text}", "bold"), align="left"))
+    console.title(f"{number}. {text}")
 
 
 def _wait(console: Terminal, pause: bool) -> None:
@@ -146,19 +141,18 @@ def _exact_scores(console: Terminal) -> None:
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
     console.print()
-    show(console, score_session(session, Law()), quiet=True)
+    show_scored(console, score_session(session, Law()), quiet=True)
     console.print()
     console.print("By their marks, where accuracy under 5 caps the score at 4.0:")
     console.print()
-    show(console, score_session(session, Law(rubric=config.rubric("general"))))
+    show_scored(console, score_session(session, Law(rubric=config.rubric("general"))))
 
 
 # -- a season of known truth -----------------------------------------------------------------------
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.doors.cli.audit import show as show_audit
-    from peerage.doors.cli.board_models import show as show_board
+    from peerage.doors.render.report_views import show_audit, show_board
     from peerage.reports import audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
@@ -206,7 +200,7 @@ async def _hold(console: Terminal, council: Council, folder: Path) -> None:
 
 
 def _community(console: Terminal) -> None:
-    from peerage.doors.cli.community import show_board, show_rings
+    from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports import InputTables, read_community_boards
     from peerage.simulate.community import Population, simulate
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from peerage import config
 from peerage.convening import NO_SEATS
@@ -16,6 +18,9 @@ from peerage.providers import Call
 from peerage.providers.calling import Caller
 from peerage.stores import open_store
 from peerage.types import Failure, Query, Seat
+
+if TYPE_CHECKING:
+    from peerage.doors.render.layout import TextTable
 
 PING = "Reply with the single word: ready."
 PING_SECONDS = 20.0
@@ -131,14 +136,24 @@ def _extras() -> list[Check]:
 
 
 def _show(checks: list[Check]) -> None:
-    from rich.table import Table
+    from peerage.doors.cli.terminal import Terminal
 
-    from peerage.doors.cli.terminal import Terminal, styled
+    checks_table(checks).show(Terminal())
 
-    table = Table(box=None, pad_edge=False, show_header=False)
+
+def checks_table(checks: Sequence[Check]) -> TextTable:
+    """What was looked at, with the fix below what is wrong."""
+    from peerage.doors.render.layout import Cell, TableColumn, TextTable
+
+    columns = (
+        TableColumn("", "word"),
+        TableColumn("check", "name"),
+        TableColumn("finding", "text"),
+    )
+    table = TextTable(*columns)
     for check in checks:
-        mark = styled("✓", "green") if check.ok else styled("✗", "red")
-        table.add_row(mark, check.what, check.finding)
+        mark = Cell("✓", "green") if check.ok else Cell("✗", "red")
+        table.add(mark, check.what, check.finding)
         if check.fix:
-            table.add_row("", "", styled(f"→ {check.fix}", "yellow"))
-    Terminal().print(table)
+            table.add("", "", Cell(f"→ {check.fix}", "yellow"))
+    return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -12,7 +12,8 @@ from peerage.doors.cli.screen import write_json
 from peerage.reports.options import ReplayOptions, SessionsOptions
 
 if TYPE_CHECKING:
-    from peerage.reports import SessionList
+    from peerage.doors.render.layout import TextTable
+    from peerage.stores import Listing
 
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
@@ -26,8 +27,13 @@ def sessions(
     listed = common.reports().sessions(options)
     if common.json:
         write_json(listed.document())
+        return
+    from peerage.doors.cli.terminal import Terminal
+
+    if listed.sessions:
+        sessions_table(listed.sessions).show(Terminal())
     else:
-        _show_list(listed)
+        Terminal().print('No sessions yet: peerage ask "…" holds one.')
 
 
 def show(session: SessionId, /, *, common: Common = Common()) -> None:
@@ -36,7 +42,7 @@ def show(session: SessionId, /, *, common: Common = Common()) -> None:
     if common.json:
         write_json(found.document())
         return
-    from peerage.doors.cli.render import show_session
+    from peerage.doors.render.session_views import show_session
 
     show_session(found.session, found.law, brief=common.quiet)
 
@@ -53,30 +59,26 @@ def replay(
     if common.json:
         write_json(scored.document())
         return
-    from peerage.doors.cli import score
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.session_views import show_scored
 
-    score.show(Terminal(), scored, common.quiet)
+    show_scored(Terminal(), scored, common.quiet)
 
 
-def _show_list(listed: SessionList) -> None:
-    from rich.table import Table
+def sessions_table(listed: Sequence[Listing]) -> TextTable:
+    """The sessions of a store, the latest first."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+    from peerage.doors.render.wording import minute
 
-    from peerage.doors.cli.terminal import Terminal
-
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for head in ("session", "opened", "status", "category", "question"):
-        table.add_column(head, no_wrap=head != "question")
-    for entry in listed.sessions:
-        when = _minute(entry.opened_at)
+    table = TextTable(
+        TableColumn("session", "word"),
+        TableColumn("opened", "word", use=2),
+        TableColumn("status", "word", use=1),
+        TableColumn("category", "name", use=3),
+        TableColumn("question", "text"),
+    )
+    for entry in listed:
         question = " ".join(entry.query.split())[:80]
-        table.add_row(entry.id, when, entry.status or "unfinished", entry.category, question)
-    Terminal().print(table if listed.sessions else 'No sessions yet: peerage ask "…" holds one.')
-
-
-def _minute(at: float) -> str:
-    """A time to the minute; an imported one may be out of any calendar."""
-    try:
-        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-    except (OverflowError, ValueError, OSError):
-        return "–"
+        status = entry.status or "unfinished"
+        table.add(entry.id, minute(entry.opened_at), status, entry.category, question)
+    return table

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from peerage.council import folding
 from peerage.council.ballots import parse
 from peerage.doors.cli.screen import write_line
-from peerage.doors.visible import visible
+from peerage.text import visible
 from peerage.types import Ballot, Event, Failure, Review, Seat
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.layout import TextTable
 
 LINES_SHOWN = 8
 TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
@@ -180,33 +181,47 @@ class LiveView:
         return Columns(panels)
 
     def _grid(self) -> RenderableType:
-        from rich.table import Table
-
-        from peerage.doors.cli.terminal import styled
+        from rich.console import Group
 
         authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
         candidates = authors[: max(1, self.console.width // MIN_CELL - 1)]
-        table = Table(title="who puts whom where (own answers do not count)", title_style="dim")
-        table.add_column("reviewer")
-        for name in candidates:
-            table.add_column(name, justify="center")
-        for reviewer in list(self.ballots)[: max(1, self.console.height)]:
-            cells = self.places.get(reviewer, {})
-            waiting = "–" if reviewer in self.replies else "·"
-            row: list[Text | str] = [
-                styled(f"({cells[name]})", "dim")
-                if name == reviewer and name in cells
-                else cells.get(name, waiting)
-                for name in candidates
-            ]
-            table.add_row(reviewer, *row)
-        return table
+        reviewers = list(self.ballots)[: max(1, self.console.height)]
+        table = places_table(reviewers, candidates, self.places, self.replies)
+        return Group(*table.lines(self.console.width, self.console.ascii_only))
 
     def _chair(self) -> RenderableType:
         from peerage.doors.cli.terminal import panel, paragraph
 
         words = paragraph(_tail(self.words, self.console.width - 4))
         return panel(words, f"{self.chair} concludes", height=10)
+
+
+def places_table(
+    reviewers: Sequence[str],
+    candidates: Sequence[str],
+    places: Mapping[str, Mapping[str, str]],
+    replied: Collection[str],
+) -> TextTable:
+    """Which reviewer puts which candidate where; a dot stands for who has not replied yet."""
+    from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
+
+    heads = short_names(candidates, MIN_CELL)
+    table = TextTable(
+        TableColumn("reviewer", "name"),
+        *(TableColumn(heads[name], use=number) for number, name in enumerate(candidates)),
+        title="who puts whom where (own answers do not count)",
+    )
+    for reviewer in reviewers:
+        mine = places.get(reviewer, {})
+        waiting = "–" if reviewer in replied else "·"
+        cells = [
+            Cell(f"({mine[name]})", "dim")
+            if name == reviewer and name in mine
+            else mine.get(name, waiting)
+            for name in candidates
+        ]
+        table.add(reviewer, *cells)
+    return table
 
 
 def _extended(tail: str, text: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from peerage.convening import Council
+    from peerage.doors.render.layout import TextTable
     from peerage.season import Progress
     from peerage.stores.prompts import Prompts
 
@@ -195,8 +196,6 @@ def summary(progress: Progress) -> dict[str, Any]:
 
 
 def _show(progress: Progress) -> None:
-    from rich.table import Table
-
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
@@ -210,12 +209,7 @@ def _show(progress: Progress) -> None:
             f"{progress.no_quorum} without a quorum: too few seats answered.", style="red"
         )
     if progress.failures:
-        table = Table(box=None, pad_edge=False, header_style="dim", title="calls that failed")
-        for head in ("seat", "stage", "kind", "n"):
-            table.add_column(head, justify="right" if head == "n" else "left")
-        for (seat, stage, kind), n in progress.failures.most_common():
-            table.add_row(seat, stage, kind, str(n))
-        console.print(table)
+        failures_table(progress).show(console)
     if progress.elsewhere:
         console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
     for session_id, reason in progress.unreadable.items():
@@ -224,3 +218,14 @@ def _show(progress: Progress) -> None:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
     if not progress.complete:
         console.print("The same command goes on where this one stopped.")
+
+
+def failures_table(progress: Progress) -> TextTable:
+    """The calls of a season that failed, the most frequent first."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+
+    heads = (TableColumn("seat", "name"), TableColumn("stage", "word"), TableColumn("kind", "word"))
+    table = TextTable(*heads, TableColumn("n"), title="calls that failed")
+    for (seat, stage, kind), n in progress.failures.most_common():
+        table.add(seat, stage, kind, str(n))
+    return table

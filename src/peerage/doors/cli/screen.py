@@ -1,4 +1,4 @@
-"""The one way to stdout and stderr for plain text and documents, and what screens draw.
+"""The one way to stdout and stderr for plain text and documents.
 
 Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes to a stream.
 """
@@ -13,10 +13,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import IO, Any, TextIO
 
-from peerage.doors.visible import csv_cell, json_text, visible
 from peerage.errors import InputError, PeerageError, UsageError
-
-EIGHTHS = " ▏▎▍▌▋▊▉█"
+from peerage.text import csv_cell, json_text, visible
 
 
 class ReaderLeftError(PeerageError):
@@ -121,27 +119,3 @@ def _sent(stream: TextIO) -> bool:
         os.close(nowhere)
         return False
     return True
-
-
-# -- drawn in characters ------------------------------------------------------------------------
-
-
-def bar(value: float, width: int = 20) -> str:
-    """A horizontal bar for a value in [0, 1], to an eighth of a character."""
-    eighths = round(max(0.0, min(1.0, value)) * width * 8)
-    full, rest = divmod(eighths, 8)
-    return ("█" * full + (EIGHTHS[rest] if rest else "")).ljust(width)
-
-
-def interval_bar(value: float, low: float | None, high: float | None, width: int = 20) -> str:
-    """A point in its interval on a line from 0 to 1; only the point where there is no interval."""
-
-    def at(x: float) -> int:
-        return round(max(0.0, min(1.0, x)) * (width - 1))
-
-    cells = ["·"] * width
-    if low is not None and high is not None:
-        for i in range(at(low), at(high) + 1):
-            cells[i] = "─"
-    cells[at(value)] = "●"
-    return "".join(cells)

@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markdown import Markdown
 from rich.panel import Panel
 from rich.progress import TextColumn
+from rich.rule import Rule
 from rich.segment import Segment
 from rich.text import Text
 
 from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
-from peerage.doors.visible import visible
+from peerage.text import visible
 
 if TYPE_CHECKING:
     from rich.align import AlignMethod
@@ -54,6 +56,11 @@ class Terminal(Console):
     def __init__(self, *, stderr: bool = False, **console: Any) -> None:
         super().__init__(stderr=stderr, markup=False, highlight=False, emoji=False, **console)
         self.ascii_only = not takes_unicode(self.file)
+        self.soft_wrap = not self.is_terminal  # no line of a pipe or a file is broken
+
+    def title(self, text: str) -> None:
+        """A line that begins a part of what is shown."""
+        self.print(Rule(styled(text, "bold"), align="left") if self.is_terminal else f"## {text}")
 
     def render_str(self, text: str, **how: Any) -> Text:
         """A string as one line of text; `styled` and `paragraph` are the ways to another."""
@@ -69,8 +76,8 @@ class Terminal(Console):
     def _harmless(self, segment: Segment) -> Segment:
         text, style, _ = segment
         text = visible(text, multiline=True)
-        if self.ascii_only and not text.isascii():
-            text = text.translate(ASCII)
+        if self.ascii_only:
+            text = ascii_drawing(text)
         if style is not None and style.link is not None:  # where it leads cannot be seen
             style = style.update_link(None)
         return Segment(text, style)
@@ -78,6 +85,21 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         self.quiet = True
         raise ReaderLeftError("")
+
+
+def ascii_drawing(text: str) -> str:
+    """A text with ASCII for the characters that we draw with."""
+    return text if text.isascii() else text.translate(ASCII)
+
+
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return cell_len(text)
+
+
+def chopped(text: str, width: int) -> list[str]:
+    """A text in pieces of at most `width` columns each; at least one."""
+    return chop_cells(text, width) or [""]
 
 
 def styled(text: str, style: str | Style = "") -> Text:

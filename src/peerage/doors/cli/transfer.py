@@ -13,8 +13,8 @@ from cyclopts import Parameter
 
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json, write_line
-from peerage.doors.visible import visible
 from peerage.errors import UsageError
+from peerage.text import visible
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
 
@@ -27,7 +27,7 @@ def import_(
     common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.cli.output import flag_line
+    from peerage.doors.render.wording import flag_line
     from peerage.importing import take
     from peerage.importing.exports import take_export
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from peerage.doors.visible import csv_cell, html_text, json_text, visible
+from peerage.doors.render.pages import environment
+from peerage.text import csv_cell, json_text, visible
 
 TRICKS = {
     "escape": "\x1b[31mred",
@@ -92,6 +93,7 @@ def test_no_text_in_a_cell_is_a_formula(text):
 
 @given(texts)
 def test_no_text_on_a_page_is_a_tag_or_ends_an_attribute(text):
-    shown = html_text(text)
+    page = environment().from_string("{{ text }}")
+    shown = page.render(text=text)
     assert not set(shown) & set("<>\"'")
     shown.encode("utf-8")

@@ -1,0 +1,393 @@
+"""Tables of text that fit any terminal, and drawings made of characters.
+
+On a terminal no number is cut, and a name is cut only in its middle and only as far as no two
+look alike; what still does not fit goes by whole columns, and a line below names them. A pipe or
+a file gets a Markdown table at full width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from peerage.doors.cli.terminal import ascii_drawing, cell_width, chopped, joined, styled
+from peerage.text import visible
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from peerage.doors.cli.terminal import Terminal
+
+GAP = "  "
+MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
+MIN_TEXT = 20
+MIN_FOLDED = 8  # where not even the columns that must stay have room for whole names
+SPARKS = "▁▂▃▄▅▆▇█"
+
+
+# -- drawings ----------------------------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    """A point in its interval on a line with two ends; only the point where there is none."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    ends: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return 10, 24
+
+    def draw(self, width: int) -> str:
+        """The line in so many characters."""
+        start, end = self.ends
+
+        def at(x: float) -> int:
+            part = (x - start) / ((end - start) or 1.0)
+            return round(max(0.0, min(1.0, part)) * (width - 1))
+
+        cells = ["·"] * width
+        if self.low is not None and self.high is not None:
+            for i in range(at(self.low), at(self.high) + 1):
+                cells[i] = "─"
+        cells[at(self.value)] = "●"
+        return "".join(cells)
+
+
+class Spark(NamedTuple):
+    """A row of values as blocks of different heights, a blank where there is none."""
+
+    values: Sequence[float | None]
+    ends: tuple[float, float] = (0.0, 1.0)
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return min(8, len(self.values)), len(self.values)
+
+    def draw(self, width: int) -> str:
+        """The last `width` values."""
+        low, high = self.ends
+        tops = len(SPARKS) - 1
+        return "".join(
+            " " if value is None else SPARKS[round((value - low) / ((high - low) or 1.0) * tops)]
+            for value in self.values[-width:]
+        )
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
+    """Each name in a form of at most `room` columns, or of as many more as keep them apart.
+
+    A vendor's prefix that all share goes first; then each is cut in its middle, and a pair
+    such as `reviewer>candidate` in the middle of both.
+    """
+    if max(map(cell_width, names), default=0) <= room:
+        return {name: name for name in names}
+    bare = bare_names(names)
+    longest = max(map(cell_width, bare.values()))
+    singles = {text for text in bare.values() if ">" not in text}
+    parts = {part for text in bare.values() if ">" in text for part in text.split(">", 1)}
+    while room < longest:
+        short = _cut_apart(singles, room, dots)
+        half = _cut_apart(parts, (room - 1) // 2, dots)
+        for text in set(bare.values()) - singles:
+            cut = ">".join(half[part] for part in text.split(">", 1))
+            short[text] = text if cell_width(text) <= room else cut
+        if len(set(short.values())) == len(short):
+            return {name: short[text] for name, text in bare.items()}
+        room += max(1, room // 8)
+    return bare
+
+
+def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
+    """Each text cut in its middle; those that then look alike keep what tells them apart."""
+    short = {text: _cut(text, room, dots) for text in texts}
+    alike: dict[str, list[str]] = {}
+    for text, cut in short.items():
+        alike.setdefault(cut, []).append(text)
+    for group in (group for group in alike.values() if len(group) > 1):
+        at = _n_shared(group)
+        short |= {text: _cut_around(text, at, room, dots) for text in group}
+    return short
+
+
+def _cut(text: str, room: int, dots: str) -> str:
+    if cell_width(text) <= room:
+        return text
+    tail = room // 2
+    return chopped(text, room - tail - len(dots))[0] + dots + _end(text, tail)
+
+
+def _cut_around(text: str, at: int, room: int, dots: str) -> str:
+    """The beginning of a text, its end, and what stands around a place in its middle."""
+    side = room // 4
+    middle = chopped(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))[0]
+    return chopped(text, side)[0] + dots + middle + dots + _end(text, side)
+
+
+def _end(text: str, room: int) -> str:
+    start = len(text)
+    while start and cell_width(text[start - 1 :]) <= room:
+        start -= 1
+    return text[start:]
+
+
+def bare_names(names: Collection[str]) -> dict[str, str]:
+    """Each name without the prefix that they share, as long as that leaves them apart."""
+    prefix = shared_prefix(names)
+    bare = {name: name.removeprefix(prefix).replace(f">{prefix}", ">") for name in names}
+    apart = len(set(bare.values())) == len(bare) and all(bare.values())
+    return bare if prefix and apart else {name: name for name in names}
+
+
+def shared_prefix(names: Collection[str]) -> str:
+    """What the names with a slash all begin with, up to one: `provider/`; empty if nothing."""
+    vendored = [name for name in names if "/" in name]
+    if len(set(vendored)) < 2:
+        return ""
+    return vendored[0][: vendored[0].rfind("/", 0, _n_shared(vendored)) + 1]
+
+
+def _n_shared(texts: Collection[str]) -> int:
+    """How many characters all of the texts begin with."""
+    first, last = min(texts), max(texts)
+    pairs = enumerate(zip(first, last, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), len(first))
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+class Cell(NamedTuple):
+    """A text of one style."""
+
+    text: str
+    style: str = ""
+
+
+Content = str | Cell | Interval | Spark | None
+Kind = Literal["number", "word", "name", "text", "drawing"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column: numbers and words are never cut, names may be, text folds, drawings are extra.
+
+    `use` 0 is never left out; of the others the highest goes first. A drawing is only for
+    terminals, and what it shows is only for a pipe where `in_pipe` says so.
+    """
+
+    head: str
+    kind: Kind = "number"
+    use: int = 0
+    in_pipe: bool = False
+
+
+class TextTable:
+    """Rows under columns, perhaps parted into sections; `lines` lays them out."""
+
+    def __init__(self, *columns: TableColumn, title: str = "", sections: str = "") -> None:
+        self.columns = columns
+        self.title = title
+        self.sections = sections  # the head of the column that names them in a pipe
+        self.rows: list[tuple[Content, ...]] = []
+        self.section_by_row: list[str] = []
+
+    def add(self, *cells: Content, section: str = "") -> None:
+        """One more row."""
+        if len(cells) != len(self.columns):
+            raise ValueError(f"{len(cells)} cells for {len(self.columns)} columns")
+        self.rows.append(cells)
+        self.section_by_row.append(section)
+
+    def show(self, console: Terminal) -> None:
+        """Print the table where it fits."""
+        for line in self.lines(console.width if console.is_terminal else None, console.ascii_only):
+            console.print(line)
+
+    def lines(self, width: int | None, ascii_only: bool = False) -> list[Text]:
+        """The table in lines of at most so many columns; as Markdown where there is no width."""
+        if width is None:
+            return [styled(line) for line in self._markdown()]
+        return list(_Layout(self, width, ascii_only).lines())
+
+    def _markdown(self) -> Iterator[str]:
+        shown = [i for i, column in enumerate(self.columns) if column.kind != "drawing"]
+        heads = [self.columns[i].head for i in shown]
+        right = [self.columns[i].kind == "number" for i in shown]
+        rows = [[_text(row[i]) for i in shown] for row in self.rows]
+        if self.sections and len(set(self.section_by_row)) > 1:
+            heads, right = [*heads, self.sections], [*right, False]
+            rows = [[*row, name] for row, name in zip(rows, self.section_by_row, strict=True)]
+        rows = [[visible(text).replace("|", "\\|") for text in row] for row in [heads, *rows]]
+        widths = [max(3, *map(cell_width, column)) for column in zip(*rows, strict=True)]
+        rules = [
+            "-" * (width - 1) + ":" if side else "-" * width
+            for width, side in zip(widths, right, strict=True)
+        ]
+        if self.title:
+            yield from (self.title, "")
+        for row in (rows[0], rules, *rows[1:]):
+            cells = map(_padded, row, widths, right)
+            yield f"| {' | '.join(cells)} |"
+        yield ""
+
+
+def _text(content: Content) -> str:
+    if isinstance(content, Cell):
+        return content.text
+    return content if isinstance(content, str) else "–"
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    blank = " " * (width - cell_width(text))
+    return blank + text if right else text + blank
+
+
+class _Layout:
+    """A table on a screen: which columns stay, how wide each is, and the lines they make."""
+
+    def __init__(self, table: TextTable, width: int, ascii_only: bool) -> None:
+        self.table = table
+        self.width = width
+        self.ascii_only = ascii_only
+        self.dots = "~" if ascii_only else "…"
+        self.texts = [[self._plain(_text(cell)) for cell in row] for row in table.rows]
+        self.heads = [self._plain(column.head) for column in table.columns]
+        self.natural = [self._natural(i) for i in range(len(self.heads))]
+        self.least = [self._least(i) for i in range(len(self.heads))]
+        self.left_out: list[int] = []
+        self.widths = self._widths()
+        self.short = {
+            i: short_names([row[i] for row in self.texts], width, self.dots)
+            for i, width in self.widths.items()
+            if table.columns[i].kind == "name"
+        }
+
+    def _plain(self, text: str) -> str:
+        return ascii_drawing(visible(text)) if self.ascii_only else visible(text)
+
+    def _natural(self, i: int) -> int:
+        if self.table.columns[i].kind == "drawing":
+            drawings = [row[i] for row in self.table.rows]
+            widths = [one.widths[1] for one in drawings if isinstance(one, Interval | Spark)]
+            return max([cell_width(self.heads[i]), *widths])
+        return max(map(cell_width, [self.heads[i], *(row[i] for row in self.texts)]))
+
+    def _least(self, i: int) -> int:
+        kind, natural = self.table.columns[i].kind, self.natural[i]
+        head = max(map(cell_width, self.heads[i].split()), default=0)
+        if kind == "drawing":
+            drawings = [row[i] for row in self.table.rows]
+            widths = [one.widths[0] for one in drawings if isinstance(one, Interval | Spark)]
+            return max([head, *widths])
+        cells = [row[i] for row in self.texts]
+        if kind == "name":
+            cells = list(short_names(cells, MIN_NAME, self.dots).values())
+        widest = max(map(cell_width, cells), default=0)
+        return max(head, min(natural, MIN_TEXT) if kind == "text" else widest)
+
+    def _widths(self) -> dict[int, int]:
+        """The columns that stay, with the width of each."""
+        columns = self.table.columns
+        kept = [i for i, column in enumerate(columns) if not column.in_pipe]
+        while self._total(kept) > self.width and any(columns[i].use for i in kept):
+            out = max(kept, key=lambda i: (columns[i].use, i))
+            kept.remove(out)
+            if columns[out].kind != "drawing":
+                self.left_out.append(out)
+        widths = {i: self.least[i] for i in kept}
+        spare = self.width - self._total(kept)
+        for kind in ("name", "number", "word", "drawing", "text"):
+            for i in kept:
+                if columns[i].kind == kind and spare > 0:
+                    more = min(spare, self._wanted(i, widths[i] + spare) - widths[i])
+                    widths[i] += more
+                    spare -= more
+        foldable = [i for i in kept if columns[i].kind in ("name", "text")]
+        for i in foldable if spare < 0 else ():
+            widths[i] = max(MIN_FOLDED, widths[i] + spare // len(foldable))
+        return widths
+
+    def _wanted(self, i: int, room: int) -> int:
+        """The width that a column makes use of: a name's is less once its prefix must go."""
+        if self.table.columns[i].kind != "name" or self.natural[i] <= room:
+            return self.natural[i]
+        bare = bare_names([row[i] for row in self.texts])
+        return max(self.least[i], *map(cell_width, bare.values()))
+
+    def _total(self, kept: Sequence[int]) -> int:
+        return sum(self.least[i] for i in kept) + len(GAP) * (len(kept) - 1)
+
+    def lines(self) -> Iterator[Text]:
+        """The title, the heads, the rows with their sections, and what was left out."""
+        if self.table.title:
+            yield from (styled(""), styled(self.table.title, "bold"))
+        if any(self.heads):
+            yield from self._row([Cell(head, "dim") for head in self.heads])
+        parted, before = len(set(self.table.section_by_row)) > 1, None
+        for cells, texts, section in zip(
+            self.table.rows, self.texts, self.table.section_by_row, strict=True
+        ):
+            if parted and section != before:
+                yield styled(self._plain(f"── {section} ──"), "dim")
+            before = section
+            yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))
+        yield from (styled(self._plain(line), "dim") for line in self._asides())
+
+    def _cell(self, i: int, content: Content, text: str) -> Cell:
+        style = content.style if isinstance(content, Cell) else ""
+        if isinstance(content, Interval | Spark):
+            if i not in self.widths:
+                return Cell("")
+            return Cell(self._plain(content.draw(self.widths[i])), "cyan")
+        if self.table.columns[i].kind == "drawing":
+            return Cell("")
+        return Cell(self.short[i][text] if i in self.short else text, style)
+
+    def _row(self, cells: Sequence[Cell]) -> Iterator[Text]:
+        """A row's lines: more than one where a text or a head is folded."""
+        folded = {i: _folded(cells[i].text, width) for i, width in self.widths.items()}
+        for n in range(max(map(len, folded.values()), default=0)):
+            parts = []
+            for i, width in self.widths.items():
+                text = folded[i][n] if n < len(folded[i]) else ""
+                right = self.table.columns[i].kind == "number"
+                parts.append(styled(_padded(text, width, right), cells[i].style))
+                parts.append(styled(GAP))
+            line = joined(*parts[:-1])
+            line.rstrip()
+            yield line
+
+    def _asides(self) -> Iterator[str]:
+        dropped = {
+            shared_prefix(names)
+            for names in self.short.values()
+            if bare_names(names) != {name: name for name in names} != names
+        }
+        yield from (f"{prefix} is left off the names." for prefix in sorted(dropped))
+        if self.left_out:
+            heads = ", ".join(self.heads[i] for i in sorted(self.left_out))
+            yield f"Left out for want of room: {heads}."
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """A text in lines of at most `width` columns, broken between words where it can be."""
+    if cell_width(text) <= width:
+        return [text]
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if cell_width(longer) <= width:
+            lines[-1] = longer
+            continue
+        parts = chopped(word, width)
+        lines += parts if lines[-1] else []
+        if not lines[-1]:
+            lines[-1:] = parts
+    return lines

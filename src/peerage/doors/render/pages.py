@@ -1,0 +1,385 @@
+"""Boards and audits as pages of HTML: one file each, no script, nothing fetched from elsewhere.
+
+What is shown is prepared here as plain values; the templates hold all of the HTML and SVG.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from peerage.boards import Board
+from peerage.doors.render.wording import (
+    NOTHING,
+    agreement,
+    audit_verdict,
+    board_options,
+    figure,
+    finding_value,
+    flag_text,
+    probability,
+    ranks,
+    tier_groups,
+    tuning,
+)
+from peerage.text import visible
+from peerage.types import Audit, Finding
+
+MAX_BARS = 60  # of a chart
+MAX_ROWS = 2_000  # of a table
+MAX_LINES = 8  # of a chart by week: more would not be told apart
+NAMES = ("model", "contributor", "reviewer", "item_id", "category", "band", "status")
+HEADS = {  # the columns of a board's table in their order, and what stands above them
+    "rank": "rank",
+    "model": "model",
+    "contributor": "contributor",
+    "reviewer": "reviewer",
+    "item_id": "item",
+    "share": "share",
+    "share_low": "from",
+    "share_high": "to",
+    "value": "value",
+    "aggregate_borda": "Borda",
+    "mean_score": "score",
+    "z_score": "z",
+    "share_length_controlled": "at equal length",
+    "total_wins": "wins",
+    "total_votes": "votes",
+    "appearances": "sessions",
+    "total_score": "total",
+    "quality_score": "quality",
+    "affiliation_bonus": "bonus",
+    "pearson": "r",
+    "low": "from",
+    "high": "to",
+}
+HIDDEN = ("category", "tier", "rank_low", "rank_high")  # said beside the others
+
+Row = Mapping[str, Any]
+
+
+@cache
+def environment() -> Environment:
+    """The templates; every text of others is made visible and escaped where it is put in."""
+    return Environment(
+        loader=PackageLoader("peerage.doors.render"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _shown(value: Any) -> Any:
+    if hasattr(value, "__html__"):  # what a macro of ours has made
+        return value
+    return NOTHING if value is None else visible(str(value), multiline=True)
+
+
+# -- charts and tables ---------------------------------------------------------------------------
+
+
+class Bar(NamedTuple):
+    """One line of a chart: a point in its interval, or parts that add up from zero to it."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    parts: tuple[tuple[float, float], ...] = ()
+    n: str = ""
+    status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars on one scale in labelled groups; `x` turns a value into percent of the width."""
+
+    label: str
+    groups: Sequence[tuple[str, Sequence[Bar]]]
+    x: Callable[[float], float]
+    ticks: Sequence[float]
+    n_left_out: int = 0
+    key: Sequence[str] = ()  # what the parts of a bar stand for
+
+
+def bar_chart(
+    label: str,
+    groups: Iterable[tuple[str, Sequence[Bar]]],
+    ends: tuple[float, float] | None = None,
+    key: Sequence[str] = (),
+) -> Chart | None:
+    """A chart of the first bars, on a scale with these ends or one that holds them all."""
+    shown, left_out, room = [], 0, MAX_BARS
+    for name, bars in groups:
+        left_out += max(0, len(bars) - room)
+        if bars[:room]:
+            shown.append((name, bars[:room]))
+        room = max(0, room - len(bars))
+    drawn = [bar for _, bars in shown for bar in bars]
+    if not drawn:
+        return None
+    if ends is None:
+        edges = [x for bar in drawn for x in (bar.value, bar.low, bar.high) if x is not None]
+        edges += [edge for bar in drawn for part in bar.parts for edge in part]
+        ends = (min(edges), max(edges))
+    low, high = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
+
+    def x(value: float) -> float:
+        return round(100 * (min(max(value, low), high) - low) / (high - low), 2)
+
+    return Chart(label, shown, x, _ticks(low, high), left_out, key)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four to eight round numbers from low to high."""
+    rough = (high - low) / 4
+    size = 10 ** math.floor(math.log10(rough))
+    step = next(size * m for m in (5, 2.5, 2, 1) if size * m <= rough)
+    return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class PageTable:
+    """Rows of text in labelled groups; each column has a head and the class of its cells."""
+
+    heads: Sequence[tuple[str, str]]
+    groups: Sequence[tuple[str, Sequence[Sequence[str]]]]
+    n_left_out: int = 0
+
+
+# -- boards --------------------------------------------------------------------------------------
+
+
+def board_page(board: Board) -> str:
+    """A board as a page: a chart and a table, or one of each for every category."""
+    parts: dict[str, list[Row]] = {}
+    for row in board.rows:
+        parts.setdefault(str(row.get("category", "")), []).append(row)
+    notes = board.notes
+    by_category = "category" in board.columns
+    outside = [agreement(notes["against"])] if "against" in notes else []
+    outside += [tuning(notes["tuned"])] if "tuned" in notes else []
+    order = [row["model"] for row in board.rows if "model" in row]
+    return (
+        environment()
+        .get_template("board.html")
+        .render(
+            title=board.board.capitalize(),
+            options=board_options(board),
+            flags=[flag_text(flag) for flag in board.flags],
+            parts=[
+                (name or "no category" if by_category else "", _chart(board, rows), _table(rows))
+                for name, rows in parts.items()
+            ],
+            outside=outside,
+            matrix=notes.get("matrix"),
+            weeks=_weeks(notes["history"], order) if notes.get("history") else None,
+            rules=_rules(notes["rules"]) if "rules" in notes else None,
+        )
+    )
+
+
+def _chart(board: Board, rows: Sequence[Row]) -> Chart | None:
+    if board.board == "models":
+        bars = [
+            (label, [_model_bar(row) for row in group if row["share"] is not None])
+            for label, group in tier_groups(rows)
+        ]
+        return bar_chart("Share of rivals beaten, with 95% intervals", bars, (0.0, 1.0))
+    if board.board == "contributors":
+        label = "Total score"
+        groups = [("", [_contributor_bar(row) for row in rows])]
+        return bar_chart(label, groups, key=("quality of items", "bonus of the affiliated"))
+    if board.board == "reviewers":
+        known = [r for r in rows if r["pearson"] is not None and r["status"] != "undefined"]
+        label = "Correlation with the others' opinions, with 95% intervals"
+        return bar_chart(label, [("", [_reviewer_bar(row) for row in known])], (-1.0, 1.0))
+    scale = board.parameters["scale"]
+    ends = (float(scale[0]), float(scale[-1]))
+    judged = [_item_bar(row) for row in rows if row["quality"] is not None]
+    return bar_chart("Quality: what people say of it", [("", judged)], ends)
+
+
+def _model_bar(row: Row) -> Bar:
+    n = "1 session" if row["appearances"] == 1 else f"{row['appearances']} sessions"
+    return Bar(row["model"], row["share"], row["share_low"], row["share_high"], n=n)
+
+
+def _contributor_bar(row: Row) -> Bar:
+    quality, bonus = row["quality_score"], row["affiliation_bonus"]
+    start = max(0.0, quality)
+    parts = ((min(0.0, quality), start), (start, start + bonus))
+    n = f"n {row['reviews_received']}, {row['items_scored']} items"
+    return Bar(row["contributor"], row["total_score"], parts=parts, n=n)
+
+
+def _reviewer_bar(row: Row) -> Bar:
+    n = f"n {row['qualifying']}"
+    return Bar(row["reviewer"], row["pearson"], row["low"], row["high"], n=n)
+
+
+def _item_bar(row: Row) -> Bar:
+    return Bar(
+        row["item_id"], row["quality"], parts=(_from_zero(row["quality"]),), n=f"n {row['reviews']}"
+    )
+
+
+def _from_zero(value: float) -> tuple[float, float]:
+    return min(0.0, value), max(0.0, value)
+
+
+def _table(rows: Sequence[Row]) -> PageTable:
+    """Every column that the board has."""
+    shown = [name for name in HEADS if name in rows[0]]
+    shown += [name for name in rows[0] if name not in HEADS and name not in HIDDEN]
+    heads = [
+        (HEADS.get(name, name.replace("_", " ")), "name" if name in NAMES else "number")
+        for name in shown
+    ]
+    groups = [
+        (label, [[_cell(row, name) for name in shown] for row in group])
+        for label, group in tier_groups(rows[:MAX_ROWS])
+    ]
+    return PageTable(heads, groups, max(0, len(rows) - MAX_ROWS))
+
+
+def _cell(row: Row, name: str) -> str:
+    if name == "rank" and "rank_low" in row:
+        return ranks(row)
+    return figure(row[name], 3)
+
+
+def _rules(found: Sequence[Row]) -> PageTable:
+    by_rule = {one["rule"]: {row["model"]: row for row in one["rows"]} for one in found}
+    names = dict.fromkeys(name for rows in by_rule.values() for name in rows)
+    rows = [
+        [name]
+        + [
+            f"{figure(row['value'], 3)} ({row['rank']})" if (row := ranked.get(name)) else NOTHING
+            for ranked in by_rule.values()
+        ]
+        for name in names
+    ]
+    return PageTable([("model", "name"), *((name, "number") for name in by_rule)], [("", rows)])
+
+
+class WeekLine(NamedTuple):
+    """A model's points by week, in a chart of 100 by 100, and the outline of its intervals."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float]]
+
+
+def _weeks(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any]:
+    """The leaders' shares by week: where each week stands, and each model's line."""
+    weeks = sorted({point["week"] for point in points})
+    x_by_week = {
+        week: round(100 * i / (len(weeks) - 1), 2) if len(weeks) > 1 else 50.0
+        for i, week in enumerate(weeks)
+    }
+    lines = []
+    for name in list(dict.fromkeys(order))[:MAX_LINES]:
+        mine = [p for p in points if p["model"] == name and p["share"] is not None]
+        known = [p for p in mine if p["share_low"] is not None]
+        upper = [(x_by_week[p["week"]], _y(p["share_high"])) for p in known]
+        lower = [(x_by_week[p["week"]], _y(p["share_low"])) for p in reversed(known)]
+        line = [(x_by_week[p["week"]], _y(p["share"])) for p in mine]
+        lines.append(WeekLine(name, line, [*upper, *lower]))
+    every = max(1, math.ceil(len(weeks) / 8))
+    return {"ticks": list(x_by_week.items())[::every], "lines": lines}
+
+
+def _y(share: float) -> float:
+    return round(100 * (1 - share), 2)
+
+
+# -- audits --------------------------------------------------------------------------------------
+
+FORESTS = {
+    "calibration": "Mean score by reviewer",
+    "agreement": "Agreement with the others",
+    "self_preference": "Preference for its own answers",
+}
+
+
+def audit_page(found: Audit) -> str:
+    """An audit as a page: the verdict, charts, then every finding with its note."""
+    charts = [
+        _position_chart(found),
+        *(_forest(found.findings, metric, label) for metric, label in FORESTS.items()),
+    ]
+    return (
+        environment()
+        .get_template("audit.html")
+        .render(
+            n_reviewers=found.views.get("reviewers", 0),
+            n_reviews=found.views.get("reviews", 0),
+            verdict=audit_verdict(found),
+            strong=[
+                (one, finding_value(one))
+                for one in found.findings
+                if one.status in ("evidence", "indicator")
+            ],
+            charts=[chart for chart in charts if chart is not None],
+            findings=_findings(found.findings),
+        )
+    )
+
+
+def _position_chart(found: Audit) -> Chart | None:
+    """Mean score by position, against the mean of the same answers."""
+    bars = [
+        Bar(
+            f"shown as number {point['position'] + 1}",
+            point["mean"],
+            parts=(_from_zero(point["mean"]),),
+        )
+        for point in found.views.get("position_curve", [])
+        if point["mean"] is not None
+    ]
+    label = "Score by position shown, against the mean of the same answer"
+    return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
+
+
+def _forest(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
+    """A point and an interval for each subject of one metric, on one scale."""
+    bars = [
+        Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)
+        for one in findings
+        if one.metric == metric and one.value is not None
+    ]
+    return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
+
+
+def _findings(findings: Sequence[Finding]) -> PageTable:
+    heads = [("status", "status"), ("subject", "name"), ("value [95%]", "number")]
+    heads += [(head, "number") for head in ("p", "q", "n", "needed")] + [("note", "note")]
+    groups = [
+        (
+            metric.replace("_", " "),
+            [
+                [
+                    one.status.replace("_", " "),
+                    one.subject,
+                    finding_value(one),
+                    probability(one.p),
+                    probability(one.q),
+                    str(one.n),
+                    str(one.n_min),
+                    one.note,
+                ]
+                for one in group
+            ],
+        )
+        for metric, group in groupby(findings, key=lambda one: one.metric)
+    ]
+    return PageTable(heads, groups)

@@ -1,0 +1,440 @@
+"""Boards, audits and voting rings on a terminal: the first rows, and what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from peerage.boards import Board
+from peerage.doors.cli.terminal import Terminal, joined, styled
+from peerage.doors.render.layout import Cell, Content, Interval, Spark, TableColumn, TextTable
+from peerage.doors.render.wording import (
+    agreement,
+    audit_verdict,
+    figure,
+    finding_n,
+    finding_value,
+    flag_line,
+    option_value,
+    probability,
+    ranks,
+    share,
+    tier_groups,
+    tuning,
+)
+from peerage.types import Audit, Finding
+
+MAX_ROWS = 100  # of a table; --json and --csv have them all
+MAX_MATRIX = 12
+N_PAIRS = 10
+N_SUPPORTS = 12
+EXTRA_COLUMNS = {"value", "share_length_controlled"}  # of a models board; only where asked for
+BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
+STATUS_STYLES = {  # in the order of the table
+    "evidence": "bold red",
+    "indicator": "yellow",
+    "inconclusive": "",
+    "clear": "green",
+    "too_few": "dim",
+    "not_identifiable": "dim",
+}
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
+    """A board of any kind, with what was asked for beside it."""
+    if board.board == "models":
+        _show_models(console, board, quiet)
+    else:
+        _show_community(console, board, quiet)
+
+
+def _print_rest(console: Terminal, n: int) -> None:
+    if n > MAX_ROWS:
+        console.print(f"… and {n - MAX_ROWS} more (--json and --csv have all)", style="dim")
+
+
+def _print_outside(console: Terminal, board: Board) -> None:
+    """How far the board agrees with an outside ranking, where it was compared with one."""
+    if "against" in board.notes:
+        console.print(agreement(board.notes["against"]))
+        movers_table(board.notes["against"]["movers"]).show(console)
+    if "tuned" in board.notes:
+        console.print(tuning(board.notes["tuned"]))
+
+
+def movers_table(movers: Rows) -> TextTable:
+    """Who stands elsewhere in the outside ranking."""
+    counts = (TableColumn(head) for head in ("here", "there", "moved"))
+    table = TextTable(TableColumn("moves most", "name"), *counts)
+    for one in movers:
+        table.add(one["name"], f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}")
+    return table
+
+
+# -- models ------------------------------------------------------------------------------------
+
+
+def _show_models(console: Terminal, board: Board, quiet: bool) -> None:
+    rows = board.rows
+    if not quiet:
+        console.print(_heading(board), style="bold")
+    parts: dict[str | None, list[Mapping[str, Any]]] = {} if rows else {None: []}
+    for row in rows:
+        parts.setdefault(row.get("category"), []).append(row)
+    for name, part in parts.items():
+        if name is not None:
+            console.print()
+            console.print(name or "no category", style="bold")
+        models_table(part).show(console)
+        _print_rest(console, len(part))
+    if not rows:
+        console.print("No reviews in this window.", style="dim")
+    if "matrix" in board.notes:
+        matrix_table(board.notes["matrix"]).show(console)
+    if "rules" in board.notes:
+        rules_table(board.notes["rules"]).show(console)
+    if board.notes.get("history"):
+        order = list(dict.fromkeys(row["model"] for row in rows))
+        history_table(board.notes["history"], order).show(console)
+    _print_outside(console, board)
+    for line in () if quiet else _model_notes(board):
+        console.print(line, style="dim")
+
+
+def _heading(board: Board) -> str:
+    options = board.parameters
+    window = "all reviews" if options["since"] == "all" else f"the last {options['since']}"
+    until = f" up to {option_value(options['as_of'])}" if options["as_of"] else ""
+    where = f", category {options['category']}" if options["category"] is not None else ""
+    return f"Models: {window}{until}{where}"
+
+
+def models_table(rows: Rows) -> TextTable:
+    """The models of one board, in their tiers; those without a tier stand below them."""
+    columns = [
+        ("value", TableColumn("value")),
+        ("aggregate_borda", TableColumn("borda", use=4)),
+        ("mean_score", TableColumn("score", use=6)),
+        ("z_score", TableColumn("z", use=8)),
+        ("share_length_controlled", TableColumn("at equal length", use=1)),
+        ("total_wins", TableColumn("wins", use=7)),
+        ("total_votes", TableColumn("votes", use=2)),
+        ("appearances", TableColumn("sessions", use=3)),
+    ]
+    known = rows[0].keys() if rows else {key for key, _ in columns} - EXTRA_COLUMNS
+    columns = [(key, column) for key, column in columns if key in known]
+    table = TextTable(
+        TableColumn("rank"),
+        TableColumn("model", "name"),
+        TableColumn("rivals beaten"),
+        TableColumn("0 to 1", "drawing", use=5),
+        *(column for _, column in columns),
+        sections="tier",
+    )
+    for label, group in tier_groups(rows[:MAX_ROWS]):
+        for row in group:
+            table.add(
+                ranks(row),
+                row["model"],
+                share(row),
+                _interval(row["share"], row["share_low"], row["share_high"], (0.0, 1.0)),
+                *(figure(row[key]) for key, _ in columns),
+                section=label,
+            )
+    return table
+
+
+def _interval(
+    value: float | None, low: float | None, high: float | None, ends: tuple[float, float]
+) -> Interval | None:
+    return None if value is None else Interval(value, low, high, ends)
+
+
+def matrix_table(found: Mapping[str, Any]) -> TextTable:
+    """Head to head: on how many of a hundred ballots the row stands above the column."""
+    names = found["models"][:MAX_MATRIX]
+    numbers = range(1, len(names) + 1)
+    table = TextTable(
+        TableColumn("#"),
+        TableColumn("model", "name"),
+        *(TableColumn(str(number), use=number) for number in numbers),
+        title="head to head: % of ballots with the row above the column",
+    )
+    for number, name, row in zip(numbers, names, found["above"], strict=False):
+        table.add(str(number), name, *(_percent(value) for value in row[: len(names)]))
+    return table
+
+
+def _percent(value: float | None) -> Cell:
+    if value is None:
+        return Cell("·", "dim")
+    style = "green" if value > 0.55 else "red" if value < 0.45 else ""
+    return Cell(f"{100 * value:.0f}", style)
+
+
+def rules_table(found: Rows) -> TextTable:
+    """The same ballots under every rule: value and rank side by side."""
+    by_rule = {
+        one["rule"]: {row["model"]: row for row in one["rows"]} for one in found if one["rows"]
+    }
+    heads = (TableColumn(name, use=number) for number, name in enumerate(by_rule))
+    table = TextTable(TableColumn("model", "name"), *heads, title="rules side by side")
+    names = dict.fromkeys(name for rows in by_rule.values() for name in rows)
+    for name in list(names)[:MAX_ROWS]:
+        table.add(
+            name,
+            *(
+                f"{figure(row['value'])} ({row['rank']})" if (row := rows.get(name)) else "–"
+                for rows in by_rule.values()
+            ),
+        )
+    return table
+
+
+def history_table(points: Rows, order: Sequence[str]) -> TextTable:
+    """Each model's share by week: drawn on a terminal, in figures elsewhere."""
+    weeks = sorted({point["week"] for point in points})
+    by_model: dict[str, dict[str, float]] = {}
+    for point in points:
+        if point["share"] is not None:
+            by_model.setdefault(point["model"], {})[point["week"]] = point["share"]
+    table = TextTable(
+        TableColumn("model", "name"),
+        TableColumn("", "drawing", use=1),
+        TableColumn("latest"),
+        *(TableColumn(week, in_pipe=True) for week in weeks),
+        title=f"share by week, {weeks[0]} to {weeks[-1]}",
+    )
+    for name in (one for one in order[:MAX_ROWS] if one in by_model):
+        shares = [by_model[name].get(week) for week in weeks]
+        latest = by_model[name][max(by_model[name])]
+        table.add(name, Spark(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
+    return table
+
+
+def _model_notes(board: Board) -> list[str]:
+    options = board.parameters
+    over = "sessions and reviewers" if options["interval"] == "two-way" else "sessions"
+    lines = [
+        f"{board.notes.get('sessions', 0)} sessions, {board.notes.get('reviews', 0)} reviews; rule "
+        f"{board.notes['rule']}, own votes {options['own_votes']}, reviewers' weights "
+        f"{options['reputation']}; 95% intervals of the share of rivals beaten over {over}; "
+        "ranks in parentheses hold all at once."
+    ]
+    lines += map(flag_line, board.flags)
+    if (slope := board.notes.get("length_slope")) is not None:
+        lines.append(f"  a model's share moves {slope:+.3f} for an answer e (2.7) times as long")
+    if weights := board.notes.get("reviewer_weights"):
+        listed = ", ".join(f"{name} {weight:.3f}" for name, weight in weights.items())
+        lines.append(f"  reviewers weigh {listed}")
+    return lines
+
+
+# -- communities -------------------------------------------------------------------------------
+
+# The columns of the community boards in their order; the drawing goes with the one before it.
+COMMUNITY_COLUMNS = {
+    "rank": TableColumn("rank"),
+    "item_id": TableColumn("item", "name"),
+    "contributor": TableColumn("contributor", "name"),
+    "reviewer": TableColumn("reviewer", "name"),
+    "total_score": TableColumn("total"),
+    "quality_score": TableColumn("quality", use=1),
+    "affiliation_bonus": TableColumn("bonus", use=2),
+    "items": TableColumn("items", use=5),
+    "items_scored": TableColumn("scored", use=4),
+    "reviews_received": TableColumn("reviews", use=3),
+    "pearson": TableColumn("pearson, 95%"),
+    "band": TableColumn("band", "word", use=1),
+    "agreement": TableColumn("agrees", use=3),
+    "qualifying": TableColumn("items", use=2),
+    "quality": TableColumn("quality"),
+    "reviews": TableColumn("reviews", use=6),
+    "weight": TableColumn("weight", use=7),
+    "reputation": TableColumn("weight", use=7),
+    "dawid_skene": TableColumn("D–S", use=8),
+}
+
+
+def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
+    community_table(board).show(console)
+    if not len(board):
+        console.print("Nothing to rank here.", style="dim")
+    _print_rest(console, len(board))
+    _print_outside(console, board)
+    if quiet:
+        return
+    options = board.parameters
+    console.print(
+        f"{options['opinions']} opinions count; left out: {options['own_left_out']} on own items, "
+        f"{options['superseded_left_out']} replaced by a later one.",
+        style="dim",
+    )
+    if options["iterations"] is not None:
+        console.print(f"reputation settled in {options['iterations']} rounds.", style="dim")
+    for flag in board.flags:
+        console.print(flag_line(flag), style="dim")
+
+
+def community_table(board: Board) -> TextTable:
+    """The first rows of a board of contributors, reviewers or items."""
+    hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
+    known = [name for name in COMMUNITY_COLUMNS if name in board.columns and name not in hidden]
+    drawn = next((name for name in ("pearson", "quality") if name in known), None)
+    scale = board.parameters["scale"]
+    ends = (-1.0, 1.0) if drawn == "pearson" else (float(scale[0]), float(scale[-1]))
+    columns = [COMMUNITY_COLUMNS[name] for name in known]
+    if drawn is not None:
+        head = f"{ends[0]:g} to {ends[1]:g}"
+        columns.insert(known.index(drawn) + 1, TableColumn(head, "drawing", use=5))
+    table = TextTable(*columns)
+    for row in board.rows[:MAX_ROWS]:
+        cells = [_community_cell(name, row) for name in known]
+        if drawn is not None:
+            defined = row.get("status") != "undefined"
+            interval = _interval(row[drawn], row.get("low"), row.get("high"), ends)
+            cells.insert(known.index(drawn) + 1, interval if defined else None)
+        table.add(*cells)
+    return table
+
+
+def _community_cell(name: str, row: Mapping[str, Any]) -> Content:
+    value = row[name]
+    if name == "band" and value is not None:
+        return Cell(value, BAND_STYLES[value])
+    if name != "pearson" or value is None:
+        return figure(value)
+    if row["status"] == "undefined":
+        return Cell("undefined 0.00", "dim")
+    low, high = row["low"], row["high"]
+    return f"{value:+.2f}" + ("" if low is None else f" ({low:+.2f} … {high:+.2f})")
+
+
+# -- rings -------------------------------------------------------------------------------------
+
+
+def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = False) -> None:
+    """Rings with their evidence, and the pairs that support each other most."""
+    if not document["rings"]:
+        p = document["parameters"]["strongest_p"]
+        chance = "" if p is None else f" The densest block there is has p = {probability(p)}."
+        console.print(f"No ring stands out from chance.{chance}")
+    for ring in document["rings"]:
+        head = styled(f"ring of {len(ring['members'])}", "bold red")
+        console.print(joined(head, f": {', '.join(ring['members'])}"))
+        for line in _evidence(ring):
+            console.print(f"  {line}")
+    if quiet:
+        return
+    for flag in document["flags"]:
+        console.print(flag_line(flag), style="dim")
+    if document["pairs"]:
+        console.print()
+        pairs_table(document["pairs"]).show(console)
+
+
+def pairs_table(pairs: Rows) -> TextTable:
+    """The least likely of the pairs that support each other."""
+    table = TextTable(
+        TableColumn("one", "name"),
+        TableColumn("other", "name"),
+        TableColumn("gap", use=2),
+        TableColumn("opinions", use=1),
+        TableColumn("p"),
+        TableColumn("q", use=3),
+        title=f"mutual pairs, the {N_PAIRS} least likely",
+    )
+    for pair in pairs[:N_PAIRS]:
+        gap = "–" if pair["gap"] is None else f"{pair['gap']:+.2f}"
+        p, q = probability(pair["p"]), probability(pair["q"])
+        table.add(pair["a"], pair["b"], gap, str(pair["n"]), p, q)
+    return table
+
+
+def _evidence(ring: Mapping[str, Any]) -> list[str]:
+    found = ring["evidence"]
+    lines = [
+        f"p {probability(ring['p'])} by shuffles; {ring['density']:.0%} of member pairs support "
+        f"each other: {found['support_inside']} times, {found['support_expected']:.1f} expected"
+    ]
+    if found["gap"] is not None:
+        lines.append(
+            f"on members' items members say {found['members_mean']:+.2f}, "
+            f"outsiders {found['outsiders_mean']:+.2f}"
+        )
+    most = sorted(found["support"], key=lambda one: (-one["n"], one["from"], one["to"]))
+    shown = [f"{one['from']} → {one['to']} x{one['n']}" for one in most[:N_SUPPORTS]]
+    more = f", and {len(most) - N_SUPPORTS} more" if len(most) > N_SUPPORTS else ""
+    return [*lines, ", ".join(shown) + more]
+
+
+# -- audits ------------------------------------------------------------------------------------
+
+
+def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
+    """The verdict, what is evidence, every finding, and how positions and reviewers differ."""
+    console.print(audit_verdict(found), style="bold")
+    for one in found.findings:
+        if one.status in ("evidence", "indicator"):
+            console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
+    if quiet:
+        return
+    findings_table(found.findings).show(console)
+    _print_rest(console, len(found.findings))
+    curve = [point["mean"] for point in found.views.get("position_curve", [])]
+    means = [mean for mean in curve if mean is not None]
+    if len(means) > 1:
+        drawn = Spark(means, (min(means), max(means))).draw(len(means))
+        ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
+        console.print(f"score by position  {drawn}  {ends} against the answer's mean")
+    calibration = [one for one in found.findings if one.metric == "calibration"]
+    if len(calibration) > 1:
+        means_table(calibration).show(console)
+    if n := found.views.get("not_finite", 0):
+        console.print(f"{n} scores that are NaN or infinite were read as no score.")
+
+
+def _sentence(one: Finding) -> str:
+    note = f": {one.note}" if one.note else ""
+    return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
+
+
+def findings_table(findings: Sequence[Finding]) -> TextTable:
+    """The findings, what is evidence first and what cannot be known last."""
+    table = TextTable(
+        TableColumn("metric", "word"),
+        TableColumn("subject", "name"),
+        TableColumn("value"),
+        TableColumn("95%", use=1),
+        TableColumn("p", use=3),
+        TableColumn("q", use=2),
+        TableColumn("n"),
+        sections="status",
+    )
+    order = list(STATUS_STYLES)
+    for one in sorted(findings, key=lambda one: order.index(one.status))[:MAX_ROWS]:
+        value = "–" if one.value is None else f"{one.value:.3g}"
+        between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
+        numbers = (value, between, probability(one.p), probability(one.q), finding_n(one))
+        cells = (
+            Cell(text, STATUS_STYLES[one.status]) for text in (one.metric, one.subject, *numbers)
+        )
+        table.add(*cells, section=one.status.replace("_", " "))
+    return table
+
+
+def means_table(calibration: Sequence[Finding]) -> TextTable:
+    """Each reviewer's mean score in its interval, all on one scale."""
+    rows = [one for one in calibration if one.value is not None]
+    edges = [x for one in rows for x in (one.value, one.low, one.high) if x is not None]
+    ends = (min(edges, default=0.0), max(edges, default=1.0))
+    table = TextTable(
+        TableColumn("reviewer", "name"),
+        TableColumn(f"{ends[0]:.2f} to {ends[1]:.2f}", "drawing", use=1),
+        TableColumn("mean score"),
+    )
+    for one in rows[:MAX_ROWS]:
+        table.add(one.subject, _interval(one.value, one.low, one.high, ends), figure(one.value))
+    return table

@@ -1,0 +1,226 @@
+"""Numbers, times and remarks as a person reads them, the same on terminals and on pages."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from peerage.boards import Board
+from peerage.types import Audit, Finding
+
+NOTHING = "–"
+MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
+N_NAMED = 3  # of those a repeated flag is about
+
+# What a flag stands for. A count comes before it, and what it is about after it.
+MEANINGS = {
+    # of boards and imports
+    "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
+    "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "sessions_left_out": "sessions left out: what is stored of them cannot be read",
+    "sessions_of_several_categories": "sessions whose reviews name several categories",
+    "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
+    "scores_not_finite": "scores that are NaN or infinite, read as no score",
+    "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
+    "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
+    "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "opinions_given_twice": "opinions given more than once, word for word; each counts once",
+    # of ballots and sessions
+    "abstained": "gave no vote",
+    "abstained_beside_a_vote": "said it abstains, beside a vote that is not counted",
+    "claim_dropped": "gave an overall score that is no number from 1 to 10",
+    "evaluations_dropped": "gave evaluations that cannot be read",
+    "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "no_accuracy": "gave no mark for accuracy",
+    "no_ballots": "no ballot counts",
+    "no_rubric_score": "gave too few marks for a score",
+    "no_text": "no text of the answer is known",
+    "no_votes": "has no votes",
+    "not_on_a_ballot": "was on no ballot",
+    "not_screened": "was not screened: its text is not known",
+    "nothing_to_count": "ranked nobody on the ballot",
+    "rank_dropped": "gave a rank that cannot be read",
+    "rank_mark_mismatch": "ranked otherwise than its marks say",
+    "rank_score_mismatch": "ranked otherwise than its scores say",
+    "ranking_from_scores": "gave no ranking; it follows from the scores",
+    "ranking_too_long": "gave a ranking that is too long",
+    "recovered": "replied in another form than was asked for; it was read all the same",
+    "repeated_key": "gave something twice",
+    "repeated_label": "named an answer twice",
+    "score_dropped": "gave a score that is no number from 1 to 10",
+    "scores_dropped": "gave scores that cannot be read",
+    "single_ballot": "only one ballot counts",
+    "too_many_dimensions": "marked more dimensions than there can be",
+    "unknown_label": "named an answer that was not on its ballot",
+    "unmarked": "left out a mark",
+}
+
+
+# -- numbers -----------------------------------------------------------------------------------
+
+
+def figure(value: Any, digits: int = 2) -> str:
+    """A number with so many decimals (none from 1000 on), a whole one as it is."""
+    if value is None:
+        return NOTHING
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
+
+
+def probability(p: float | None) -> str:
+    """A p- or q-value: `.031`, or `< .001`."""
+    if p is None:
+        return NOTHING
+    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def signed(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """A correlation or difference, with its interval where it has one."""
+    if value is None:
+        return "undefined"
+    return f"{value:+.3f}" + ("" if low is None else f" ({low:+.3f} … {high:+.3f})")
+
+
+def finding_value(one: Finding) -> str:
+    """A finding's value, with its interval where it has one."""
+    if one.value is None:
+        return NOTHING
+    if one.low is None or one.high is None:
+        return f"{one.value:.3g}"
+    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+
+
+def finding_n(one: Finding) -> str:
+    """How many observations a finding has, and how many it needs where those are too few."""
+    return str(one.n) if one.n >= one.n_min else f"{one.n} of {one.n_min}"
+
+
+def ranks(row: Mapping[str, Any]) -> str:
+    """A rank with the range it may lie in: `2 (1–3)`."""
+    low, high = row["rank_low"], row["rank_high"]
+    if low is None:
+        return str(row["rank"])
+    return f"{row['rank']} ({low}–{high})" if low != high else f"{row['rank']} ({low})"
+
+
+def share(row: Mapping[str, Any]) -> str:
+    """A share of rivals beaten with half the width of its interval: `0.713 ± 0.021`."""
+    if row["share"] is None:
+        return "no votes"
+    if row["share_low"] is None:
+        return f"{row['share']:.3f}"
+    return f"{row['share']:.3f} ± {(row['share_high'] - row['share_low']) / 2:.3f}"
+
+
+def minute(at: float) -> str:
+    """A time in seconds to the minute; an imported one may be out of any calendar."""
+    try:
+        return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+    except (OverflowError, ValueError, OSError):
+        return NOTHING
+
+
+def option_value(value: Any) -> str:
+    """The value of an option, a time without its microseconds."""
+    return MICROSECONDS.sub(r"\1", str(value))
+
+
+# -- remarks -----------------------------------------------------------------------------------
+
+
+def flag_text(flag: str) -> str:
+    """A flag of a board, `name:count` with or without examples after it, in words."""
+    name, _, rest = flag.partition(":")
+    if " " in name:  # a sentence already
+        return flag
+    n, _, examples = rest.partition(": ")
+    meaning = MEANINGS.get(name, name.replace("_", " "))
+    return f"{n} {meaning}".strip() + (f": {examples}" if examples else "")
+
+
+def flag_line(flag: str) -> str:
+    """A flag of a board as a line of its own."""
+    return f"  flag  {flag_text(flag)}"
+
+
+def session_flags(flags: Iterable[tuple[str, str]]) -> list[str]:
+    """Flags of a session, each with the reviewer it is about or none, in words.
+
+    What one reviewer is flagged for more than once is told once, with its count.
+    """
+    told: dict[tuple[str, str], Counter[str]] = {}
+    for who, flag in flags:
+        name, _, about = flag.partition(":")
+        told.setdefault((who, name), Counter())[about] += 1
+    return [_repeated(who, name, about) for (who, name), about in told.items()]
+
+
+def _repeated(who: str, name: str, about: Counter[str]) -> str:
+    meaning = MEANINGS.get(name, name.replace("_", " "))
+    text = f"{who}: {meaning}" if who else meaning
+    n = about.total()
+    text += f", {n} times" if n > 1 and who else ""
+    named = [one for one in about if one]
+    more = ", …" if len(named) > N_NAMED else ""
+    return text + (f" ({', '.join(named[:N_NAMED])}{more})" if named else "")
+
+
+def agreement(found: Mapping[str, Any]) -> str:
+    """How far a board agrees with an outside ranking, in a sentence."""
+    tau = signed(found["kendall_tau"], found["kendall_low"], found["kendall_high"])
+    rho = signed(found["spearman"], found["spearman_low"], found["spearman_high"])
+    return (
+        f"against the outside ranking, {found['n']} in common "
+        f"({found['only_here']} only here, {found['only_there']} only there): "
+        f"Kendall τ {tau}, Spearman {rho}"
+    )
+
+
+def tuning(found: Mapping[str, Any]) -> str:
+    """The coefficients that agree best with an outside ranking, in a sentence."""
+    settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
+    return (
+        f"of {found['tried']} settings tried, {settings} agrees best: "
+        f"τ {signed(found['kendall_tau'])} (now {signed(found['before'])}); "
+        f"cross-validated {signed(found['cross_validated'])}, which is the figure to believe."
+    )
+
+
+def audit_verdict(found: Audit) -> str:
+    """The first line of an audit: how many findings are evidence, and what the others are."""
+    by_status = Counter(one.status for one in found.findings)
+    n_evidence = by_status.pop("evidence", 0)
+    rest = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in by_status.items())
+    what = "1 is" if n_evidence == 1 else f"{n_evidence or 'none'} {'are' if n_evidence else 'is'}"
+    return f"Of {len(found.findings)} findings {what} evidence" + (f"; {rest}." if rest else ".")
+
+
+def board_options(board: Board) -> str:
+    """What a board was computed under, in a line."""
+    counts = {name: board.notes[name] for name in ("sessions", "reviews") if name in board.notes}
+    named = {**counts, "rule": board.notes.get("rule"), **board.parameters}
+    return ", ".join(
+        f"{name.replace('_', ' ')} {option_value(value)}"
+        for name, value in named.items()
+        if value is not None and value is not False
+    )
+
+
+def tier_groups(
+    rows: Iterable[Mapping[str, Any]],
+) -> list[tuple[str, list[Mapping[str, Any]]]]:
+    """The rows of a board by tier, each group with its label; what has no tier stands last."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    untiered: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if "tier" not in row or row["tier"] is not None:
+            label = f"tier {row['tier']}" if "tier" in row else ""
+            groups.setdefault(label, []).append(row)
+        else:
+            label = "no votes" if row["share"] is None else "no tier: too few sessions to tell"
+            untiered.setdefault(label, []).append(row)
+    return [*groups.items(), *untiered.items()]

@@ -1,0 +1,369 @@
+"""No table of the product cuts a number or makes two names equal, at any width or in a pipe."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from peerage.boards import Board
+from peerage.doors.cli.doctor import Check, checks_table
+from peerage.doors.cli.history import sessions_table
+from peerage.doors.cli.live import places_table
+from peerage.doors.cli.run import failures_table
+from peerage.doors.cli.terminal import Terminal, cell_width
+from peerage.doors.render import report_views
+from peerage.doors.render.layout import (
+    Interval,
+    Spark,
+    TableColumn,
+    TextTable,
+    bare_names,
+    short_names,
+)
+from peerage.doors.render.session_views import ranking_table
+from peerage.scoring import Law, score_session
+from peerage.season import Progress
+from peerage.stores import Listing
+from peerage.types import (
+    Ballot,
+    Finding,
+    Query,
+    Response,
+    Review,
+    Session,
+    Slot,
+)
+
+DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
+WIDTHS = (60, 80, 120)
+LOOK_ALIKE = [
+    "provider/some-long-model-2026-11",
+    "provider/some-long-model-2026-12",
+    "provider/some-long-model-2026-11-preview-with-tools",
+    "provider/some-long-model-2026-12-preview-with-tools",
+    "provider/一个名字非常长的大型语言模型二零二六年十一月",
+    "provider/一个名字非常长的大型语言模型二零二六年十二月",
+]
+VENDORS = [f"{vendor}/the-same-name-2026-11" for vendor in ("alpha", "beta", "gamma", "delta")]
+PANELS = {"one vendor": LOOK_ALIKE, "several vendors": [*VENDORS, *LOOK_ALIKE[4:]]}
+HUGE, PLAIN = 1234567, 120
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+BOXES = re.compile("[\u2500-\u259f\u25cf\x1b]")
+
+
+# -- every table of the product ------------------------------------------------------------------
+
+
+def models(names):
+    rows = [
+        {
+            "model": name,
+            "rank": i + 1,
+            "rank_low": 1,
+            "rank_high": PLAIN,
+            "tier": 1 + i // 2 if i < 4 else None,
+            "value": 1500.0 + i,
+            "share": 0.713 if i < 5 else None,
+            "share_low": 0.692,
+            "share_high": 0.734,
+            "aggregate_borda": 3.25,
+            "mean_score": 7.25,
+            "z_score": -0.5,
+            "share_length_controlled": 0.7,
+            "total_wins": PLAIN,
+            "total_votes": HUGE,
+            "appearances": HUGE,
+        }
+        for i, name in enumerate(names)
+    ]
+    return report_views.models_table(rows)
+
+
+def matrix(names):
+    above = [[None if i == j else 1.0 for j in range(len(names))] for i in range(len(names))]
+    return report_views.matrix_table({"models": names, "above": above})
+
+
+def rules(names):
+    ranked = [{"model": name, "value": float(HUGE), "rank": PLAIN} for name in names]
+    known = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
+    return report_views.rules_table([{"rule": rule, "rows": ranked} for rule in known])
+
+
+def history(names):
+    weeks = [f"2026-{month:02}-01" for month in range(1, 13)]
+    points = [{"model": name, "week": week, "share": 0.5} for name in names for week in weeks]
+    return report_views.history_table(points, names)
+
+
+def movers(names):
+    return report_views.movers_table(
+        [{"name": name, "here": PLAIN, "there": HUGE, "moved": PLAIN - HUGE} for name in names]
+    )
+
+
+def pairs(names):
+    rows = [
+        {"a": a, "b": b, "gap": 1.25, "n": HUGE, "p": 0.0001, "q": 0.0312}
+        for a, b in zip(names, names[::-1], strict=True)
+    ]
+    return report_views.pairs_table(rows)
+
+
+def community(names, kind, **columns):
+    n = len(names)
+    columns = {key: [value] * n for key, value in columns.items()}
+    parameters = {"reputation": "iterate", "scale": (-1.0, 1.0)}
+    return report_views.community_table(Board(kind, {kind: names, **columns}, parameters))
+
+
+def contributors(names):
+    numbers = dict.fromkeys(("total_score", "quality_score", "affiliation_bonus"), 1000.25)
+    counts = dict.fromkeys(("items", "items_scored", "reviews_received"), HUGE)
+    return community(names, "contributor", rank=PLAIN, **numbers, **counts)
+
+
+def reviewers(names):
+    numbers = {"pearson": 0.75, "low": -0.25, "high": 0.95, "agreement": 0.5, "reputation": 0.8}
+    counts = {"qualifying": HUGE, "reviews": HUGE, "rank": PLAIN}
+    words = {"status": "clear", "band": "excellent", "dawid_skene": 0.75}
+    return community(names, "reviewer", **numbers, **counts, **words)
+
+
+def items(names):
+    parameters = {"reputation": "fixed", "scale": (-1.0, 1.0)}
+    columns = {"item_id": names, "contributor": names[::-1], "quality": [-0.25] * len(names)}
+    counts = {"reviews": [HUGE] * len(names), "weight": [0.7] * len(names)}
+    return report_views.community_table(Board("items", {**columns, **counts}, parameters))
+
+
+def findings(names):
+    subjects = ["all", *names, *(f"{a}>{b}" for a in names for b in names if a != b)]
+    statuses = ("evidence", "indicator", "clear", "too_few", "not_identifiable")
+    return report_views.findings_table(
+        [
+            Finding("self_preference", subject, -0.00386, -0.078, 0.0703, 0.0001, HUGE, 30, status)
+            for subject, status in zip(subjects, statuses * 20, strict=False)
+        ]
+    )
+
+
+def means(names):
+    return report_views.means_table(
+        [
+            Finding("calibration", name, 6.68 + i, 6.5, 12.9, None, HUGE, 50, "clear")
+            for i, name in enumerate(names)
+        ]
+    )
+
+
+def ranking(names):
+    labels = "ABCDEF"
+    slots = tuple(Slot(label, name) for label, name in zip(labels, names, strict=True))
+    session = Session(
+        "id",
+        Query("Which?"),
+        candidates=tuple(names),
+        responses=tuple(Response(name, "text") for name in names),
+        ballots=(Ballot("judge", slots), Ballot("other judge", slots)),
+        reviews=tuple(
+            Review(who, tuple((label,) for label in labels)) for who in ("judge", "other judge")
+        ),
+    )
+    return ranking_table(score_session(session, Law(rule="elo")))
+
+
+def failures(names):
+    failed = Counter({(name, "answer", "rate_limited"): HUGE for name in names})
+    return failures_table(Progress(PLAIN, failures=failed))
+
+
+def sessions(names):
+    return sessions_table(
+        [
+            Listing(f"0190e6a2-7b1c-{i:04}-9a51", "", i, "Why so?", name, 1.8e9, None, "done")
+            for i, name in enumerate(names)
+        ]
+    )
+
+
+def checks(names):
+    return checks_table([Check(f"seat {name}", False, f"{HUGE} ms", "A fix.") for name in names])
+
+
+def places(names):
+    placed = {who: {name: str(i + 1) for i, name in enumerate(names)} for who in names}
+    return places_table(names, names, placed, names)
+
+
+TABLES = {
+    "models_table": models,
+    "matrix_table": matrix,
+    "rules_table": rules,
+    "history_table": history,
+    "movers_table": movers,
+    "pairs_table": pairs,
+    "community_table": reviewers,
+    "findings_table": findings,
+    "means_table": means,
+    "ranking_table": ranking,
+    "failures_table": failures,
+    "sessions_table": sessions,
+    "checks_table": checks,
+    "places_table": places,
+}
+
+
+ALL = {**TABLES, "contributors": contributors, "items": items}
+
+
+def test_every_table_of_the_product_is_tested_here():
+    made = {
+        function.name
+        for path in DOORS.rglob("*.py")
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == "TextTable"
+    }
+    assert made == set(TABLES)
+
+
+def drawn(table, width):
+    """What a terminal of this width shows of a table, in lines; None is a pipe."""
+    out = io.StringIO()
+    how = {} if width is None else {"width": width, "force_terminal": True, "no_color": True}
+    table.show(Terminal(file=out, **how))
+    return COLOURS.sub("", out.getvalue()).splitlines()
+
+
+def texts(table, at):
+    cells = [row[at] for row in table.rows]
+    return [cell if isinstance(cell, str) else cell.text for cell in cells]
+
+
+def left_out(lines):
+    """The heads of columns that a line below the table says are missing."""
+    found = re.search(r"Left out for want of room: (.*)\.", " ".join(" ".join(lines).split()))
+    return found[1].split(", ") if found else []
+
+
+def from_column(line, start):
+    """What stands in a line from a column of the screen on, up to a gap."""
+    while start > 0 and line:
+        start -= cell_width(line[0])
+        line = line[1:]
+    return re.split(r"\s{2,}", line)[0].rstrip()
+
+
+CASES = [(name, panel) for name in ALL for panel in PANELS]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "panel"), CASES)
+def test_on_a_terminal_no_line_is_too_long_and_no_number_is_cut(name, panel, width):
+    table = ALL[name](PANELS[panel])
+    lines = drawn(table, width)
+    assert max(map(cell_width, lines)) <= width
+    words = set(" ".join(lines).split())
+    gone = left_out(lines)
+    for at, column in enumerate(table.columns):
+        if column.kind in ("number", "word") and not column.in_pipe and column.head not in gone:
+            assert {word for text in texts(table, at) for word in text.split()} <= words
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("name", "panel"), CASES)
+def test_on_a_terminal_no_two_names_look_alike(name, panel, width):
+    table = ALL[name](PANELS[panel])
+    lines = drawn(table, width)
+    heads = [column.head for column in table.columns]
+    assert len(heads) == len(set(heads)) or name == "community_table"
+    for at, column in enumerate(table.columns):
+        if column.kind != "name" or column.head in left_out(lines):
+            continue
+        first = next(i for i, line in enumerate(lines) if column.head in line)
+        start = cell_width(lines[first][: lines[first].index(column.head)])
+        below = [line for line in lines[first + 1 :] if not line.startswith("──")]
+        names = [text for text in texts(table, at) if text]
+        shown = [text for text in (from_column(line, start) for line in below) if text]
+        form_by_name = dict(zip(names, shown, strict=False))
+        assert len(set(form_by_name.values())) == len(set(names))
+        for whole, form in form_by_name.items():  # pieces of the name
+            assert all(part in whole for piece in form.split(">") for part in piece.split("…"))
+
+
+@pytest.mark.parametrize(("name", "panel"), CASES)
+def test_a_pipe_gets_every_cell_whole_in_an_aligned_markdown_table(name, panel):
+    table = ALL[name](PANELS[panel])
+    lines = drawn(table, None)
+    rows = [line for line in lines if line.startswith("|")]
+    assert len(rows) == len(table.rows) + 2
+    assert len(set(map(cell_width, rows))) == 1
+    for row, line in zip(table.rows, rows[2:], strict=True):
+        for column, cell in zip(table.columns, row, strict=True):
+            if column.kind != "drawing":
+                assert (cell if isinstance(cell, str) else cell.text) in line
+    assert not BOXES.search("\n".join(lines))
+
+
+# -- any table -----------------------------------------------------------------------------------
+
+names = st.text(st.sampled_from("ab-2/中é"), min_size=1, max_size=50)
+
+
+@given(st.lists(names, min_size=1, unique=True), st.integers(4, 40))
+def test_short_names_stay_apart_and_are_no_longer_than_they_need(names, room):
+    short = short_names(names, room)
+    assert len(set(short.values())) == len(names)
+    if max(map(cell_width, names)) <= room:
+        assert short == {name: name for name in names}
+
+
+@given(
+    st.lists(st.tuples(names, st.integers(-(10**12), 10**12), st.floats(0, 1)), max_size=12),
+    st.integers(60, 200),
+    st.booleans(),
+)
+def test_any_table_fits_and_keeps_its_numbers(rows, width, ascii_only):
+    table = TextTable(
+        TableColumn("name", "name"),
+        TableColumn("count"),
+        TableColumn("0 to 1", "drawing", use=1),
+        TableColumn("a share of something", use=2),
+    )
+    for name, count, part in rows:
+        table.add(name, str(count), Interval(part, part / 2, part), f"{part:.3f}")
+    lines = [line.plain for line in table.lines(width, ascii_only)]
+    assert max(map(cell_width, lines)) <= width
+    assert {str(count) for _, count, _ in rows} <= set(" ".join(lines).split())
+
+
+def test_a_prefix_is_dropped_only_where_that_leaves_names_apart():
+    assert bare_names(["v/a", "v/b", "all"]) == {"v/a": "a", "v/b": "b", "all": "all"}
+    assert bare_names(["v/a", "v/b", "v/a>v/b"])["v/a>v/b"] == "a>b"
+    for kept in (["v/a", "w/a"], ["v/a", "v/b", "a"], ["v/", "v/a"], ["v/a"]):
+        assert bare_names(kept) == {name: name for name in kept}
+
+
+def test_a_name_that_nothing_can_shorten_is_folded_and_not_lost():
+    alike = ["a" * 60 + middle + "a" * 60 for middle in "xyz"]
+    table = TextTable(TableColumn("name", "name"), TableColumn("n"))
+    for name in alike:
+        table.add(name, str(HUGE))
+    text = "".join(drawn(table, 60)).replace(" ", "").replace(str(HUGE), "")
+    assert all(middle in text for middle in "xyz")
+
+
+def test_an_interval_lies_on_its_scale():
+    assert Interval(0.5, 0.0, 1.0).draw(11) == "─────●─────"
+    assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"
+    assert Interval(7.0, -9.0, 0.5).draw(11) == "──────····●"
+    assert Spark((0.0, None, 1.0)).draw(3) == "▁ █"
