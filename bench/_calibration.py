@@ -16,7 +16,7 @@ from bench._rates import wilson_interval
 from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
 from peerage.biases.thresholds import EVIDENCE_Q, Tested, status
 from peerage.council.blinding import deal_order
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import AuditLimits, Finding
 
 NAMES = tuple("abcdefgh")
@@ -32,8 +32,8 @@ class Panel:
     n_sessions: int = 200
     order: str = "balanced"
 
-    def season(self, text: bool) -> Season:
-        return Season(
+    def season(self, text: bool) -> SimulatedSeason:
+        return SimulatedSeason(
             seats=NAMES[: self.n_seats],
             n_sessions=self.n_sessions,
             order=self.order,
@@ -139,7 +139,7 @@ PLANTS = (
 Trial = list[tuple[Tested, Finding]]
 
 
-def one_trial(season: Season, planted: Planted, seed: int) -> Trial:
+def one_trial(season: SimulatedSeason, planted: Planted, seed: int) -> Trial:
     """The audit of one simulated season, dealt by the real dealer where it is balanced."""
     square = None
     if season.order == "balanced":

@@ -25,7 +25,7 @@ from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import Reviews, Scales
-from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
 SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))
@@ -128,7 +128,10 @@ def audited(reviews: Reviews) -> Audited:
 
 
 def trial(
-    season: Season, planted: Planted, seed: int, rows: Callable[[dict[str, Column]], Reviews]
+    season: SimulatedSeason,
+    planted: Planted,
+    seed: int,
+    rows: Callable[[dict[str, Column]], Reviews],
 ) -> Audited:
     columns = simulated_reviews(season, planted, seed)
     return audited(rows(columns))
@@ -142,7 +145,7 @@ NOISE = dict(zip("abcde", (3.0, 0.5, 1.0, 2.0, 0.3), strict=True))
 KIN = {"a": "one", "b": "one"}
 TWELVE = {name: SPREADS["abcde"[i % 5]] for i, name in enumerate("abcdefghijkl")}
 OUTSIDERS = dict(zip("uvwxy", SPREADS.values(), strict=True))
-PANEL = Season(n_sessions=200, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
+PANEL = SimulatedSeason(n_sessions=200, spread=SPREADS, skill=SKILL, quality_sd=1.0, families=KIN)
 NOTHING = Planted()
 
 Rows = Callable[[dict[str, Column]], Reviews]
@@ -153,7 +156,7 @@ class Trial:
     """A kind of season, and the finding that must come of it; none where judges are fair."""
 
     name: str
-    season: Season
+    season: SimulatedSeason
     planted: Planted = NOTHING
     rows: Rows = reviews_of
     names: tuple[str, int] | None = None

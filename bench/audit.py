@@ -23,8 +23,8 @@ from bench._calibration import fair_lines, metric_lines, moved_lines, power_line
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
-from peerage.scoring import Law, score_session
-from peerage.types import Ballot, Query, Response, Review, Session, Slot
+from peerage.scoring import score_session
+from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Session, Slot
 
 N_SESSIONS = 40_000  # of five seats: a million rows
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "200"))
@@ -53,11 +53,11 @@ def run() -> list[Row]:
 
 def _beside_scoring(n: int) -> Row:
     """The audit of a session beside the scoring of it; a hundred turns each."""
-    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
+    session, options = _session(n), ScoringOptions(rubric=config.rubric("general"), audit=False)
     return compare(
         f"a session of {n}",
-        _hundredfold(_audit_of(session, law)),
-        _hundredfold(lambda: score_session(session, law)),
+        _hundredfold(_audit_of(session, options)),
+        _hundredfold(lambda: score_session(session, options)),
         n=100,
         target=1 / 2,
         peer_name="scoring it",
@@ -65,13 +65,13 @@ def _beside_scoring(n: int) -> Row:
 
 
 def _beside_council(n: int) -> Row:
-    session, law = _session(n), Law(rubric=config.rubric("general"), audit=False)
-    ours = _hundredfold(_audit_of(session, law))
+    session, options = _session(n), ScoringOptions(rubric=config.rubric("general"), audit=False)
+    ours = _hundredfold(_audit_of(session, options))
     if find_spec("llm_council") is None:
         return replace(measure(f"a session of {n}", ours, n=100), note=NO_COUNCIL)
     peer = import_module("llm_council.bias_audit").run_bias_audit
     stage1 = [{"model": one.model, "response": one.text} for one in session.responses]
-    stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, law).counted}
+    stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, options).counted}
     position = {name: i for i, name in enumerate(session.candidates)}
     return compare(
         f"a session of {n}",
@@ -83,9 +83,9 @@ def _beside_council(n: int) -> Row:
     )
 
 
-def _audit_of(session: Session, law: Law) -> Callable[[], object]:
-    counted = score_session(session, law).counted
-    return lambda: audit_session(session.responses, session.ballots, counted, law.limits)
+def _audit_of(session: Session, options: ScoringOptions) -> Callable[[], object]:
+    counted = score_session(session, options).counted
+    return lambda: audit_session(session.responses, session.ballots, counted, options.limits)
 
 
 def _hundredfold(turn: Callable[[], object]) -> Callable[[], object]:

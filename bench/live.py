@@ -12,19 +12,18 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from bench import Row, cpu_seconds
 from bench._reviews import write_reviews
-from peerage.convening import Council, law_then, settings_of
 from peerage.engines.duckdb import DuckDB
-from peerage.importing import take
+from peerage.events import Opened
+from peerage.imports import take
+from peerage.panel import Council, recorded_rubric, settings_of
 from peerage.reports import board_models_of_store
 from peerage.reports.options import ModelBoardOptions
-from peerage.scoring import Law
 from peerage.stores import open_store
+from peerage.types import Rubric
 
 N_ROWS = 1_000_000
 N_DAYS = 60  # that the reviews are spread over
@@ -50,11 +49,11 @@ def _rows(folder: Path) -> list[Row]:
     take(store, reviews, "reviews", time.time)
     boards: list[str] = []
 
-    def law_for(recorded: Mapping[str, Any]) -> Law:
-        return law_then(settings, recorded)
+    def rubric_of(opened: Opened) -> Rubric | None:
+        return recorded_rubric(settings, opened)
 
     def board(options: ModelBoardOptions) -> None:
-        made = board_models_of_store(store, law_for, options, engine)
+        made = board_models_of_store(store, rubric_of, options, engine)
         boards.append(json.dumps(made.document()))
 
     rows = []

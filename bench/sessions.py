@@ -22,13 +22,12 @@ from typing import Any
 
 from bench import Row
 from peerage import config
-from peerage.agenda import Agenda
 from peerage.providers.calling import Caller
-from peerage.scoring import Law
-from peerage.season import Progress, Season, hold
+from peerage.season import Progress, Season, run_season
+from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompts import Prompts, open_prompts
-from peerage.types import Seat
+from peerage.stores.prompt_files import Prompts, open_prompts
+from peerage.types import ScoringOptions, Seat
 
 N_REPEATS = 3  # the peer is slow at 256: its pool looks at every connection for every call
 SESSIONS_BY_CONCURRENCY = {1: 60, 32: 160, 256: 256}
@@ -81,16 +80,16 @@ class Bench:
         self.folder = folder
         self.concurrency = concurrency
         self.seats = seats(base_url, model, concurrency)
-        law = Law(rubric=config.rubric("general"))
-        self.agenda = Agenda(self.seats, law, chairs=self.seats)
+        options = ScoringOptions(rubric=config.rubric("general"))
+        self.config = SessionConfig(self.seats, options, chairs=self.seats)
         self.turn = 0
 
     async def ours(self, caller: Caller, prompts: Prompts) -> None:
         self.turn += 1
         store = open_store(f"sqlite:///{self.folder / f'{self.concurrency}-{self.turn}.db'}")
-        season = Season(f"s{self.turn}", "7", lambda _: self.agenda)
+        season = Season(f"s{self.turn}", "7", lambda _: self.config)
         progress = Progress(prompts.n)
-        await hold(
+        await run_season(
             season,
             prompts,
             caller,
@@ -125,10 +124,10 @@ class Bench:
                 return await caller.call(call, on_text)
 
         store = open_store(f"sqlite:///{self.folder / f'recorded-{time.time_ns()}.db'}")
-        season = Season("r", "7", lambda _: self.agenda)
+        season = Season("r", "7", lambda _: self.config)
         one = prompts_file(self.folder, 1)
         recording: Any = Recording()
-        await hold(
+        await run_season(
             season, one, recording, store, concurrency=1, clock=time.time, progress=Progress(1)
         )
         await store.close()

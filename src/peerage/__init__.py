@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from peerage.convening import Council
+    from peerage.panel import Council
     from peerage.reports import (
         audit,
         board_contributors,
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
         board_reviewers,
         find_rings,
     )
-    from peerage.scoring import Law, Scored, score
+    from peerage.scoring import Scored, score
+    from peerage.types import ScoringOptions
 
 HOMES = {
-    "Council": "peerage.convening",
-    "Law": "peerage.scoring",
+    "Council": "peerage.panel",
+    "ScoringOptions": "peerage.types",
     "Scored": "peerage.scoring",
     "audit": "peerage.reports",
     "board_contributors": "peerage.reports",
@@ -34,8 +35,8 @@ HOMES = {
 }
 __all__ = [
     "Council",
-    "Law",
     "Scored",
+    "ScoringOptions",
     "audit",
     "board_contributors",
     "board_items",

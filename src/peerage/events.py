@@ -1,22 +1,35 @@
-"""What happens in a session: one frozen dataclass for each kind of event, and its JSON both ways.
+"""What happens in a session: a frozen dataclass for each kind of event, and its JSON both ways.
 
-The log stores an `Event` with a kind and a body of plain JSON values; `read_event` gives the
-typed event behind it, or says that the body is of another shape, and `body_of` the body to
-store. A gate and a verdict are stored as they are, under "screened" and "concluded".
+The log stores an `Event` with a kind and a body of plain JSON values. `read_event` gives the
+typed event behind it, or says that the body is of another shape; `stored_event` is the way back.
+No other module spells a body. A gate and a verdict are stored as they are, under "screened" and
+"concluded".
+
+The session that a list of events adds up to is made one floor up, by `council.fold`: a log may
+hold a reviewer's reply without how it was read, and then the parser of replies reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
 
 from peerage.errors import UnreadableError
-from peerage.types import Event, Finding, Gate, Query, Score, Usage, Verdict
-
-OMITTED: dict[str, Any] = {"omitted": True}  # a field that is not stored where it says nothing
+from peerage.shapes import OMITTED, WrongShapeError, from_json, to_json
+from peerage.types import (
+    Ballot,
+    Event,
+    Finding,
+    Gate,
+    OwnVotes,
+    Query,
+    Rubric,
+    Score,
+    Usage,
+    Verdict,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +43,59 @@ class SeatRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class RubricRecord:
+    """A rubric as far as scores need it; fractions are written as "3/10"."""
+
+    name: str
+    weights: Mapping[str, str]
+    ceilings: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, rubric: Rubric) -> RubricRecord:
+        weights = {name: str(weight) for name, weight in rubric.weights.items()}
+        return cls(rubric.name, weights, tuple((str(a), str(b)) for a, b in rubric.ceilings))
+
+    def rubric(self) -> Rubric:
+        """The rubric to score by; without the texts that only reviewers need."""
+        try:
+            weights = {name: Fraction(weight) for name, weight in self.weights.items()}
+            ceilings = tuple((Fraction(a), Fraction(b)) for a, b in self.ceilings)
+        except (ValueError, ZeroDivisionError):
+            raise UnreadableError(f"its rubric {self.name!r} has a weight that is none.") from None
+        if sum(weights.values()) != 1 or "accuracy" not in weights or min(weights.values()) < 0:
+            raise UnreadableError(f"its rubric {self.name!r} has weights that are none.")
+        return Rubric(self.name, weights, (), ceilings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringRecord:
+    """The options a session is dealt and scored by; an imported session has only two of them."""
+
+    rule: str = field(default="", metadata=OMITTED)
+    own_votes: OwnVotes | None = field(default=None, metadata=OMITTED)
+    rubric: str | None  # its name
+    safety_gate: bool | None = field(default=None, metadata=OMITTED)
+    order: str
+    verdict: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
+    """The session's question, seats and options, before anything happens."""
+
     query: Query
     seed: str
     ordinal: int
     season: str
     seats: tuple[SeatRecord, ...]
-    law: Mapping[str, Any]
+    law: ScoringRecord  # named so in the first logs
+    rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
+    """A seat's answer."""
+
     seat: str
     text: str
     latency_ms: float | None = None
@@ -51,6 +106,8 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """A call of a seat that gave no usable reply."""
+
     seat: str
     stage: str
     kind: str
@@ -71,6 +128,8 @@ class DealtBallot:
 
 @dataclass(frozen=True, slots=True)
 class Dealt:
+    """The ballots of one round."""
+
     round: int
     ballots: tuple[DealtBallot, ...]
 
@@ -91,6 +150,8 @@ class ReviewReading:
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
+    """A reviewer's reply to its ballot, and how it was read."""
+
     reviewer: str
     round: int
     text: str
@@ -102,25 +163,31 @@ class Reviewed:
 
 @dataclass(frozen=True, slots=True)
 class StoppedEarly:
+    """A round ended before these reviewers replied: they could not change the winner."""
+
     round: int
     not_heard: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tallied:
+    """The scores, and what was odd about the ballots."""
+
     scores: tuple[Score, ...]
     flags: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Audited:
+    """The audit of this session."""
+
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Advised:
-    """A seat's word on the conclusion."""
+    """A seat's reply when it was asked for the verdict."""
 
     seat: str
     text: str
@@ -130,12 +197,35 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    """The session is over: how it ended and what it cost."""
+
     status: str
     cost_usd: float | None = None
     unpriced_calls: int = 0
 
 
-Fact: TypeAlias = (
+# -- said while it happens, and not stored ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call to a seat went out."""
+
+    seat: str
+    stage: str
+    round: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TextPiece:
+    """A piece of a reply came in."""
+
+    seat: str
+    stage: str
+    text: str
+
+
+Stored: TypeAlias = (
     Opened
     | Answered
     | Failed
@@ -149,7 +239,8 @@ Fact: TypeAlias = (
     | Verdict
     | Finished
 )
-TYPE_BY_KIND: Mapping[str, type[Fact]] = {
+Fact: TypeAlias = Stored | Asked | TextPiece
+STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "answered": Answered,
     "failed": Failed,
@@ -163,147 +254,104 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     "concluded": Verdict,
     "finished": Finished,
 }
+TYPE_BY_KIND: Mapping[str, type[Fact]] = {**STORED_KINDS, "asked": Asked, "piece": TextPiece}
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
+NOT_STORED = -1  # the place in the log of what is only said
+
+
+# -- JSON both ways -----------------------------------------------------------------------------
+
+
+def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
+    """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
+    return Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
 
 
 def read_event(event: Event) -> Fact | None:
     """The typed event behind a stored one; None for a kind that this version does not know."""
     if event.kind not in TYPE_BY_KIND:
         return None
+    fact_type: Callable[..., Fact] = TYPE_BY_KIND[event.kind]
     try:
-        fact: Fact = _fact_reader(event.kind)(event.body)
-    except _WrongShapeError as error:
+        return from_json(fact_type, event.body)
+    except WrongShapeError as error:
         raise UnreadableError(
             f"event {event.seq} ({event.kind}) is not as a session writes it: {error}.",
             place=f"session {event.session_id}",
         ) from None
-    return fact
 
 
-def body_of(fact: Any) -> dict[str, Any]:
-    """The body to store: plain JSON values, without the optional fields that say nothing."""
-    return {
-        one.name: _plain(value)
-        for one in fields(fact)
-        if (value := getattr(fact, one.name)) != one.default or "omitted" not in one.metadata
-    }
+def read_events(events: Iterable[Event]) -> Iterator[Fact]:
+    """The typed events of a log, without kinds that this version does not know."""
+    return (fact for event in events if (fact := read_event(event)) is not None)
 
 
-def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return body_of(value)
-    if isinstance(value, Finding):
-        return value._asdict()
-    if isinstance(value, Mapping):
-        return {name: _plain(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(member) for member in value]
-    return value
+# -- questions to a log -------------------------------------------------------------------------
 
 
-# -- reading ------------------------------------------------------------------------------------
+def opening_of(events: Sequence[Event]) -> Opened:
+    """The first event of a session: its question, seats and options."""
+    opened = read_event(events[0]) if events else None
+    if not isinstance(opened, Opened):
+        raise UnreadableError(
+            "it does not begin with its opening.",
+            place=f"session {events[0].session_id}" if events else "",
+        )
+    return opened
 
 
-class _WrongShapeError(Exception):
-    """A value is not what its field says."""
+def without_readings(events: Iterable[Event]) -> Iterator[Event]:
+    """The events without how replies were read, so that folding them reads the replies anew."""
+    for event in events:
+        fact = read_event(event)
+        if isinstance(fact, Reviewed) and fact.review is not None:
+            event = replace(event, body=to_json(replace(fact, review=None)))
+        yield event
 
 
-Reader: TypeAlias = Callable[[Any], Any]
+def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
+    """The event for ballots dealt here, whose labels follow from their order."""
+    return Dealt(round, tuple(DealtBallot(one.reviewer, one.authors) for one in ballots))
 
 
-@cache
-def _fact_reader(kind: str) -> Reader:
-    return _record_reader(TYPE_BY_KIND[kind])
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """A call whose reply or failure is in the log; `cost_usd` is None where nobody knows it."""
+
+    seat: str
+    stage: str
+    round: int
+    usage: Usage | None  # None: it was not sent, or it was given from elsewhere
+
+    @property
+    def cost_usd(self) -> float | None:
+        return self.usage.cost_usd if self.usage else None
 
 
-def _reader(hint: Any) -> Reader:
-    """A function that reads a JSON value into a type, or raises."""
-    origin, args = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return lambda value: value
-    if origin in (Union, UnionType):
-        return _union_reader(args)
-    if origin is Literal:
-        return _checked(lambda value: type(value) is str and value in args, "no known word")
-    if origin is tuple:
-        return _tuple_reader(args)
-    if origin is not None and issubclass(origin, Mapping):
-        return _mapping_reader(_reader(args[1]))
-    if isinstance(hint, type) and (is_dataclass(hint) or hint is Finding):
-        return _record_reader(hint)
-    if hint is float:
-        return _checked(lambda value: type(value) in (int, float), "no number")
-    return _checked(lambda value: type(value) is hint, f"no {hint.__name__}")
+def call_made(fact: Fact) -> CallMade | None:
+    """Who was called in which stage, for an event that is the outcome of a call."""
+    match fact:
+        case Answered():
+            return CallMade(fact.seat, "answer", 0, fact.usage)
+        case Reviewed():
+            return CallMade(fact.reviewer, "review", fact.round, fact.usage)
+        case Advised():
+            return CallMade(fact.seat, "conclude", 0, fact.usage)
+        case Failed():
+            return CallMade(fact.seat, fact.stage, fact.round, fact.usage)
+        case _:
+            return None
 
 
-def _checked(fits: Callable[[Any], bool], otherwise: str) -> Reader:
-    def read(value: Any) -> Any:
-        if not fits(value):
-            raise _WrongShapeError(f"a {type(value).__name__} is {otherwise}")
-        return value
-
-    return read
+def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
+    """The calls of a session that took something, in the order of their outcomes."""
+    calls = (call_made(fact) for fact in facts)
+    return [call for call in calls if call is not None and call.usage is not None]
 
 
-def _union_reader(hints: tuple[Any, ...]) -> Reader:
-    """For the unions we have: a type or None."""
-    (hint,) = (one for one in hints if one is not NoneType)
-    read = _reader(hint)
-    return lambda value: None if value is None else read(value)
-
-
-def _tuple_reader(hints: tuple[Any, ...]) -> Reader:
-    n = None if hints[-1] is Ellipsis else len(hints)
-    read = _reader(hints[0])
-
-    def read_all(value: Any) -> Any:
-        if not isinstance(value, list | tuple) or (n is not None and len(value) != n):
-            raise _WrongShapeError(f"a {type(value).__name__} is not the list it should be")
-        return tuple(map(read, value))
-
-    return read_all
-
-
-def _mapping_reader(read: Reader) -> Reader:
-    def read_all(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise _WrongShapeError(f"a {type(value).__name__} is no object")
-        return {name: read(member) for name, member in value.items()}
-
-    return read_all
-
-
-def _record_reader(cls: Any) -> Reader:
-    """Reads an object's members into the fields of their names; others are passed over."""
-    hints = get_type_hints(cls)
-    if is_dataclass(cls):
-        names = [one.name for one in fields(cls) if one.init]
-    else:
-        names = list(cls._fields)
-    readers = [(name, _reader(hints[name])) for name in names]
-
-    def read(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise _WrongShapeError(f"a {type(value).__name__} is no object")
-        members = {}
-        for name, read_member in readers:
-            if name in value:
-                try:
-                    members[name] = read_member(value[name])
-                except _WrongShapeError as error:
-                    raise _WrongShapeError(f"{name}: {error}") from None
-        try:
-            return cls(**members)
-        except TypeError:
-            missing = [name for name in required if name not in members]
-            raise _WrongShapeError(f"{', '.join(missing)} missing") from None
-
-    required = [name for name in names if not _has_default(cls, name)]
-    return read
-
-
-def _has_default(cls: Any, name: str) -> bool:
-    if not is_dataclass(cls):
-        return name in cls._field_defaults
-    one = cls.__dataclass_fields__[name]
-    return one.default is not MISSING or one.default_factory is not MISSING
+def total_cost(calls: Iterable[CallMade]) -> tuple[float | None, int]:
+    """What calls cost in USD, and how many have no known price; then the sum is None."""
+    costs = [call.cost_usd for call in calls]
+    known = [cost for cost in costs if cost is not None]
+    n_unknown = len(costs) - len(known)
+    return (None if n_unknown else sum(known, 0.0)), n_unknown

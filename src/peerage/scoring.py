@@ -1,11 +1,11 @@
-"""Ballots in, scores out: counting, rule, gate and audit in their order, with no model called."""
+"""Ballots in, scores out: count, rule, safety gate and audit of one session; no model is called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args, overload
 
 from peerage.biases.one_session import audit_session
 from peerage.council.counting import count
@@ -16,58 +16,55 @@ from peerage.errors import UsageError
 from peerage.rules import rules
 from peerage.types import (
     Audit,
-    AuditLimits,
     Ballot,
     Counted,
     Gate,
     OwnVotes,
     Rubric,
+    Score,
+    ScoringOptions,
     Session,
+    Tabular,
 )
 
-OWN_VOTES: tuple[OwnVotes, ...] = ("out", "in", "seed")
+
+def check_options(options: ScoringOptions) -> None:
+    """Refuse a rule or a handling of own votes that there is not."""
+    rules.get(options.rule)
+    known = get_args(OwnVotes)
+    if options.own_votes not in known:
+        raise UsageError(f"own_votes is {options.own_votes!r}.", hint=f"Known: {', '.join(known)}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Law:
-    """Under which law a session is scored; the same ballots may be read under another."""
-
-    rule: str = "borda"
-    own_votes: OwnVotes = "out"
-    rubric: Rubric | None = None
-    safety_gate: bool = False
-    safety_score_cap: float = 0.0
-    audit: bool = True
-    limits: AuditLimits = field(default_factory=AuditLimits)
-
-    def __post_init__(self) -> None:
-        rules.get(self.rule)
-        if self.own_votes not in OWN_VOTES:
-            raise UsageError(
-                f"own_votes is {self.own_votes!r}.", hint=f"Known: {', '.join(OWN_VOTES)}."
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Scored:
+@dataclass(frozen=True, slots=True, repr=False)
+class Scored(Tabular):
     """A session with its scores, and how each ballot was read."""
 
     session: Session
     counted: tuple[Counted, ...]
-    law: Law
+    options: ScoringOptions
     audit: Audit | None
 
     @property
-    def scores(self) -> tuple[Any, ...]:
+    def scores(self) -> tuple[Score, ...]:
         return self.session.scores
+
+    def __repr__(self) -> str:
+        n, rule = len(self.scores), self.options.rule
+        first = f", {self.scores[0].model!r} first" if self.scores else ""
+        return f"Scored({n} candidates by {rule}{first})"
+
+    def table(self) -> dict[str, list[Any]]:
+        rows = [_score_row(score, self.options) for score in self.scores]
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
     def document(self) -> dict[str, Any]:
         """The result as plain JSON values, in the public shape."""
         document: dict[str, Any] = {
-            "rule": self.law.rule,
-            "own_votes": self.law.own_votes,
-            "rubric": self.law.rubric.name if self.law.rubric else None,
-            "scores": [_score_row(score, self.law) for score in self.session.scores],
+            "rule": self.options.rule,
+            "own_votes": self.options.own_votes,
+            "rubric": self.options.rubric.name if self.options.rubric else None,
+            "scores": self.rows,
             "ballots": [
                 _ballot_row(ballot, counted)
                 for ballot, counted in zip(self.session.ballots, self.counted, strict=True)
@@ -80,7 +77,7 @@ class Scored:
             document["bias_audit"] = dict(self.audit.bias_audit)
             document["findings"] = [finding._asdict() for finding in self.audit.findings]
         document["safety_gate"] = {
-            "enabled": self.law.safety_gate,
+            "enabled": self.options.safety_gate,
             **safety_metadata(self.session.gates),
         }
         return document
@@ -89,66 +86,92 @@ class Scored:
 Ballots = Session | Mapping[str, Any] | Sequence[Any]
 
 
-def score(ballots: Ballots, law: Law | None = None, **choices: Any) -> Any:
-    """Scores of a ballots document or of a `Session`; for a list of them, a list.
+@overload
+def score(
+    ballots: Session | Mapping[str, Any],
+    options: ScoringOptions | None = None,
+    *,
+    rule: str | None = None,
+    own_votes: OwnVotes | None = None,
+    rubric: str | Rubric | None = None,
+    safety_gate: bool | None = None,
+) -> Scored: ...
 
-    The law may be given whole, or by its parts: `score(ballots, rule="elo")`.
+
+@overload
+def score(
+    ballots: Sequence[Any],
+    options: ScoringOptions | None = None,
+    *,
+    rule: str | None = None,
+    own_votes: OwnVotes | None = None,
+    rubric: str | Rubric | None = None,
+    safety_gate: bool | None = None,
+) -> list[Scored]: ...
+
+
+def score(
+    ballots: Ballots,
+    options: ScoringOptions | None = None,
+    *,
+    rule: str | None = None,
+    own_votes: OwnVotes | None = None,
+    rubric: str | Rubric | None = None,
+    safety_gate: bool | None = None,
+) -> Scored | list[Scored]:
+    """Score a ballots document or a `Session`; for a list of them, a list.
+
+    What is given by name replaces that option: `score(ballots, rule="elo")`.
     """
-    law = law if law is not None else Law(**_known(choices))
+    if isinstance(rubric, str):
+        from peerage import config
+
+        rubric = config.rubric(rubric)
+    given = {"rule": rule, "own_votes": own_votes, "rubric": rubric, "safety_gate": safety_gate}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    options = replace(options or ScoringOptions(), **changes)
+    check_options(options)
     if isinstance(ballots, Session):
-        return score_session(ballots, law)
+        return score_session(ballots, options)
     if isinstance(ballots, Mapping):
-        return score_session(session_of(ballots), law)
+        return score_session(session_of(ballots), options)
     if isinstance(ballots, Sequence) and not isinstance(ballots, str | bytes):
         if all(isinstance(item, Session) for item in ballots):
-            return [score_session(item, law) for item in ballots]
-        return [score_session(session, law) for session in sessions_of(list(ballots))]
+            return [score_session(item, options) for item in ballots]
+        return [score_session(session, options) for session in sessions_of(list(ballots))]
     raise UsageError(
         f"score takes a ballots document, a Session or a list, not {type(ballots).__name__}."
     )
 
 
-def _known(choices: dict[str, Any]) -> dict[str, Any]:
-    rubric = choices.get("rubric")
-    if isinstance(rubric, str):
-        from peerage import config
-
-        choices = {**choices, "rubric": config.rubric(rubric)}
-    unknown = sorted(set(choices) - set(Law.__dataclass_fields__))
-    if unknown:
-        raise UsageError(
-            f"score has no option {unknown[0]!r}.",
-            hint=f"Known: {', '.join(Law.__dataclass_fields__)}.",
-        )
-    return choices
-
-
-def score_session(session: Session, law: Law) -> Scored:
-    """One session under one law; the session comes back with its scores and gates."""
-    gates, flags = _gates(session, law)
+def score_session(session: Session, options: ScoringOptions) -> Scored:
+    """Score one session; it comes back with its scores, gates, flags and audit."""
+    gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
-    cap = Fraction(repr(float(law.safety_score_cap)))
+    cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
-        count(ballot, reviews[ballot.reviewer, ballot.round], law.rubric, failed, cap)
+        count(ballot, reviews[ballot.reviewer, ballot.round], options.rubric, failed, cap)
         for ballot in session.ballots
     )
     ballots, last = _last_round(session.ballots, counted)
-    scores = tally(last, session.candidates, rules.get(law.rule), rules.get("borda"), law.own_votes)
+    scores = tally(
+        last, session.candidates, rules.get(options.rule), rules.get("borda"), options.own_votes
+    )
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
     n_counted = sum(not ballot.abstained for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []
     audit = None
-    if law.audit:
-        audit = audit_session(session.responses, ballots, last, law.limits)
+    if options.audit:
+        audit = audit_session(session.responses, ballots, last, options.limits)
     folded = replace(
         session, scores=scores, gates=gates, audit=audit, flags=(*session.flags, *flags)
     )
-    return Scored(folded, counted, law, audit)
+    return Scored(folded, counted, options, audit)
 
 
-def _gates(session: Session, law: Law) -> tuple[tuple[Gate, ...], list[str]]:
-    if not law.safety_gate:
+def _gates(session: Session, options: ScoringOptions) -> tuple[tuple[Gate, ...], list[str]]:
+    if not options.safety_gate:
         return (), []
     if session.gates:
         return session.gates, []
@@ -169,7 +192,7 @@ def _last_round(
     return [ballot for ballot, _ in latest.values()], [vote for _, vote in latest.values()]
 
 
-def _score_row(score: Any, law: Law) -> dict[str, Any]:
+def _score_row(score: Score, options: ScoringOptions) -> dict[str, Any]:
     row = {
         "model": score.model,
         "final_rank": score.rank,
@@ -183,7 +206,7 @@ def _score_row(score: Any, law: Law) -> dict[str, Any]:
         "mean_score": score.mean_score,
         "passed_gate": score.passed,
     }
-    if law.rule != "borda":
+    if options.rule != "borda":
         row["value"] = score.value
     return row
 

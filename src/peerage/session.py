@@ -13,23 +13,15 @@ ends the session; what is cancelled is the wait for a reply, never the keeping o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Coroutine,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from dataclasses import replace
-from functools import partial, reduce
-from typing import Any, Literal
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Literal, Protocol, TypeVar
 
-from peerage.agenda import Agenda, Caller, Docket, opening
-from peerage.council import folding
+from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import parse
 from peerage.council.blinding import deal
+from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, with_candidates
 from peerage.council.prompts import (
     boundary,
     critiques_for,
@@ -37,53 +29,159 @@ from peerage.council.prompts import (
     render_review,
     review_schema,
 )
-from peerage.council.safety import one_gate_each, screen
+from peerage.council.safety import Moderator, one_gate_each, screen
 from peerage.errors import BudgetError
 from peerage.events import (
-    KIND_BY_TYPE,
+    NOT_STORED,
     Advised,
     Answered,
+    Asked,
     Audited,
+    Dealt,
     Fact,
     Failed,
     Finished,
+    Opened,
     Reviewed,
+    RubricRecord,
+    ScoringRecord,
+    SeatRecord,
     StoppedEarly,
     Tallied,
-    body_of,
+    TextPiece,
+    billed_calls,
+    call_made,
+    dealt,
+    read_event,
+    stored_event,
+    total_cost,
 )
 from peerage.providers import Call, Reply, Stage
-from peerage.scoring import Scored, score_session
+from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, read_aside
-from peerage.text import valid_text
+from peerage.text import valid_text, valid_values
 from peerage.types import (
     Ballot,
     Event,
     Failure,
+    Order,
+    Query,
+    ScoringOptions,
     Seat,
     Session,
+    Verdict,
 )
-from peerage.verdicts import Chamber, conclude, settled
+from peerage.verdicts import VerdictContext, conclude, settled
+
+COUNCIL = CouncilSettings()  # the defaults
+F = TypeVar("F")
+
+
+class ModelCaller(Protocol):
+    """Calls models for a session: waits, retries and counts the money."""
+
+    def can_constrain(self, seat: Seat) -> bool: ...
+
+    async def call(
+        self, call: Call, on_text: Callable[[str], None] | None = None
+    ) -> Reply | Failure: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """How sessions are run and scored: what all sessions of a season and category share."""
+
+    seats: tuple[Seat, ...]
+    scoring: ScoringOptions = field(default_factory=ScoringOptions)
+    order: Order = COUNCIL.order
+    verdict: str = COUNCIL.verdict
+    chairs: tuple[Seat, ...] = ()
+    quorum: int = 2
+    rounds: int = COUNCIL.rounds
+    early_stop: bool = COUNCIL.early_stop
+    deadline_s: float | None = COUNCIL.deadline_s  # for each stage
+    moderator: Moderator = screen
+
+    def __post_init__(self) -> None:
+        check_options(self.scoring)
+        object.__setattr__(self, "seats", tuple(map(_valid_seat, self.seats)))
+        object.__setattr__(self, "chairs", tuple(map(_valid_seat, self.chairs)))
+
+    def with_role(self, role: str) -> tuple[Seat, ...]:
+        return tuple(seat for seat in self.seats if role in seat.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSpec:
+    """Which session this is: its id, question, place in a season, and seed."""
+
+    id: str
+    query: Query
+    seed: str
+    ordinal: int
+    season: str = ""
+    answers: Mapping[str, str] | None = None  # judged instead of asked for
+
+    def __post_init__(self) -> None:
+        query = Query(*map(valid_text, (self.query.text, self.query.id, self.query.category)))
+        object.__setattr__(self, "id", valid_text(self.id))
+        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "season", valid_text(self.season))
+        if self.answers is not None:
+            object.__setattr__(self, "answers", valid_values(dict(self.answers)))
+
+
+def _valid_seat(seat: Seat) -> Seat:
+    """The seat itself, or one whose names can be stored where its own cannot."""
+    valid = replace(
+        seat,
+        name=valid_text(seat.name),
+        family=valid_text(seat.family),
+        model=valid_text(seat.model),
+    )
+    return seat if valid == seat else valid
+
+
+def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
+    """The first event of a session."""
+    scoring = config.scoring
+    rubric = scoring.rubric
+    return Opened(
+        query=spec.query,
+        seed=spec.seed,
+        ordinal=spec.ordinal,
+        season=spec.season,
+        seats=tuple(SeatRecord(s.name, s.family, s.model, s.roles) for s in config.seats),
+        law=ScoringRecord(
+            rule=scoring.rule,
+            own_votes=scoring.own_votes,
+            rubric=rubric.name if rubric else None,
+            safety_gate=scoring.safety_gate,
+            order=config.order,
+            verdict=config.verdict,
+        ),
+        rubric=RubricRecord.of(rubric) if rubric else None,
+    )
 
 
 async def run(
-    docket: Docket,
-    agenda: Agenda,
-    caller: Caller,
+    spec: SessionSpec,
+    config: SessionConfig,
+    caller: ModelCaller,
     log: Log,
     *,
     clock: Callable[[], float],
     history: Sequence[Event] = (),
     live: bool = False,
 ) -> AsyncGenerator[Event, None]:
-    """Hold one session, or go on with it from its history, and tell what happens as it does.
+    """Run one session, or go on with it from its history, and yield its events as they happen.
 
     With `live`, the texts are streamed too, as events that are not kept.
     """
     told: asyncio.Queue[Event | None] = asyncio.Queue()
-    sitting = _Sitting(docket, agenda, caller, log, clock, told.put_nowait, list(history), live)
-    work = asyncio.create_task(sitting.hold())
+    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live)
+    work = asyncio.create_task(runner.run(history))
     work.add_done_callback(lambda _: told.put_nowait(None))
     try:
         while (event := await told.get()) is not None:
@@ -93,90 +191,92 @@ async def run(
         await end([work])
 
 
-class _Sitting:
-    """The state of one running session: its events so far, and where to send the next."""
+class SessionRunner:
+    """One running session: what has happened so far, and the step that comes next."""
 
     def __init__(
         self,
-        docket: Docket,
-        agenda: Agenda,
-        caller: Caller,
+        spec: SessionSpec,
+        config: SessionConfig,
+        caller: ModelCaller,
         log: Log,
         clock: Callable[[], float],
         tell: Callable[[Event], None],
-        history: list[Event],
         live: bool,
     ) -> None:
-        self.docket = docket
-        self.agenda = agenda
+        self.spec = spec
+        self.config = config
         self.caller = caller
         self.log = log
         self.clock = clock
         self.tell = tell
-        self.events = history
-        self.state = reduce(folding.advance, history, folding.EMPTY)
         self.live = live
+        self.n_events = 0
+        self.facts: list[Fact] = []
+        self.state = EMPTY
         self.pending: list[asyncio.Future[None]] = []
 
     @property
     def session(self) -> Session:
-        """The session as its events tell it so far."""
-        return folding.with_candidates(self.state)
+        """The session that the events so far add up to."""
+        return with_candidates(self.state)
 
     # -- the order of steps --------------------------------------------------------------------
 
-    async def hold(self) -> None:
-        """Take every step that was not taken yet; whatever happens, the log is written out."""
+    async def run(self, history: Sequence[Event]) -> None:
+        """Take every step that is not in the history; whatever happens, the log is written out."""
+        for event in history:
+            self._add(read_event(event))
         try:
             await self._steps()
         finally:
             await finish(asyncio.gather(*self.pending))
 
     async def _steps(self) -> None:
-        if self._happened(folding.FINISHED):
+        if self._happened(Finished):
             return
         await self._open()
         await self._gather_answers()
         await self._screen()
-        if len(self.session.responses) < self.agenda.quorum:
+        if len(self.session.responses) < self.config.quorum:
             self._finish("no_quorum")
             return
-        for round_ in range(self.agenda.rounds):
+        for round_ in range(self.config.rounds):
             await self._gather_reviews(round_)
         scored = self._tally()
-        if not self._happened(folding.CONCLUDED):
-            chamber = Chamber(
+        if not self._happened(Verdict):
+            context = VerdictContext(
                 scored,
-                self.agenda.verdict,
-                self.agenda.chairs,
-                self.agenda.with_role("review"),
+                self.config.verdict,
+                self.config.chairs,
+                self.config.with_role("review"),
                 self._advise,
             )
-            verdict = await conclude(chamber)
+            verdict = await conclude(context)
             if verdict is not None:
                 self._record(verdict)
         self._finish("done")
 
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
-        if not self._happened(folding.OPENED):
-            await self._keep(opening(self.docket, self.agenda))
+        if not self._happened(Opened):
+            await self._keep(_opening(self.spec, self.config))
 
     async def _gather_answers(self) -> None:
-        if self._happened(folding.DEALT):
+        if self._happened(Dealt):
             return
-        if self.docket.answers is not None:
-            answered = self._seats_of(folding.ANSWERED)
-            for name, text in self.docket.answers.items():
+        if self.spec.answers is not None:
+            answered = self._outcomes("answer", 0)
+            for name, text in self.spec.answers.items():
                 if name not in answered:
                     await self._keep(Answered(name, text, given=True))
             return
         done = self._outcomes("answer", 0)
-        seats = [seat for seat in self.agenda.with_role("answer") if seat.name not in done]
+        seats = [seat for seat in self.config.with_role("answer") if seat.name not in done]
         await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        reply = await self.ask(seat, "answer", self.docket.query.text)
+        reply = await self.ask(seat, "answer", self.spec.query.text)
         if isinstance(reply, Reply):
             await self._keep(
                 Answered(
@@ -190,14 +290,14 @@ class _Sitting:
 
     async def _screen(self) -> None:
         """Give every answer that has none its gate: nothing is judged that was not screened."""
-        if not self.agenda.law.safety_gate:
+        if not self.config.scoring.safety_gate:
             return
         screened = {gate.model for gate in self.state.gates}
         responses = [r for r in self.state.responses if r.model not in screened]
-        moderate = partial(self.agenda.moderator, responses)
+        moderate = partial(self.config.moderator, responses)
         n_characters = sum(len(response.text) for response in responses)
         # Our own gate is pure and may run beside the loop; another's is called on it.
-        gates = await read_aside(moderate, n_characters if self.agenda.moderator is screen else 0)
+        gates = await read_aside(moderate, n_characters if self.config.moderator is screen else 0)
         if isinstance(gates, Awaitable):
             gates = await gates
         for gate in one_gate_each(responses, gates):
@@ -207,36 +307,36 @@ class _Sitting:
         ballots = self._deal(round_)
         session = self.session
         done = self._outcomes("review", round_)
-        if self._happened(folding.STOPPED_EARLY, round=round_):
+        if any(stop.round == round_ for stop in self._facts_of(StoppedEarly)):
             return
-        seats = {seat.name: seat for seat in self.agenda.seats}
+        seats = {seat.name: seat for seat in self.config.seats}
         waiting = {
             ballot.reviewer: self._review(seats[ballot.reviewer], ballot, session)
             for ballot in ballots
             if ballot.reviewer not in done
         }
-        stop = self._is_settled if self.agenda.early_stop else None
+        stop = self._is_settled if self.config.early_stop else None
         await self._together(waiting, "review", round_, stop)
 
     def _deal(self, round_: int) -> tuple[Ballot, ...]:
         session = self.session
-        if not self._happened(folding.DEALT, round=round_):
-            reviewers = [seat.name for seat in self.agenda.with_role("review")]
+        if all(deal_.round != round_ for deal_ in self._facts_of(Dealt)):
+            reviewers = [seat.name for seat in self.config.with_role("review")]
             ballots = deal(
                 session.responses,
                 reviewers,
-                self.docket.seed,
-                self.docket.ordinal,
+                self.spec.seed,
+                self.spec.ordinal,
                 round_,
-                self.agenda.order,
+                self.config.order,
             )
-            self._record(folding.dealt(ballots, round_))
+            self._record(dealt(ballots, round_))
             return ballots
         return tuple(ballot for ballot in session.ballots if ballot.round == round_)
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
-        rubric = self.agenda.law.rubric
-        fence = boundary(self.docket.seed, self.docket.id, seat.name, ballot.round)
+        rubric = self.config.scoring.rubric
+        fence = boundary(self.spec.seed, self.spec.id, seat.name, ballot.round)
         earlier = [
             (b, r)
             for b in session.ballots
@@ -244,7 +344,7 @@ class _Sitting:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
-        page = render_review(ballot, self.docket.query, rubric, fence, critiques)
+        page = render_review(ballot, self.spec.query, rubric, fence, critiques)
         schema = review_schema(ballot, rubric) if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "review", page, schema, ballot)
         if isinstance(reply, Reply):
@@ -252,7 +352,7 @@ class _Sitting:
 
     async def _keep_review(self, ballot: Ballot, reply: Reply) -> None:
         """Read a review once, when it comes in, and keep the reading beside the reply."""
-        rubric = self.agenda.law.rubric
+        rubric = self.config.scoring.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
         await self._keep(
             Reviewed(
@@ -262,31 +362,30 @@ class _Sitting:
                 prompt=prompt("review_rubric" if rubric else "review_holistic").hash,
                 usage=reply.usage,
                 latency_ms=reply.latency_ms,
-                review=folding.bounded_reading(review, rubric.weights if rubric else ()),
+                review=bounded_reading(review, rubric.weights if rubric else ()),
             )
         )
 
     def _is_settled(self, round_: int) -> bool:
         """Whether the reviews that are still out cannot change who comes first."""
-        if round_ < self.agenda.rounds - 1:
+        if round_ < self.config.rounds - 1:
             return False
-        session = folding.reviewed_ballots(self.session)
-        dealt = {ballot.reviewer for ballot in session.ballots if ballot.round == round_}
-        unheard = dealt - self._outcomes("review", round_)
-        return settled(score_session(session, self.agenda.law), self.agenda.law, unheard)
+        session = reviewed_ballots(self.session)
+        reviewers = {ballot.reviewer for ballot in session.ballots if ballot.round == round_}
+        unheard = reviewers - self._outcomes("review", round_)
+        return settled(score_session(session, self.config.scoring), self.config.scoring, unheard)
 
     def _tally(self) -> Scored:
-        session = folding.reviewed_ballots(self.session)
-        scored = score_session(session, self.agenda.law)
-        if not self._happened(folding.TALLIED):
+        session = reviewed_ballots(self.session)
+        scored = score_session(session, self.config.scoring)
+        if not self._happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
-        if scored.audit is not None and not self._happened(folding.AUDITED):
+        if scored.audit is not None and not self._happened(Audited):
             self._record(Audited(scored.audit.findings, scored.audit.bias_audit))
         return scored
 
     def _finish(self, status: str) -> None:
-        cost, unknown = folding.cost_of(self.events)
-        self._record(Finished(status, cost, unknown))
+        self._record(Finished(status, *total_cost(billed_calls(self.facts))))
 
     # -- calls ---------------------------------------------------------------------------------
 
@@ -299,23 +398,23 @@ class _Sitting:
         ballot: Ballot | None = None,
     ) -> Reply | Failure:
         """One reply, or the failure that stands in its place and is already in the log."""
-        docket = self.docket
+        spec = self.spec
         round_ = ballot.round if ballot else 0
         call = Call(
             seat=seat,
             stage=stage,
             prompt=page,
-            key=f"{docket.seed}|{docket.id}|{stage}|{seat.name}|{round_}",
-            query=docket.query,
+            key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}",
+            query=spec.query,
             schema=schema,
             ballot=ballot,
         )
         on_text = None
         if self.live:
-            self._whisper(folding.ASKED, {"seat": seat.name, "stage": stage, "round": round_})
+            self._say(Asked(seat.name, stage, round_))
 
             def on_text(piece: str) -> None:
-                self._whisper(folding.PIECE, {"seat": seat.name, "stage": stage, "text": piece})
+                self._say(TextPiece(seat.name, stage, piece))
 
         reply = await self.caller.call(call, on_text)
         if isinstance(reply, Reply):
@@ -331,11 +430,13 @@ class _Sitting:
     async def _advise(
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
     ) -> Reply | Failure:
-        """A seat's word on the conclusion, from the log where it already gave it."""
-        for event in self._said(folding.ADVISED, {"seat": seat.name}):
-            return Reply(event.body["text"])
-        for event in self._said(folding.FAILED, {"seat": seat.name, "stage": "conclude"}):
-            return Failure(seat.name, event.body["kind"], event.body["message"])
+        """A seat's reply for the verdict, from the log where it is there already."""
+        for advised in self._facts_of(Advised):
+            if advised.seat == seat.name:
+                return Reply(advised.text)
+        for failed in self._facts_of(Failed):
+            if (failed.seat, failed.stage) == (seat.name, "conclude"):
+                return Failure(seat.name, failed.kind, failed.message)
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):
@@ -363,7 +464,7 @@ class _Sitting:
                 task.result()
         missing = sorted(work.keys() - self._outcomes(stage, round_))
         if ended == "late":
-            message = f"no {stage} within the stage's {self.agenda.deadline_s:g} s"
+            message = f"no {stage} within the stage's {self.config.deadline_s:g} s"
             for name in missing:
                 self._record(Failed(name, stage, "timeout", message, round_))
         elif ended == "settled" and missing:
@@ -377,7 +478,7 @@ class _Sitting:
     ) -> Literal["done", "late", "settled"]:
         """Why the wait for these tasks is over; an error of one of them is raised at once."""
         clock = asyncio.get_running_loop().time
-        limit_s = self.agenda.deadline_s
+        limit_s = self.config.deadline_s
         ends = None if limit_s is None else clock() + limit_s
         waiting = set(tasks)
         while waiting:
@@ -397,10 +498,8 @@ class _Sitting:
 
     def _record(self, fact: Fact) -> asyncio.Future[None]:
         """Append a fact; the result is done when it is durable, and is not to be cancelled."""
-        kind, body = KIND_BY_TYPE[type(fact)], body_of(fact)
-        event = Event(self.docket.id, len(self.events), kind, self.clock(), body)
-        self.events.append(event)
-        self.state = folding.add(self.state, self.docket.id, fact)
+        event = stored_event(self.spec.id, self.n_events, self.clock(), fact)
+        self._add(fact)
         kept = self.log.append(event)
         kept.add_done_callback(lambda done: done.exception() or self.tell(event))
         self.pending.append(kept)
@@ -410,28 +509,23 @@ class _Sitting:
         """Append a fact and wait until it is durable; who is cancelled leaves only the wait."""
         await asyncio.shield(self._record(fact))
 
-    def _whisper(self, kind: str, body: Mapping[str, Any]) -> None:
-        self.tell(Event(self.docket.id, -1, kind, self.clock(), body))
+    def _add(self, fact: Fact | None) -> None:
+        """Take an event into the state; None is one of a kind that this version does not know."""
+        self.n_events += 1
+        if fact is not None:
+            self.facts.append(fact)
+            self.state = add(self.state, self.spec.id, fact)
 
-    def _happened(self, kind: str, **body: Any) -> bool:
-        return any(True for _ in self._said(kind, body))
+    def _say(self, fact: Fact) -> None:
+        self.tell(stored_event(self.spec.id, NOT_STORED, self.clock(), fact))
+
+    def _facts_of(self, kind: type[F]) -> list[F]:
+        return [fact for fact in self.facts if isinstance(fact, kind)]
+
+    def _happened(self, kind: type[Fact]) -> bool:
+        return any(isinstance(fact, kind) for fact in self.facts)
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
         """Who has replied or failed in a stage and round."""
-        replied = (
-            self._seats_of(folding.ANSWERED)
-            if stage == "answer"
-            else self._seats_of(folding.REVIEWED, round=round_)
-        )
-        return replied | self._seats_of(folding.FAILED, stage=stage, round=round_)
-
-    def _seats_of(self, kind: str, **body: Any) -> set[str]:
-        said = self._said(kind, body)
-        return {event.body.get("seat") or event.body["reviewer"] for event in said}
-
-    def _said(self, kind: str, body: Mapping[str, Any]) -> Iterator[Event]:
-        return (
-            event
-            for event in self.events
-            if event.kind == kind and all(event.body.get(k) == v for k, v in body.items())
-        )
+        calls = (call_made(fact) for fact in self.facts)
+        return {call.seat for call in calls if call and (call.stage, call.round) == (stage, round_)}

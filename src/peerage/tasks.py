@@ -1,4 +1,4 @@
-"""Tasks that end together: nothing runs on after its owner, and no error goes unheard."""
+"""Run tasks together: none outlives the one that started it, and every error is raised."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INLINE_CHARACTERS = 8_000  # of text that is read in well under a millisecond
 
 
 async def finish(work: Awaitable[T]) -> T:
-    """The result of work that is not cancelled with this task; its cancellation waits for it."""
+    """Await work that is not cancelled with this task; a cancellation waits until it is done."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -27,7 +27,7 @@ async def finish(work: Awaitable[T]) -> T:
 
 
 async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs, and come back when all of it has ended and its errors were seen."""
+    """Cancel the tasks that still run, and return when all have ended."""
     tasks = list(tasks)
     for task in tasks:
         task.cancel()
@@ -35,7 +35,7 @@ async def end(tasks: Iterable[asyncio.Task[Any]]) -> None:
 
 
 async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of coroutines run at once; if one raises, the others are cancelled first."""
+    """Run coroutines at once and give their results; if one raises, the others are cancelled."""
     tasks = [asyncio.create_task(job) for job in jobs]
     try:
         return await asyncio.gather(*tasks)
@@ -44,5 +44,5 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
-    """What a pure function gives; over a long text it runs in a thread, and the loop goes on."""
+    """Call a pure function; over a long text in a thread, so that the event loop goes on."""
     return read() if n_characters <= INLINE_CHARACTERS else await asyncio.to_thread(read)

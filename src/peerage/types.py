@@ -1,7 +1,7 @@
-"""Every noun of the house, frozen, standard library only.
+"""Every noun of Peerage as a frozen dataclass; standard library only.
 
-A review is a fact; scores, audits and boards are folds over facts. Nothing
-here computes more than a property, and nothing here knows a file or a clock.
+A review is a fact; scores, audits and boards are computed from facts. Nothing here computes
+more than a property, and nothing here knows a file or a clock.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """The safety gate's word on one answer; a failed one says which pattern matched where."""
+    """The safety gate's result on one answer; a failed one says which pattern matched where."""
 
     model: str
     passed: bool
@@ -214,7 +214,7 @@ class Ballot:
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """What a reviewer said about a ballot, in the ballot's labels, before any law is applied.
+    """What a reviewer said about a ballot, in the ballot's labels, before anything is counted.
 
     The ranking is a tuple of tiers, best first; labels in one tier are tied. Labels
     that the ballot does not have, and repeats, stay in it: `count` removes them.
@@ -235,10 +235,10 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A review as the law reads it, in authors: tiers, exact scores, and what was odd.
+    """A review as it is counted, in authors: tiers, exact scores, and what was odd.
 
-    `said` keeps None for an unknown label and keeps repeats, because the seed's own
-    arithmetic gives them a slot; `tiers` is what everything else counts. `overall` is exact,
+    `said` keeps None for an unknown label and keeps repeats, because own votes "seed"
+    give them a slot; `tiers` is what everything else counts. `overall` is exact,
     for whatever parts equals; `scores` are the same numbers to show and to do statistics with.
     """
 
@@ -398,6 +398,22 @@ class AuditLimits:
     healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
+@dataclass(frozen=True, slots=True)
+class ScoringOptions:
+    """How ballots are counted and scored; the same ballots may be scored again by others.
+
+    The defaults here are those of the configuration, the command line and the boards.
+    """
+
+    rule: str = "borda"
+    own_votes: OwnVotes = "out"
+    rubric: Rubric | None = None
+    safety_gate: bool = False
+    safety_score_cap: float = 0.0
+    audit: bool = True
+    limits: AuditLimits = field(default_factory=AuditLimits)
+
+
 FINDING_COLUMNS = (
     *("metric", "subject", "value", "low", "high"),
     *("p", "q", "n", "n_min", "status", "note"),
@@ -427,7 +443,7 @@ class Audit(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class Dissent:
-    """A minority's own words."""
+    """A quote of a reviewer who orders the answers against the result."""
 
     reviewer: str
     distance: float  # the part of pairs this reviewer orders against the result
@@ -450,7 +466,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One appended fact of a session."""
+    """One stored event of a session; `peerage.events` has the typed event behind it."""
 
     session_id: str
     seq: int
@@ -461,7 +477,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Session:
-    """A session folded from its events."""
+    """A session, as its events add up to it."""
 
     id: str
     query: Query

@@ -18,22 +18,33 @@ from peerage.council.blinding import deal_order, label, lone_ordinal
 from peerage.council.counting import place
 from peerage.council.dissent import dissent_of, with_names
 from peerage.council.prompts import (
+    binary_schema,
     boundary,
     relabel,
     render_chair,
+    tie_breaker_schema,
 )
-from peerage.council.prompts.schemas import binary_schema, tie_breaker_schema
 from peerage.providers import Reply
-from peerage.scoring import Law, Scored
+from peerage.scoring import Scored
 from peerage.tasks import read_aside, together
-from peerage.types import Ballot, Dissent, Failure, Score, Seat, Session, Slot, Verdict
+from peerage.types import (
+    Ballot,
+    Dissent,
+    Failure,
+    Score,
+    ScoringOptions,
+    Seat,
+    Session,
+    Slot,
+    Verdict,
+)
 
 Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
 
 
 @dataclass(frozen=True, slots=True)
-class Chamber:
-    """Those who may conclude, and what they conclude from."""
+class VerdictContext:
+    """What a verdict is made from: the scored session, the chairs, the panel, and a way to ask."""
 
     scored: Scored
     kind: str
@@ -54,54 +65,47 @@ class Chamber:
         return next(r.text for r in self.session.responses if r.model == model)
 
 
-async def conclude(chamber: Chamber) -> Verdict | None:
-    """The verdict of the kind that was asked for, with the minority's own words."""
-    if chamber.kind == "none":
+async def conclude(context: VerdictContext) -> Verdict | None:
+    """The session's verdict, with quotes of the reviewers who dissent; None for the kind "none"."""
+    if context.kind == "none":
         return None
-    verdict = await KINDS[chamber.kind](chamber)
-    quoted = dissent_of(chamber.session, chamber.scored.counted)
-    return replace(verdict, dissent=tuple(_named(chamber, words) for words in quoted))
+    verdict = await KINDS[context.kind](context)
+    quoted = dissent_of(context.session, context.scored.counted)
+    return replace(verdict, dissent=tuple(_named(context, words) for words in quoted))
 
 
-async def _synthesis(chamber: Chamber) -> Verdict:
-    return await _chaired(chamber, "synthesis")
-
-
-async def _debate(chamber: Chamber) -> Verdict:
-    return await _chaired(chamber, "debate")
-
-
-async def _chaired(chamber: Chamber, kind: str) -> Verdict:
-    """The first chair that answers, in its own words."""
+async def _chaired(context: VerdictContext) -> Verdict:
+    """The text of the first chair that answers."""
+    kind = context.kind
     failed: list[str] = []
-    for seat in chamber.chairs:
-        reply = await chamber.ask(seat, _page(chamber, seat, kind), None)
+    for seat in context.chairs:
+        reply = await context.ask(seat, _page(context, seat, kind), None)
         if isinstance(reply, Reply):
             return Verdict(kind, reply.text, by=seat.name, note=_succession(failed, seat.name))
         failed.append(f"{seat.name} ({reply.kind})")
-    return _top_answer(chamber, failed)
+    return _top_answer(context, failed)
 
 
-def _top_answer(chamber: Chamber, failed: Sequence[str] = ()) -> Verdict:
-    best = chamber.session.scores[0]
-    tied = ", tied with " + ", ".join(s.model for s in chamber.best[1:]) if chamber.best[1:] else ""
+def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
+    best = context.session.scores[0]
+    tied = ", tied with " + ", ".join(s.model for s in context.best[1:]) if context.best[1:] else ""
     why = f"no chair answered ({', '.join(failed)}); " if failed else ""
     note = f"{why}this is {best.model}'s answer, ranked first{tied}, and not a synthesis"
-    return Verdict("top_answer", chamber.text_of(best.model), note=note)
+    return Verdict("top_answer", context.text_of(best.model), note=note)
 
 
 def _succession(failed: Sequence[str], successor: str) -> str:
     return f"chair {', then '.join(failed)} failed; {successor} took over" if failed else ""
 
 
-async def _binary(chamber: Chamber) -> Verdict:
+async def _binary(context: VerdictContext) -> Verdict:
     """The panel's majority; its size is the confidence, and a deadlock is the chair's to break.
 
     A seat whose decision cannot be read abstains: it counts for neither side, and is named.
     Where no more than half of the panel gave one that can be read, nothing is approved.
     """
-    votes = await together(_decision(chamber, seat) for seat in chamber.panel)
-    cast = {s.name: vote for s, vote in zip(chamber.panel, votes, strict=True) if vote is not None}
+    votes = await together(_decision(context, seat) for seat in context.panel)
+    cast = {s.name: vote for s, vote in zip(context.panel, votes, strict=True) if vote is not None}
     decisions = {name: vote for name, vote in cast.items() if vote.approved is not None}
     unread = [f"{name} ({vote.flag})" for name, vote in cast.items() if vote.approved is None]
     abstained = f"; no decision could be read from {', '.join(unread)}" if unread else ""
@@ -110,12 +114,12 @@ async def _binary(chamber: Chamber) -> Verdict:
     if not decisions:
         note = f"nobody on the panel gave a decision, so nothing is approved{abstained}"
         return Verdict("binary", "", approved=False, note=note)
-    if 2 * len(decisions) <= len(chamber.panel) and yes >= no:
-        n, asked = len(decisions), len(chamber.panel)
+    if 2 * len(decisions) <= len(context.panel) and yes >= no:
+        n, asked = len(decisions), len(context.panel)
         note = f"only {n} of {asked} gave a decision, so nothing is approved{abstained}"
         return Verdict("binary", "", confidence=yes / asked, approved=False, note=note)
     if yes == no:
-        verdict = await _break_deadlock(chamber, decisions)
+        verdict = await _break_deadlock(context, decisions)
         return replace(verdict, note=f"{verdict.note}{abstained}")
     approved = yes > no
     side = [name for name, decision in decisions.items() if decision.approved is approved]
@@ -130,11 +134,11 @@ async def _binary(chamber: Chamber) -> Verdict:
     )
 
 
-async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -> Verdict:
+async def _break_deadlock(context: VerdictContext, decisions: Mapping[str, Decision]) -> Verdict:
     """A split panel: the chair's own vote decides, and without a chair nothing is approved."""
     half = len(decisions) // 2
-    for seat in chamber.chairs:
-        decision = decisions.get(seat.name) or await _decision(chamber, seat)
+    for seat in context.chairs:
+        decision = decisions.get(seat.name) or await _decision(context, seat)
         if decision is not None and decision.approved is not None:
             return Verdict(
                 "binary",
@@ -148,24 +152,24 @@ async def _break_deadlock(chamber: Chamber, decisions: Mapping[str, Decision]) -
     return Verdict("binary", "", confidence=0.5, approved=False, note=note)
 
 
-async def _decision(chamber: Chamber, seat: Seat) -> Decision | None:
-    reply = await chamber.ask(seat, _page(chamber, seat, "binary"), binary_schema())
+async def _decision(context: VerdictContext, seat: Seat) -> Decision | None:
+    reply = await context.ask(seat, _page(context, seat, "binary"), binary_schema())
     if not isinstance(reply, Reply):
         return None
     return await read_aside(partial(parse_decision, reply.text), len(reply.text))
 
 
-async def _tie_breaker(chamber: Chamber) -> Verdict:
+async def _tie_breaker(context: VerdictContext) -> Verdict:
     """The first-ranked answer; where several are, the chair chooses one of them."""
-    best = chamber.best
+    best = context.best
     if len(best) == 1:
-        return _top_answer(chamber)
+        return _top_answer(context)
     failed: list[str] = []
-    for seat in chamber.chairs:
-        slots = _slots(chamber, seat, [score.model for score in best])
-        fence = _fence(chamber, seat)
-        page = render_chair("tie_breaker", chamber.session.query, slots, best, fence)
-        reply = await chamber.ask(seat, page, tie_breaker_schema(slots))
+    for seat in context.chairs:
+        slots = _slots(context, seat, [score.model for score in best])
+        fence = _fence(context, seat)
+        page = render_chair("tie_breaker", context.session.query, slots, best, fence)
+        reply = await context.ask(seat, page, tie_breaker_schema(slots))
         if isinstance(reply, Failure):
             failed.append(f"{seat.name} ({reply.kind})")
             continue
@@ -182,14 +186,14 @@ async def _tie_breaker(chamber: Chamber) -> Verdict:
         )
         if choice is not None:
             note = f"{len(best)} answers tied for first; {seat.name} chose {choice}'s"
-            return Verdict("tie_breaker", chamber.text_of(choice), by=seat.name, note=note)
+            return Verdict("tie_breaker", context.text_of(choice), by=seat.name, note=note)
         failed.append(f"{seat.name} (no choice)")
-    return _top_answer(chamber, failed)
+    return _top_answer(context, failed)
 
 
-KINDS: Mapping[str, Callable[[Chamber], Awaitable[Verdict]]] = {
-    "synthesis": _synthesis,
-    "debate": _debate,
+KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
+    "synthesis": _chaired,
+    "debate": _chaired,
     "binary": _binary,
     "tie_breaker": _tie_breaker,
 }
@@ -198,34 +202,34 @@ KINDS: Mapping[str, Callable[[Chamber], Awaitable[Verdict]]] = {
 # -- what a chair is shown ----------------------------------------------------------------------
 
 
-def _page(chamber: Chamber, seat: Seat, kind: str) -> str:
-    session = chamber.session
-    slots = _slots(chamber, seat, [r.model for r in session.responses])
+def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
+    session = context.session
+    slots = _slots(context, seat, [r.model for r in session.responses])
     ballots = {(b.reviewer, b.round): b for b in session.ballots}
     dissent = [
         replace(words, quote=relabel(words.quote, ballots[words.reviewer, words.round], slots))
-        for words in dissent_of(session, chamber.scored.counted)
+        for words in dissent_of(session, context.scored.counted)
     ]
-    fence = _fence(chamber, seat)
+    fence = _fence(context, seat)
     return render_chair(kind, session.query, slots, session.scores, fence, dissent)
 
 
-def _slots(chamber: Chamber, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
+def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
     """The answers in an order of the chair's own, under labels of its own."""
-    session = chamber.session
+    session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")
-    return tuple(Slot(label(i), name, chamber.text_of(name)) for i, name in enumerate(order))
+    return tuple(Slot(label(i), name, context.text_of(name)) for i, name in enumerate(order))
 
 
-def _fence(chamber: Chamber, seat: Seat) -> str:
-    return boundary(chamber.session.seed, chamber.session.id, f"chair:{seat.name}", 0)
+def _fence(context: VerdictContext, seat: Seat) -> str:
+    return boundary(context.session.seed, context.session.id, f"chair:{seat.name}", 0)
 
 
-def _named(chamber: Chamber, words: Dissent) -> Dissent:
+def _named(context: VerdictContext, words: Dissent) -> Dissent:
     """A quote with the models' names in place of the labels that only its reviewer knew."""
     ballot = next(
-        b for b in chamber.session.ballots if (b.reviewer, b.round) == (words.reviewer, words.round)
+        b for b in context.session.ballots if (b.reviewer, b.round) == (words.reviewer, words.round)
     )
     return replace(words, quote=with_names(words.quote, ballot))
 
@@ -233,16 +237,16 @@ def _named(chamber: Chamber, words: Dissent) -> Dissent:
 # -- early stop ---------------------------------------------------------------------------------
 
 
-def settled(scored: Scored, law: Law, unheard: set[str]) -> bool:
+def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
     """Whether the sole leader stays ahead whatever the unheard reviewers say; Borda only.
 
     At worst each of them puts the leader last and one and the same rival first.
     """
     scores = scored.session.scores
-    if law.rule != "borda" or len(scores) < 2 or not scores[0].votes:
+    if options.rule != "borda" or len(scores) < 2 or not scores[0].votes:
         return False
     n = len(scored.session.candidates)
-    placings = [p for b in scored.counted if (p := place(b, law.own_votes, n)) is not None]
+    placings = [p for b in scored.counted if (p := place(b, options.own_votes, n)) is not None]
     points: dict[str, Fraction] = {score.model: Fraction(0) for score in scores}
     for placing in placings:
         for name, doubled in placing.doubled.items():
@@ -252,7 +256,7 @@ def settled(scored: Scored, law: Law, unheard: set[str]) -> bool:
     leader, *rivals = passed or [score.model for score in scores]
 
     def unheard_of(name: str) -> int:
-        return len(unheard - {name}) if law.own_votes != "in" else len(unheard)
+        return len(unheard - {name}) if options.own_votes != "in" else len(unheard)
 
     at_least = points[leader] / (votes[leader] + unheard_of(leader))
     return all(

@@ -8,7 +8,7 @@ import pytest
 from bench._encoded import rows_of
 from peerage.biases import metrics
 from peerage.biases.many_sessions import ORDER, conclude, plan, sums_of
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}
@@ -21,7 +21,7 @@ def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
 
 
 def season(planted: Planted = Planted(), seed: int = 1, **choices: object) -> Audit:  # noqa: B008
-    return audited(simulated_reviews(Season(**choices), planted, seed))  # type: ignore[arg-type]
+    return audited(simulated_reviews(SimulatedSeason(**choices), planted, seed))  # type: ignore[arg-type]
 
 
 def evidence(found: Audit) -> set[tuple[str, str]]:
@@ -98,7 +98,7 @@ def test_one_shared_order_says_nothing_about_position(planted: Planted) -> None:
 
 
 def test_position_that_goes_with_the_candidate_is_not_identifiable() -> None:
-    columns = simulated_reviews(Season(), Planted(), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 1)
     columns["position"] = np.searchsorted(list("abcde"), columns["candidate"].astype(str))
     assert of(audited(columns), "position").status == "not_identifiable"
 
@@ -129,7 +129,7 @@ def test_an_effect_is_measured_in_its_size() -> None:
 
 
 def test_only_ranks_are_audited_as_shares() -> None:
-    columns = simulated_reviews(Season(), Planted(position=1.0), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1)
     score = columns.pop("score").astype(float)
     ballot = np.arange(len(score)) // 5
     columns["rank"] = np.array(
@@ -174,7 +174,7 @@ def plain(found: Audit) -> None:
 
 
 def small(n_sessions: int = 3, seats: str = "abc") -> dict[str, np.ndarray]:
-    return simulated_reviews(Season(tuple(seats), n_sessions), Planted(), 1)
+    return simulated_reviews(SimulatedSeason(tuple(seats), n_sessions), Planted(), 1)
 
 
 def test_one_session_is_too_few() -> None:
@@ -223,7 +223,7 @@ def test_missing_columns_name_themselves() -> None:
 
 
 def test_missing_positions_are_left_out() -> None:
-    columns = simulated_reviews(Season(), Planted(position=1.0), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(position=1.0), 1)
     position = columns["position"].astype(float)
     position[::7] = np.nan
     found = audited({**columns, "position": position})
@@ -259,7 +259,7 @@ def test_every_metric_of_the_law_is_there_with_its_limits() -> None:
 
 
 def test_the_order_of_rows_changes_nothing() -> None:
-    columns = simulated_reviews(Season(repeats=0.1), Planted(position=0.5), 3)
+    columns = simulated_reviews(SimulatedSeason(repeats=0.1), Planted(position=0.5), 3)
     mixed = np.random.default_rng(0).permutation(len(columns["score"]))
     forth = audited(columns)
     back = audited({name: values[mixed] for name, values in columns.items()})
@@ -277,7 +277,7 @@ def test_the_order_of_rows_changes_nothing() -> None:
 
 
 def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
-    columns = simulated_reviews(Season(), Planted(harshness={"a": -1.0}), 1)
+    columns = simulated_reviews(SimulatedSeason(), Planted(harshness={"a": -1.0}), 1)
     columns["query_id"] = np.full(len(columns["score"]), "the same", dtype=object)
     found = of(audited(columns), "calibration", "a")
     assert (found.p, found.status) == (None, "inconclusive")
@@ -285,7 +285,7 @@ def test_one_query_asked_again_and_again_says_why_nothing_can_be_told() -> None:
 
 
 def test_a_query_asked_twice_is_still_one_observation() -> None:
-    columns = simulated_reviews(Season(n_sessions=60), Planted(), 3)
+    columns = simulated_reviews(SimulatedSeason(n_sessions=60), Planted(), 3)
     again = {name: np.concatenate([values, values]) for name, values in columns.items()}
     copies = np.char.add(columns["session_id"].astype(str), " again")
     again["session_id"] = np.concatenate([columns["session_id"], copies])

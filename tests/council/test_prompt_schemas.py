@@ -132,21 +132,6 @@ def test_schemas_keep_to_what_strict_modes_take(name: str) -> None:
     assert not any(word in text for word in ("minimum", "maximum", "Items", "Length", "allOf"))
 
 
-def test_a_bounded_schema_stops_a_model_that_repeats_itself() -> None:
-    reply = FITTING[0][1]
-    endless = {**reply, "ranking": ["Response A"] * 3}
-    rambling = {**reply, "reason": "x" * 10_000}
-    for bounded in (False, True):
-        schema = review_schema(PAIR, TINY, bounded=bounded)
-        assert fits(reply, schema, schema)
-        assert fits(endless, schema, schema) != bounded
-        assert fits(rambling, schema, schema) != bounded
-    schema = tie_breaker_schema(PAIR.slots, bounded=True)
-    assert not fits({"reason": "", "ranking": ["Response A"]}, schema, schema)
-    schema = binary_schema(bounded=True)
-    assert not fits({"reasons": ["x"] * 6, "approved": True, "confidence": 1}, schema, schema)
-
-
 def test_the_schema_of_the_largest_ballot_stays_within_vendors_limits() -> None:
     """At most 1,000 enumerated values, 5,000 properties and 120,000 characters of names."""
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"

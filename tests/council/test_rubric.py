@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.council.counting import count
-from peerage.council.rubric import overall
+from peerage.council.counting import count, overall
 from peerage.types import Ballot, Review, Slot
 
 ORIGINAL = config.rubric("original")

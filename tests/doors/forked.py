@@ -19,10 +19,10 @@ import numpy as np  # noqa: F401
 import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 
-import peerage.convening
+import peerage.doors.cli.board_commands
 import peerage.doors.cli.demo
-import peerage.doors.cli.output
-import peerage.importing
+import peerage.imports
+import peerage.panel
 import peerage.providers.calling
 import peerage.reports
 import peerage.reports.community_boards

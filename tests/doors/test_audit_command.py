@@ -15,11 +15,11 @@ from peerage.doors.render.pages import audit_page
 from peerage.doors.render.wording import audit_verdict
 from peerage.errors import UsageError
 from peerage.reports import audit
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008
-    return simulated_reviews(Season(n_sessions=60), planted, 2)
+    return simulated_reviews(SimulatedSeason(n_sessions=60), planted, 2)
 
 
 HARSH = Planted(harshness={"b": -1.5})

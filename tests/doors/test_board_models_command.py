@@ -20,13 +20,15 @@ from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports import board_models
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 @pytest.fixture(scope="module")
 def season() -> dict[str, Any]:
     seats = ("a", "b", "<script>alert(1)</script>")
-    return dict(simulated_reviews(Season(seats=seats, n_sessions=40, n_weeks=3), Planted(), 2))
+    return dict(
+        simulated_reviews(SimulatedSeason(seats=seats, n_sessions=40, n_weeks=3), Planted(), 2)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import io
 
 import pytest
 
-from peerage.council import folding
 from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView, _tail
 from peerage.doors.cli.terminal import Terminal
 from peerage.types import Event, Seat
@@ -27,12 +26,12 @@ def watching(n_seats=4, **how):
 
 
 def piece(text, seat="s0", stage="answer"):
-    return Event("id", -1, folding.PIECE, 0.0, {"stage": stage, "seat": seat, "text": text})
+    return Event("id", -1, "piece", 0.0, {"stage": stage, "seat": seat, "text": text})
 
 
 def dealt(names):
     ballots = [{"reviewer": name, "order": list(names)} for name in names]
-    return Event("id", 1, folding.DEALT, 0.0, {"round": 0, "ballots": ballots})
+    return Event("id", 1, "dealt", 0.0, {"round": 0, "ballots": ballots})
 
 
 def work_of_a_frame(view):
@@ -83,8 +82,8 @@ def test_a_frame_shows_no_more_seats_than_fit():
 def test_a_reply_is_read_once_and_only_when_it_is_drawn():
     view = watching(2)
     view.see(dealt(["s0", "s1"]))
-    reply = {"reviewer": "s0", "text": '{"ranking": ["Response B", "Response A"]}'}
-    view.see(Event("id", 2, folding.REVIEWED, 0.0, reply))
+    reply = {"reviewer": "s0", "round": 0, "text": '{"ranking": ["Response B", "Response A"]}'}
+    view.see(Event("id", 2, "reviewed", 0.0, reply))
     assert view.places == {}
     view.picture()
     read = view.places["s0"]
@@ -101,6 +100,6 @@ def test_names_and_states_are_text():
     view = watching(1, force_terminal=True)
     view.seats = ["[/b]\x1b[2J"]
     failed = {"seat": "[/b]\x1b[2J", "kind": "[/b]\x9b", "message": "", "stage": "answer"}
-    view.see(Event("id", 1, folding.FAILED, 0.0, failed))
+    view.see(Event("id", 1, "failed", 0.0, failed))
     view.console.print(view.picture())
     assert "\x1b[2J" not in view.console.file.getvalue()

@@ -18,10 +18,12 @@ from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of
 from peerage.errors import InputError, UsageError
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import AuditLimits
 
-SEASON = Season(n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"})
+SEASON = SimulatedSeason(
+    n_sessions=30, repeats=0.2, order="balanced", families={"a": "one", "b": "one"}
+)
 
 
 def columns() -> dict[str, np.ndarray]:

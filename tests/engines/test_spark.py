@@ -15,7 +15,7 @@ import pytest
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
 from peerage.reports import audit, board_models
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]
 
@@ -41,7 +41,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reviews")
     found = {}
     for name, n in (("few", 60), ("many", 1_300)):
-        season = Season(n_sessions=n, repeats=0.1, n_weeks=5, reasoning=True, order="balanced")
+        season = SimulatedSeason(
+            n_sessions=n, repeats=0.1, n_weeks=5, reasoning=True, order="balanced"
+        )
         table = dict(simulated_reviews(season, Planted(harshness={"a": -1.0}), 11))
         rows = len(table["score"])
         table["category"] = np.where(np.arange(rows) // (rows // 3) == 0, "x", "it's")
@@ -93,7 +95,7 @@ def test_an_audit_is_the_same_on_both_engines(
 
 
 def test_tables_in_memory_are_read_as_files_are(spark: Any) -> None:
-    table = dict(simulated_reviews(Season(n_sessions=20), Planted(), 3))
+    table = dict(simulated_reviews(SimulatedSeason(n_sessions=20), Planted(), 3))
     assert rounded(board_models(table, engine=spark).document()) == rounded(
         board_models(table).document()
     )

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "peerage"
 # room, and no room may lean on it.
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "types", "text", "events"),
+    ("errors", "types", "text", "shapes", "events"),
     ("config", "stats", "plugins", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -25,15 +25,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "tasks",
         "scoring",
-        "agenda",
         "verdicts",
         "session",
         "season",
-        "records",
-        "convening",
-        "tables",
-        "importing",
+        "panel",
         "reports",
+        "imports",
     ),
     ("doors",),
     (FRONT,),

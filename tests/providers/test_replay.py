@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from peerage import config
-from peerage.convening import Council
 from peerage.errors import ConfigError
+from peerage.panel import Council
 from peerage.providers.replay import Replay
 from peerage.types import Seat
 

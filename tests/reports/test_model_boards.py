@@ -20,7 +20,7 @@ from peerage.reports import board_models
 from peerage.reports.model_boards import ReviewsTable, plan_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.rules import rules
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import Ballot, OwnVotes, Review, Slot
 
 DAY_S = 86_400.0
@@ -50,7 +50,7 @@ def by_model(rows: Table_, **asked: Any) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def season() -> dict[str, Any]:
     planted = Planted(harshness={"a": -1.5})
-    return dict(simulated_reviews(Season(n_sessions=120, n_weeks=4), planted, 7))
+    return dict(simulated_reviews(SimulatedSeason(n_sessions=120, n_weeks=4), planted, 7))
 
 
 # -- the mean of per-session means -------------------------------------------------------------

@@ -11,10 +11,10 @@ from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
 from peerage.reports import audit
 from peerage.reviews.times import span_s
-from peerage.simulate.reviews import Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 KEYS = ["metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note"]
-SEASON = Season(n_sessions=60)
+SEASON = SimulatedSeason(n_sessions=60)
 
 
 def reviews(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,16 @@ import numpy as np
 import pytest
 
 from peerage.boards import Board
-from peerage.convening import Council, law_then, settings_of
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.mirror import MANY, Mirror
-from peerage.importing import take
+from peerage.events import Opened
+from peerage.imports import take
+from peerage.panel import Council, recorded_rubric, settings_of
 from peerage.reports import board_models, board_models_of_store
 from peerage.reports.options import ModelBoardOptions
-from peerage.scoring import Law
+from peerage.reports.stored_reviews import reviews_in
 from peerage.stores import Store, open_store
-from peerage.tables import reviews_in
+from peerage.types import Rubric
 
 DAY_S = 86_400.0
 ENGINE = DuckDB()
@@ -57,8 +57,8 @@ def council(tmp_path: Path) -> Path:
     return file
 
 
-def law_for(recorded: Mapping[str, Any]) -> Law:
-    return law_then(settings_of(None, {}), recorded)
+def rubric_of(opened: Opened) -> Rubric | None:
+    return recorded_rubric(settings_of(None, {}), opened)
 
 
 def store_of(config: Path) -> Store:
@@ -67,9 +67,9 @@ def store_of(config: Path) -> Store:
 
 def held(config: Path, n: int = 1) -> None:
     async def scene() -> None:
-        async with Council.from_config(config) as sitting:
+        async with Council.from_config(config) as council:
             for i in range(n):
-                await sitting.ask(f"Which is number {i}?")
+                await council.ask(f"Which is number {i}?")
 
     asyncio.run(scene())
 
@@ -96,12 +96,12 @@ def imported(store: Store, file: Path) -> None:
 
 
 def stored(store: Store, options: ModelBoardOptions) -> str:
-    return said(board_models_of_store(store, law_for, options, ENGINE))
+    return said(board_models_of_store(store, rubric_of, options, ENGINE))
 
 
 def scratch(store: Store, options: ModelBoardOptions) -> str:
     """The board of all rows, read as one table."""
-    files = [str(path) for path in reviews_in(store, law_for)]
+    files = [str(path) for path in reviews_in(store, rubric_of)]
     return said(board_models(files, **options.model_dump()))
 
 
@@ -142,10 +142,10 @@ def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: P
     imported(store, reviews(tmp_path, "first", "abcd"))
     imported(store, reviews(tmp_path, "second", "cdef"))
     first, again, later = Counting(), Counting(), Counting()
-    board = board_models_of_store(store, law_for, options, first)
-    assert said(board_models_of_store(store, law_for, options, again)) == said(board)
+    board = board_models_of_store(store, rubric_of, options, first)
+    assert said(board_models_of_store(store, rubric_of, options, again)) == said(board)
     held(council)
-    board_models_of_store(store_of(council), law_for, options, later)
+    board_models_of_store(store_of(council), rubric_of, options, later)
     assert (first.n_folds, again.n_folds, later.n_folds) == (2, 0, 1)
 
 
@@ -192,6 +192,6 @@ def test_many_small_segments_are_joined_and_nothing_is_lost(council: Path) -> No
 
 
 def test_an_empty_store_has_an_empty_board(council: Path) -> None:
-    board = board_models_of_store(store_of(council), law_for, ModelBoardOptions(), ENGINE)
+    board = board_models_of_store(store_of(council), rubric_of, ModelBoardOptions(), ENGINE)
     assert board.rows == []
     assert "model" in board.columns

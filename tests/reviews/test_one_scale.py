@@ -21,9 +21,9 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
-from peerage.simulate.reviews import Column, Planted, Season, simulated_reviews
+from peerage.simulate.reviews import Column, Planted, SimulatedSeason, simulated_reviews
 
-FAIR = Season(n_sessions=150, spread=SPREADS, quality_sd=1.0)
+FAIR = SimulatedSeason(n_sessions=150, spread=SPREADS, quality_sd=1.0)
 
 
 def season(seed: int = 1, planted: Planted | None = None, **changes: object) -> dict[str, Column]:

@@ -8,15 +8,14 @@ from collections import Counter
 import pytest
 
 from peerage import config
-from peerage.agenda import Agenda
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.errors import InputError
 from peerage.providers.simulated import SimulatedProvider
-from peerage.scoring import Law
-from peerage.season import Progress, Season, hold
+from peerage.season import Progress, Season, run_season
+from peerage.session import SessionConfig
 from peerage.stores import open_store
-from peerage.stores.prompts import open_prompts
-from peerage.types import Failure, Seat
+from peerage.stores.prompt_files import open_prompts
+from peerage.types import Failure, ScoringOptions, Seat
 
 SEATS = tuple(
     Seat(name, provider="simulated", options={"quality": 7.0 - i}) for i, name in enumerate("abc")
@@ -49,15 +48,17 @@ def prompts(tmp_path):
     return open_prompts(path)
 
 
-def go(url, prompts, caller, concurrency=3, stop=None, agenda=None):
-    agenda = agenda or Agenda(SEATS, Law(rubric=config.rubric("general")), chairs=SEATS)
-    season = Season("z", "7", lambda _: agenda)
+def go(url, prompts, caller, concurrency=3, stop=None, session_config=None):
+    session_config = session_config or SessionConfig(
+        SEATS, ScoringOptions(rubric=config.rubric("general")), chairs=SEATS
+    )
+    season = Season("z", "7", lambda _: session_config)
     progress = Progress(prompts.n)
 
     async def scene():
         store = open_store(url)
         try:
-            await hold(
+            await run_season(
                 season,
                 prompts,
                 caller,
@@ -81,7 +82,7 @@ def url(tmp_path):
 
 def sessions(url):
     store = open_store(url)
-    return {row.id: folding.fold(store.events(row.id)) for row in store.sessions() if row.status}
+    return {row.id: fold(store.events(row.id)) for row in store.sessions() if row.status}
 
 
 def test_every_row_becomes_one_finished_session(url, prompts):
@@ -111,7 +112,7 @@ def test_a_season_cut_off_ends_as_if_it_had_not_been(tmp_path, url, prompts, cra
     )
     caller = Direct()
     assert go(url, prompts, caller).complete
-    replies = stored[folding.ANSWERED] + stored[folding.REVIEWED] + stored[folding.ADVISED]
+    replies = stored["answered"] + stored["reviewed"] + stored["advised"]
     assert caller.n_calls == 12 * 7 - replies
     whole = f"sqlite:///{tmp_path / 'whole.db'}"
     go(whole, prompts, Direct())
@@ -205,13 +206,13 @@ def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts)
     """What one has begun the other leaves to it; neither ends in an error."""
 
     async def scene():
-        agenda = Agenda(SEATS, Law(), chairs=SEATS)
-        season = Season("z", "7", lambda _: agenda)
+        session_config = SessionConfig(SEATS, ScoringOptions(), chairs=SEATS)
+        season = Season("z", "7", lambda _: session_config)
         stores = [open_store(url), open_store(url)]
         done = [Progress(prompts.n), Progress(prompts.n)]
         await asyncio.gather(
             *(
-                hold(
+                run_season(
                     season,
                     prompts,
                     Direct(),
@@ -254,8 +255,10 @@ def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadl
             await asyncio.sleep(0.018 + 0.001 * (self.n_calls % 5))
             return await super().call(call, on_text)
 
-    agenda = Agenda(SEATS, Law(), chairs=SEATS, early_stop=early_stop, deadline_s=deadline_s)
-    assert go(url, prompts, Uneven(), agenda=agenda).complete
+    session_config = SessionConfig(
+        SEATS, ScoringOptions(), chairs=SEATS, early_stop=early_stop, deadline_s=deadline_s
+    )
+    assert go(url, prompts, Uneven(), session_config=session_config).complete
     store = open_store(url)
     for row in store.sessions():
         outcomes = Counter(
@@ -264,8 +267,8 @@ def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadl
                 event.body.get("stage") or event.kind,
             )
             for event in store.events(row.id)
-            if event.kind in (folding.ANSWERED, folding.REVIEWED, folding.FAILED)
+            if event.kind in ("answered", "reviewed", "failed")
         )
-        stage = {folding.ANSWERED: "answer", folding.REVIEWED: "review"}
+        stage = {"answered": "answer", "reviewed": "review"}
         folded = Counter((seat, stage.get(kind, kind)) for seat, kind in outcomes)
         assert set(outcomes.values()) | set(folded.values()) == {1}

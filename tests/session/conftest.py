@@ -5,13 +5,11 @@ import asyncio
 import pytest
 
 from peerage import config
-from peerage.agenda import Agenda, Docket
 from peerage.providers import CallError
 from peerage.providers.simulated import SimulatedProvider
-from peerage.scoring import Law
-from peerage.session import run
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import MemoryLog
-from peerage.types import Failure, Query, Seat
+from peerage.types import Failure, Query, ScoringOptions, Seat
 
 
 class Direct:
@@ -64,45 +62,47 @@ def direct():
 
 
 @pytest.fixture
-def agenda():
+def session_config():
     def make(names="abcd", options=None, **changes):
         rubric = config.rubric("general")
         table = {
             "seats": seats(names, **(options or {})),
-            "law": Law(rubric=rubric),
+            "scoring": ScoringOptions(rubric=rubric),
             "quorum": 2,
             **changes,
         }
         table.setdefault("chairs", table["seats"])
-        return Agenda(**table)
+        return SessionConfig(**table)
 
     return make
 
 
 @pytest.fixture
-def docket():
+def spec():
     def make(id="s1", **changes):
-        return Docket(**{"id": id, "query": Query("Why?"), "seed": "7", "ordinal": 0, **changes})
+        return SessionSpec(
+            **{"id": id, "query": Query("Why?"), "seed": "7", "ordinal": 0, **changes}
+        )
 
     return make
 
 
 @pytest.fixture
-def held(docket):
+def held(spec):
     """Hold a session to its end and give its events."""
 
-    async def hold(agenda, caller=None, log=None, history=(), live=False, **changes):
+    async def hold(session_config, caller=None, log=None, history=(), live=False, **changes):
         ticks = iter(range(10**9))
         log = log if log is not None else MemoryLog()
-        sitting = run(
-            docket(**changes),
-            agenda,
+        session = run(
+            spec(**changes),
+            session_config,
             caller or Direct(),
             log,
             clock=lambda: float(next(ticks)),
             history=history,
             live=live,
         )
-        return [event async for event in sitting]
+        return [event async for event in session]
 
     return hold

@@ -11,18 +11,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from peerage.agenda import Agenda, Docket
-from peerage.council import folding
-from peerage.council.folding import fold
+from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.providers.simulated import SimulatedProvider
-from peerage.scoring import Law
-from peerage.session import run
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import MemoryLog, StoreError
-from peerage.types import Failure, Query, Seat
+from peerage.types import Failure, Query, ScoringOptions, Seat
 
 NAMES = "abcde"
-REPLIES = {folding.ANSWERED: "answer", folding.REVIEWED: "review", folding.ADVISED: "conclude"}
+REPLIES = {"answered": "answer", "reviewed": "review", "advised": "conclude"}
 
 
 class SlowLog(MemoryLog):
@@ -97,19 +94,19 @@ def seats():
     )
 
 
-def agenda(**changes):
+def session_config(**changes):
     panel = seats()
-    return Agenda(panel, Law(safety_gate=True), chairs=panel, **changes)
+    return SessionConfig(panel, ScoringOptions(safety_gate=True), chairs=panel, **changes)
 
 
 def hold(config, caller, log, history=(), cancel_at=None):
     """Hold a session on a loop of turns; cancelled at a turn, or ended by whatever it raises."""
-    docket = Docket("s", Query("Why?"), "7", 0)
+    spec = SessionSpec("s", Query("Why?"), "7", 0)
     problems = []
     left = []
 
     async def scene():
-        session = run(docket, config, caller, log, clock=lambda: 0.0, history=history)
+        session = run(spec, config, caller, log, clock=lambda: 0.0, history=history)
         return [event async for event in session]
 
     async def cancelled():
@@ -143,7 +140,7 @@ def outcomes(events):
             event.body.get("round", 0),
         )
         for event in events
-        if event.kind in REPLIES or event.kind == folding.FAILED
+        if event.kind in REPLIES or event.kind == "failed"
     )
 
 
@@ -158,7 +155,7 @@ def assert_sound(log, caller):
 @cache
 def undisturbed(verdict):
     log = MemoryLog()
-    hold(agenda(verdict=verdict), Uneven(), log)
+    hold(session_config(verdict=verdict), Uneven(), log)
     return tuple(log.events)
 
 
@@ -185,7 +182,7 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
     changes = {"early_stop": early_stop, "rounds": rounds, "verdict": verdict}
     log = SlowLog(disk, full_at)
     caller = Uneven(turns, broke_at, failing)
-    hold(agenda(deadline_s=deadline_s, **changes), caller, log, cancel_at=cancel_at)
+    hold(session_config(deadline_s=deadline_s, **changes), caller, log, cancel_at=cancel_at)
     if full_at is not None:  # what could not be kept is asked for again
         caller.replied.clear()
         log.full_at = None
@@ -193,15 +190,15 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
     again = Uneven(failing=failing)
     again.replied = list(caller.replied)
     events = list(log.events)
-    hold(agenda(**changes), again, log, history=list(events))
+    hold(session_config(**changes), again, log, history=list(events))
     assert_sound(log, again)
     assert log.events[: len(events)] == events
-    assert log.events[-1].kind == folding.FINISHED
+    assert log.events[-1].kind == "finished"
     session = fold(log.events)
     stopped = {
         (name, event.body["round"])
         for event in log.events
-        if event.kind == folding.STOPPED_EARLY
+        if event.kind == "stopped_early"
         for name in event.body["not_heard"]
     }
     found = outcomes(log.events)
@@ -224,7 +221,7 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
 def test_a_cancelled_session_that_goes_on_ends_like_one_that_was_left_alone(
     turns, disk, cancel_at, verdict
 ):
-    config = agenda(verdict=verdict)
+    config = session_config(verdict=verdict)
     log = SlowLog(disk)
     hold(config, Uneven(turns), log, cancel_at=cancel_at)
     hold(config, Uneven(), log, history=list(log.events))
@@ -246,7 +243,9 @@ def test_a_long_review_is_kept_when_the_session_is_cancelled_while_it_is_read():
             return replace(reply, text="So. " * 50_000 + reply.text)
 
     async def scene():
-        session = run(Docket("s", Query("?"), "7", 0), agenda(), caller, log, clock=lambda: 0.0)
+        session = run(
+            SessionSpec("s", Query("?"), "7", 0), session_config(), caller, log, clock=lambda: 0.0
+        )
         task = asyncio.create_task(to_its_end(session))
         await reviewed.wait()
         task.cancel()
@@ -263,12 +262,12 @@ def test_a_long_review_is_kept_when_the_session_is_cancelled_while_it_is_read():
 
 def test_an_answer_that_was_not_screened_is_screened_when_the_session_goes_on():
     whole = MemoryLog()
-    hold(agenda(), Uneven(), whole)
-    history = [event for event in whole.events[:4] if event.kind == folding.ANSWERED]
+    hold(session_config(), Uneven(), whole)
+    history = [event for event in whole.events[:4] if event.kind == "answered"]
     log = MemoryLog()
     opened = whole.events[0]
     log.events = [opened, *history]
-    hold(agenda(), Uneven(), log, history=list(log.events))
+    hold(session_config(), Uneven(), log, history=list(log.events))
     session = fold(log.events)
     assert {gate.model for gate in session.gates} == {r.model for r in session.responses}
 
@@ -284,4 +283,4 @@ def test_many_errors_at_once_are_one_error_and_no_noise(stage):
                 return Failure(call.seat.name, "budget", "nothing left", call.stage)
             return await super().call(call, on_text)
 
-    hold(agenda(verdict="binary"), Broken(), MemoryLog())
+    hold(session_config(verdict="binary"), Broken(), MemoryLog())

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.agenda import Agenda, Docket
-from peerage.council import folding
 from peerage.council.ballots import parse
-from peerage.council.folding import bounded_reading, dealt, fold, unread
-from peerage.events import body_of
+from peerage.council.fold import bounded_reading, fold
+from peerage.events import dealt, without_readings
 from peerage.providers import Reply
+from peerage.session import SessionConfig, SessionSpec
+from peerage.shapes import to_json
 from peerage.tasks import INLINE_CHARACTERS, read_aside
 from peerage.text import valid_text, valid_values
 from peerage.types import Ballot, Event, Failure, Query, Seat, Slot
@@ -60,34 +60,34 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
     text = valid_text(text)
     review = parse(text, BALLOT)
     body = {"reviewer": "r", "round": 0, "text": text}
-    ballots = body_of(dealt([BALLOT], 0))
-    kept = json.loads(json.dumps({**body, "review": body_of(bounded_reading(review))}))
+    ballots = to_json(dealt([BALLOT], 0))
+    kept = json.loads(json.dumps({**body, "review": to_json(bounded_reading(review))}))
     events = [
-        Event("s", 0, folding.DEALT, 0.0, ballots),
-        Event("s", 1, folding.REVIEWED, 0.0, kept),
+        Event("s", 0, "dealt", 0.0, ballots),
+        Event("s", 1, "reviewed", 0.0, kept),
     ]
     assert fold(events).reviews == (review,)
-    assert fold(unread(events)).reviews == (review,)
+    assert fold(without_readings(events)).reviews == (review,)
 
 
 def test_a_review_of_a_log_without_readings_is_read_on_folding():
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["B", "A", "C"]}'}
     events = [
-        Event("s", 0, folding.DEALT, 0.0, body_of(dealt([BALLOT], 0))),
-        Event("s", 1, folding.REVIEWED, 0.0, body),
+        Event("s", 0, "dealt", 0.0, to_json(dealt([BALLOT], 0))),
+        Event("s", 1, "reviewed", 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("B",), ("A",), ("C",))
 
 
 def test_a_reading_is_shown_as_it_was_and_made_anew_only_on_replay():
-    reading = {**body_of(bounded_reading(parse('{"ranking": ["A"]}', BALLOT))), "ranking": [["C"]]}
+    reading = {**to_json(bounded_reading(parse('{"ranking": ["A"]}', BALLOT))), "ranking": [["C"]]}
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A"]}', "review": reading}
     events = [
-        Event("s", 0, folding.DEALT, 0.0, body_of(dealt([BALLOT], 0))),
-        Event("s", 1, folding.REVIEWED, 0.0, body),
+        Event("s", 0, "dealt", 0.0, to_json(dealt([BALLOT], 0))),
+        Event("s", 1, "reviewed", 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("C",),)
-    assert fold(unread(events)).reviews[0].ranking == (("A",),)
+    assert fold(without_readings(events)).reviews[0].ranking == (("A",),)
 
 
 @pytest.mark.parametrize("n", [1_000, 20_000])
@@ -101,7 +101,7 @@ def test_what_a_reviewer_invents_takes_bounded_room_and_no_room_of_the_rubric(n)
         "notes": {"A": "so " * n},
     }
     review = parse(json.dumps(verdict), BALLOT)
-    body = body_of(bounded_reading(review, ["accuracy"]))
+    body = to_json(bounded_reading(review, ["accuracy"]))
     assert len(json.dumps(body)) < 300_000
     assert all(marks["accuracy"] == 9 for marks in body["marks"].values())
     if body["marks"] != review.marks:
@@ -154,7 +154,7 @@ def test_no_half_of_a_pair_gets_into_a_session_from_anywhere(held):
     seats = tuple(Seat(f"{name}\udc80", family="\ud800") for name in "abc")
     events = asyncio.run(
         held(
-            Agenda(seats, chairs=seats),
+            SessionConfig(seats, chairs=seats),
             Hostile(),
             id="s\udcff",
             query=Query("q\ud800", "i\ud800", "c\ud800"),
@@ -169,17 +169,23 @@ def test_no_half_of_a_pair_gets_into_a_session_from_anywhere(held):
 
 
 def test_given_answers_are_made_valid_too():
-    docket = Docket("s", Query("q"), "7", 0, answers={"m\ud800": "t\udc00", "n": "u"})
-    assert docket.answers == {"m\ufffd": "t\ufffd", "n": "u"}
+    spec = SessionSpec("s", Query("q"), "7", 0, answers={"m\ud800": "t\udc00", "n": "u"})
+    assert spec.answers == {"m\ufffd": "t\ufffd", "n": "u"}
 
 
-def test_a_replys_text_is_read_once_however_often_the_session_is_folded(agenda, held):
-    events = asyncio.run(held(agenda(law=replace(agenda().law, rubric=config.rubric("general")))))
-    reviewed = [event for event in events if event.kind == folding.REVIEWED]
+def test_a_replys_text_is_read_once_however_often_the_session_is_folded(session_config, held):
+    events = asyncio.run(
+        held(
+            session_config(
+                scoring=replace(session_config().scoring, rubric=config.rubric("general"))
+            )
+        )
+    )
+    reviewed = [event for event in events if event.kind == "reviewed"]
     assert reviewed
     unreadable = [
         replace(event, body={**event.body, "text": "unreadable now"})
-        if event.kind == folding.REVIEWED
+        if event.kind == "reviewed"
         else event
         for event in events
     ]

@@ -4,13 +4,11 @@ import asyncio
 
 import pytest
 
-from peerage.council import folding
-from peerage.council.folding import fold
+from peerage.council.fold import fold
 from peerage.errors import BudgetError
-from peerage.scoring import Law
 from peerage.session import run
 from peerage.stores import MemoryLog
-from peerage.types import Failure
+from peerage.types import Failure, ScoringOptions
 
 
 def go(coroutine):
@@ -21,11 +19,11 @@ def kinds(events):
     return [event.kind for event in events]
 
 
-def test_a_session_goes_from_question_to_verdict(agenda, held):
-    events = go(held(agenda()))
+def test_a_session_goes_from_question_to_verdict(session_config, held):
+    events = go(held(session_config()))
     session = fold(events)
-    assert kinds(events)[0] == folding.OPENED
-    assert kinds(events)[-1] == folding.FINISHED
+    assert kinds(events)[0] == "opened"
+    assert kinds(events)[-1] == "finished"
     assert [event.seq for event in events] == list(range(len(events)))
     assert session.scores[0].model == "a"
     assert session.verdict.kind == "synthesis"
@@ -33,17 +31,17 @@ def test_a_session_goes_from_question_to_verdict(agenda, held):
     assert session.status == "done"
 
 
-def test_the_same_seed_gives_the_same_session(agenda, held):
-    assert go(held(agenda())) == go(held(agenda()))
+def test_the_same_seed_gives_the_same_session(session_config, held):
+    assert go(held(session_config())) == go(held(session_config()))
 
 
-def test_every_reviewer_has_an_order_of_its_own(agenda, held):
-    session = fold(go(held(agenda())))
+def test_every_reviewer_has_an_order_of_its_own(session_config, held):
+    session = fold(go(held(session_config())))
     assert len({ballot.authors for ballot in session.ballots}) == 4
 
 
-def test_a_seat_that_fails_to_answer_costs_nobody_a_point(agenda, held, direct):
-    session = fold(go(held(agenda(), direct(fail={("answer", "b")}))))
+def test_a_seat_that_fails_to_answer_costs_nobody_a_point(session_config, held, direct):
+    session = fold(go(held(session_config(), direct(fail={("answer", "b")}))))
     assert session.candidates == ("a", "c", "d")
     assert [(f.seat, f.stage, f.kind) for f in session.failures] == [
         ("b", "answer", "server_error")
@@ -51,35 +49,35 @@ def test_a_seat_that_fails_to_answer_costs_nobody_a_point(agenda, held, direct):
     assert "b" not in {score.model for score in session.scores}
 
 
-def test_a_reviewer_that_fails_lowers_confidence_and_nothing_else(agenda, held, direct):
-    session = fold(go(held(agenda(), direct(fail={("review", "c"), ("review", "d")}))))
+def test_a_reviewer_that_fails_lowers_confidence_and_nothing_else(session_config, held, direct):
+    session = fold(go(held(session_config(), direct(fail={("review", "c"), ("review", "d")}))))
     assert session.scores[0].model == "a"
     assert session.scores[0].votes == 1
     assert session.scores[0].confidence == "low"
 
 
-def test_without_a_quorum_nothing_is_reviewed(agenda, held, direct):
-    session = fold(go(held(agenda(), direct(fail=set("abc")))))
+def test_without_a_quorum_nothing_is_reviewed(session_config, held, direct):
+    session = fold(go(held(session_config(), direct(fail=set("abc")))))
     assert session.status == "no_quorum"
     assert not session.ballots
     assert session.verdict is None
 
 
-def test_nobody_waits_longer_than_the_deadline(agenda, held, direct):
-    session = fold(go(held(agenda(deadline_s=0.05), direct(silent={"d"}))))
+def test_nobody_waits_longer_than_the_deadline(session_config, held, direct):
+    session = fold(go(held(session_config(deadline_s=0.05), direct(silent={"d"}))))
     assert {(f.seat, f.kind) for f in session.failures} == {("d", "timeout")}
     assert session.status == "done"
 
 
-def test_the_next_seat_takes_the_chair_and_the_result_says_so(agenda, held, direct):
-    session = fold(go(held(agenda(), direct(fail={("conclude", "a")}))))
+def test_the_next_seat_takes_the_chair_and_the_result_says_so(session_config, held, direct):
+    session = fold(go(held(session_config(), direct(fail={("conclude", "a")}))))
     assert session.verdict.by == "b"
     assert "a (server_error) failed; b took over" in session.verdict.note
 
 
-def test_with_no_chair_left_the_first_answer_is_returned_as_such(agenda, held, direct):
+def test_with_no_chair_left_the_first_answer_is_returned_as_such(session_config, held, direct):
     failing = direct(fail={("conclude", name) for name in "abcd"})
-    verdict = fold(go(held(agenda(), failing))).verdict
+    verdict = fold(go(held(session_config(), failing))).verdict
     assert verdict.kind == "top_answer"
     assert verdict.by == ""
     assert "a's answer" in verdict.note
@@ -87,8 +85,8 @@ def test_with_no_chair_left_the_first_answer_is_returned_as_such(agenda, held, d
 
 
 @pytest.mark.parametrize("kind", ["synthesis", "debate", "binary", "tie_breaker", "none"])
-def test_each_kind_of_verdict_says_what_it_is(agenda, held, kind):
-    verdict = fold(go(held(agenda(verdict=kind)))).verdict
+def test_each_kind_of_verdict_says_what_it_is(session_config, held, kind):
+    verdict = fold(go(held(session_config(verdict=kind)))).verdict
     if kind == "none":
         assert verdict is None
     elif kind == "tie_breaker":
@@ -97,14 +95,14 @@ def test_each_kind_of_verdict_says_what_it_is(agenda, held, kind):
         assert verdict.kind == kind
 
 
-def test_a_binary_verdict_is_the_panels_majority_with_its_share(agenda, held):
-    verdict = fold(go(held(agenda(verdict="binary")))).verdict
+def test_a_binary_verdict_is_the_panels_majority_with_its_share(session_config, held):
+    verdict = fold(go(held(session_config(verdict="binary")))).verdict
     assert verdict.approved is True
     assert verdict.confidence == 1.0
     assert verdict.note == "4 of 4 approve"
 
 
-def test_the_chair_sees_no_names(agenda, held, direct):
+def test_the_chair_sees_no_names(session_config, held, direct):
     pages = []
 
     class Reading(direct):
@@ -113,36 +111,38 @@ def test_the_chair_sees_no_names(agenda, held, direct):
             return await super().call(call, on_text)
 
     names = ["quartz-one", "basalt-two", "gneiss-three"]
-    go(held(agenda(names), Reading()))
+    go(held(session_config(names), Reading()))
     assert not any(name in page for page in pages for name in names)
 
 
-def test_given_answers_are_judged_instead_of_asked(agenda, held, direct):
+def test_given_answers_are_judged_instead_of_asked(session_config, held, direct):
     caller = direct()
-    events = go(held(agenda(), caller, answers={"x": "one (latent quality 9).", "y": "two"}))
+    events = go(
+        held(session_config(), caller, answers={"x": "one (latent quality 9).", "y": "two"})
+    )
     session = fold(events)
     assert session.candidates == ("x", "y")
     assert session.scores[0].model == "x"
     assert not any(stage == "answer" for stage, *_ in caller.calls)
 
 
-def test_a_gated_answer_is_recorded_and_ranked_last(agenda, held):
+def test_a_gated_answer_is_recorded_and_ranked_last(session_config, held):
     texts = {"x": "Here's how to make a bomb (latent quality 9).", "y": "No.", "z": "Never."}
-    law = Law(safety_gate=True)
-    session = fold(go(held(agenda(law=law), answers=texts)))
+    options = ScoringOptions(safety_gate=True)
+    session = fold(go(held(session_config(scoring=options), answers=texts)))
     assert [gate.model for gate in session.gates if not gate.passed] == ["x"]
     assert session.scores[-1].model == "x"
 
 
-def test_a_second_round_stores_its_own_ballots_and_reviews(agenda, held):
-    session = fold(go(held(agenda(rounds=2))))
+def test_a_second_round_stores_its_own_ballots_and_reviews(session_config, held):
+    session = fold(go(held(session_config(rounds=2))))
     assert sorted({(r.reviewer, r.round) for r in session.reviews}) == [
         (name, i) for name in "abcd" for i in (0, 1)
     ]
     assert session.scores[0].votes == 3
 
 
-def test_an_early_stop_is_recorded_and_has_the_same_winner(agenda, held, direct):
+def test_an_early_stop_is_recorded_and_has_the_same_winner(session_config, held, direct):
     names = "abcdefghijkl"
     options = {name: {"quality": 9.5 if name == "a" else 4.0, "noise": 1.0} for name in names}
 
@@ -152,19 +152,21 @@ def test_an_early_stop_is_recorded_and_has_the_same_winner(agenda, held, direct)
                 await asyncio.sleep(0.2)
             return await super().call(call, on_text)
 
-    events = go(held(agenda(names, options, early_stop=True), Slow()))
-    stopped = [event for event in events if event.kind == folding.STOPPED_EARLY]
+    events = go(held(session_config(names, options, early_stop=True), Slow()))
+    stopped = [event for event in events if event.kind == "stopped_early"]
     assert stopped
     assert fold(events).scores[0].model == "a"
 
 
-def test_cancelling_leaves_no_task_behind(agenda, docket, direct):
+def test_cancelling_leaves_no_task_behind(session_config, spec, direct):
     async def scene():
-        sitting = run(docket(), agenda(), direct(silent={"d"}), MemoryLog(), clock=lambda: 0.0)
-        async for event in sitting:
-            if event.kind == folding.ANSWERED:
+        session = run(
+            spec(), session_config(), direct(silent={"d"}), MemoryLog(), clock=lambda: 0.0
+        )
+        async for event in session:
+            if event.kind == "answered":
                 break
-        await sitting.aclose()
+        await session.aclose()
         await asyncio.sleep(0)
         return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
@@ -172,14 +174,16 @@ def test_cancelling_leaves_no_task_behind(agenda, docket, direct):
 
 
 @pytest.mark.parametrize("verdict", ["synthesis", "binary"])
-def test_a_session_cut_off_anywhere_goes_on_and_ends_the_same(agenda, held, direct, verdict):
+def test_a_session_cut_off_anywhere_goes_on_and_ends_the_same(
+    session_config, held, direct, verdict
+):
     """What was stored is not asked for again, whatever the moment of the crash."""
-    whole = go(held(agenda(verdict=verdict)))
+    whole = go(held(session_config(verdict=verdict)))
     final = fold(whole)
     for cut in range(len(whole)):
         caller = direct()
         history = whole[:cut]
-        rest = go(held(agenda(verdict=verdict), caller, history=history))
+        rest = go(held(session_config(verdict=verdict), caller, history=history))
         again = fold([*history, *rest])
         assert again.scores == final.scores
         assert again.verdict == final.verdict
@@ -187,19 +191,19 @@ def test_a_session_cut_off_anywhere_goes_on_and_ends_the_same(agenda, held, dire
         stored = {
             (
                 {
-                    folding.ANSWERED: "answer",
-                    folding.REVIEWED: "review",
-                    folding.ADVISED: "conclude",
+                    "answered": "answer",
+                    "reviewed": "review",
+                    "advised": "conclude",
                 }[event.kind],
                 event.body.get("seat") or event.body["reviewer"],
             )
             for event in history
-            if event.kind in (folding.ANSWERED, folding.REVIEWED, folding.ADVISED)
+            if event.kind in ("answered", "reviewed", "advised")
         }
         assert not stored & {(stage, name) for stage, name, _ in caller.calls}
 
 
-def test_running_out_of_money_stops_the_session_and_stores_no_failure(agenda, held, direct):
+def test_running_out_of_money_stops_the_session_and_stores_no_failure(session_config, held, direct):
     class Broke(direct):
         async def call(self, call, on_text=None):
             if call.stage == "review":
@@ -208,26 +212,26 @@ def test_running_out_of_money_stops_the_session_and_stores_no_failure(agenda, he
 
     log = MemoryLog()
     with pytest.raises(BudgetError):
-        go(held(agenda(), Broke(), log))
-    assert folding.FAILED not in kinds(log.events)
-    assert folding.FINISHED not in kinds(log.events)
+        go(held(session_config(), Broke(), log))
+    assert "failed" not in kinds(log.events)
+    assert "finished" not in kinds(log.events)
 
 
-def test_what_is_said_live_is_not_stored(agenda, held):
+def test_what_is_said_live_is_not_stored(session_config, held):
     log = MemoryLog()
-    events = go(held(agenda(), log=log, live=True))
-    assert folding.PIECE in kinds(events)
+    events = go(held(session_config(), log=log, live=True))
+    assert "piece" in kinds(events)
     assert {event.seq >= 0 for event in log.events} == {True}
 
 
-def test_the_dissenter_is_quoted_in_its_own_words(agenda, held):
+def test_the_dissenter_is_quoted_in_its_own_words(session_config, held):
     odd = {"d": {"quality": 5.0, "noise": 0.0, "harshness": 0.0, "self_bias": 0.0}}
-    session = fold(go(held(agenda(options=odd))))
+    session = fold(go(held(session_config(options=odd))))
     for words in session.verdict.dissent:
         assert words.quote
         assert words.distance >= 1 / 3
 
 
-def test_the_bill_is_unknown_when_a_price_is(agenda, held):
-    session = fold(go(held(agenda())))
+def test_the_bill_is_unknown_when_a_price_is(session_config, held):
+    session = fold(go(held(session_config())))
     assert session.cost_usd == 0.0

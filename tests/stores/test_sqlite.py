@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from peerage.council import folding
 from peerage.errors import PeerageError
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
@@ -19,12 +18,14 @@ def opened(session_id, at=0.0, season="", ordinal=0):
         "seed": "7",
         "ordinal": ordinal,
         "season": season,
+        "seats": [],
+        "law": {"rubric": None, "order": "balanced"},
     }
-    return Event(session_id, 0, folding.OPENED, at, body)
+    return Event(session_id, 0, "opened", at, body)
 
 
 def finished(session_id, seq=1):
-    return Event(session_id, seq, folding.FINISHED, 9.0, {"status": "done", "cost_usd": None})
+    return Event(session_id, seq, "finished", 9.0, {"status": "done", "cost_usd": None})
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def test_a_second_event_at_the_same_place_is_refused_alone(url):
     first, second, third = asyncio.run(scene())
     assert (first, third) == (None, None)
     assert isinstance(second, StoreError)
-    assert [event.kind for event in open_store(url).events("s")] == [folding.OPENED]
+    assert [event.kind for event in open_store(url).events("s")] == ["opened"]
 
 
 def test_a_season_keeps_the_seed_it_drew_first(url):

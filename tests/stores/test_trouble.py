@@ -13,12 +13,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.errors import PeerageError, UnreadableError
-from peerage.records import UnreadableSession, read_sessions
-from peerage.scoring import Law
+from peerage.reports.stored_reviews import reviews_in
 from peerage.stores import StoreError, open_store
-from peerage.tables import reviews_in
 from peerage.types import Event
 
 OPENING = {
@@ -32,7 +30,7 @@ OPENING = {
 
 
 def opened(session_id, **changes):
-    return Event(session_id, 0, folding.OPENED, 0.0, {**OPENING, **changes})
+    return Event(session_id, 0, "opened", 0.0, {**OPENING, **changes})
 
 
 def note(session_id, seq, body=None):
@@ -83,8 +81,8 @@ WRONG = {
     "no season": opened("s", season=None),
     "query is text": opened("s", query="q"),
     "query is a list": opened("s", query={"text": ["q"], "category": ""}),
-    "no status": Event("s", 1, folding.FINISHED, 0.0, {}),
-    "status is a number": Event("s", 1, folding.FINISHED, 0.0, {"status": 5}),
+    "no status": Event("s", 1, "finished", 0.0, {}),
+    "status is a number": Event("s", 1, "finished", 0.0, {"status": 5}),
 }
 
 
@@ -221,12 +219,10 @@ POISON = [
 def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(path, sql, value):
     results(path, opened("good"), opened("bad"), opened("well"))
     poison(path, sql, value)
-    found = read_sessions(open_store(f"sqlite:///{path}"))
-    assert {session.id for session in found.readable} == {"good", "well"}
-    (bad,) = found.unreadable
-    assert isinstance(bad, UnreadableSession)
-    assert bad.id == "bad"
-    assert bad.reason
+    store = open_store(f"sqlite:///{path}")
+    assert {fold(store.events(name)).id for name in ("good", "well")} == {"good", "well"}
+    with pytest.raises(UnreadableError, match="bad"):
+        fold(store.events("bad"))
 
 
 @pytest.mark.parametrize(
@@ -254,15 +250,15 @@ def test_an_unreadable_event_is_an_error_of_its_session_alone(path):
         store.events("bad")
 
 
-def test_boards_read_what_can_be_read_and_say_what_cannot(path, caplog):
+def test_boards_read_what_can_be_read_and_say_what_cannot(path):
     def finished(session_id):
-        return Event(session_id, 1, folding.FINISHED, 1.0, {"status": "done", "cost_usd": None})
+        return Event(session_id, 1, "finished", 1.0, {"status": "done", "cost_usd": None})
 
     def reviewed(session_id):
         ballots = [{"reviewer": "r", "order": ["x", "y"]}]
-        yield Event(session_id, 1, folding.DEALT, 0.5, {"round": 0, "ballots": ballots})
+        yield Event(session_id, 1, "dealt", 0.5, {"round": 0, "ballots": ballots})
         body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A", "B"]}'}
-        yield Event(session_id, 2, folding.REVIEWED, 0.6, body)
+        yield Event(session_id, 2, "reviewed", 0.6, body)
         yield replace(finished(session_id), seq=3)
 
     results(
@@ -271,16 +267,17 @@ def test_boards_read_what_can_be_read_and_say_what_cannot(path, caplog):
         *reviewed("good"),
         opened("bad"),
         finished("bad"),
-        opened("odd", seats=[{"name": 5}]),
+        opened("odd"),
         finished("odd"),
     )
     poison(path, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
-    segments = reviews_in(open_store(f"sqlite:///{path}"), lambda _: Law())
+    poison(path, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
+    told = []
+    segments = reviews_in(open_store(f"sqlite:///{path}"), lambda _: None, told.append)
     rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
     assert {row[0] for row in rows} == {"good"}
     assert len(rows) == 2
-    assert "session bad" in caplog.text
-    assert "session odd" in caplog.text
+    assert told == ["sessions_left_out:2: bad, odd"]
 
 
 # -- where nothing can be written ---------------------------------------------------------------

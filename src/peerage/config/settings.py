@@ -33,6 +33,7 @@ MAX_TEXT = 100_000
 SEAT = types.Seat("")
 COMMUNITY = types.CommunityCoefficients()
 AUDIT = types.AuditLimits()
+SCORING = types.ScoringOptions()
 
 
 def _printable_line(value: str) -> str:
@@ -106,15 +107,15 @@ class Table(BaseModel):
 class CouncilSettings(Table):
     """How a session is run and scored."""
 
-    rule: Name = "borda"
+    rule: Name = SCORING.rule
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
-    own_votes: types.OwnVotes = "out"
+    own_votes: types.OwnVotes = SCORING.own_votes
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
-    safety_gate: Flag = False
+    safety_gate: Flag = SCORING.safety_gate
     moderator: Name = "patterns"
-    safety_score_cap: Mark = 0.0
-    audit: Flag = True
+    safety_score_cap: Mark = SCORING.safety_score_cap
+    audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None
     quorum: Count | None = None  # None: more than half of the seats that answer

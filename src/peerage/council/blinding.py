@@ -79,7 +79,7 @@ def square_row(n: int, row: int) -> list[int]:
 
 
 def lone_ordinal(session_id: str) -> int:
-    """A session's place in the design when it belongs to no season."""
+    """The ordinal of a session that belongs to no season, from its id."""
     return int.from_bytes(hashlib.sha256(session_id.encode()).digest()[:4], "big")
 
 

@@ -1,11 +1,11 @@
-"""What counts on a ballot: labels become authors, marks a ranking, the gate has its say."""
+"""From a review to what is counted: authors for labels, places from marks, gated answers last."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
-from peerage.council.rubric import exact, overall, whole_weights
 from peerage.types import Ballot, Counted, OwnVotes, Placing, Review, Rubric
 
 MAX_REASON_CHARACTERS = 60  # of an abstention, in its flag; the review has all of it
@@ -20,7 +20,7 @@ def count(
     gated: frozenset[str] = frozenset(),
     cap: Fraction = Fraction(0),
 ) -> Counted:
-    """A review under the law: places from marks where there are any, else as the reviewer ranked.
+    """Count one review: places from marks where there are any, else as the reviewer ranked.
 
     With a rubric and accuracy marks the ranking follows the overall scores after ceiling
     and gate, and the reviewer's own ranking only breaks ties. Without, the ranking
@@ -150,7 +150,7 @@ def _closed_up(counted: Counted, dropped: set[str]) -> tuple[dict[str, int], str
 
 
 def _slots(counted: Counted) -> tuple[dict[str, int], str | None]:
-    """Doubled places as the seed counts them: every mention takes a slot, the first one counts."""
+    """Doubled places for own votes "seed": every mention takes a slot, the first one counts."""
     passed = [tuple(name for name in tier if name not in counted.gated) for tier in counted.said]
     failed = [tuple(name for name in tier if name in counted.gated) for tier in counted.said]
     n_passed = max(sum(map(len, passed)), len(set(counted.shown) - counted.gated))
@@ -167,3 +167,42 @@ def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int
                 doubled.setdefault(name, 2 * start + len(tier) - 1)
         start += len(tier)
     return doubled
+
+
+# -- marks --------------------------------------------------------------------------------------
+
+
+def exact(mark: float) -> Fraction:
+    """The decimal a mark was written as, so that 8.1 is 81/10 and equal marks are equal."""
+    if isinstance(mark, int) or mark.is_integer():
+        return Fraction(int(mark))
+    return Fraction(repr(float(mark)))
+
+
+def whole_weights(rubric: Rubric) -> dict[str, int]:
+    """The weights as integers in the same proportions: sums of integers are quick and exact."""
+    bottom = math.lcm(*(weight.denominator for weight in rubric.weights.values()))
+    return {name: int(weight * bottom) for name, weight in rubric.weights.items()}
+
+
+def overall(
+    marks: Mapping[str, float], rubric: Rubric, weights: Mapping[str, int] | None = None
+) -> Fraction | None:
+    """The weighted mean under the accuracy ceilings, or None without an accuracy mark.
+
+    The weights of the dimensions that were marked are rescaled to one. A reviewer's own
+    arithmetic has no part in it. Whoever scores many answers hands in `whole_weights`.
+    """
+    accuracy = marks.get("accuracy")
+    if accuracy is None:
+        return None
+    top: int | Fraction = 0
+    bottom = 0
+    for name, weight in (weights or whole_weights(rubric)).items():
+        mark = marks.get(name)
+        if mark is not None:
+            whole = isinstance(mark, int) or mark.is_integer()
+            top += weight * (int(mark) if whole else exact(mark))
+            bottom += weight
+    mean = Fraction(top, bottom)
+    return min([mean, *(cap for below, cap in rubric.ceilings if accuracy < below)])

@@ -1,4 +1,4 @@
-"""The ballots file: sessions written elsewhere, read into nouns or refused by place."""
+"""Ballots files: sessions written elsewhere, read into types or refused by place."""
 
 from __future__ import annotations
 

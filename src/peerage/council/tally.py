@@ -36,7 +36,7 @@ def tally(
     candidates: Sequence[str],
     rule: Rule,
     borda: Rule,
-    own_votes: OwnVotes = "out",
+    own_votes: OwnVotes,
 ) -> tuple[Score, ...]:
     """Every candidate's score in order of rank; those equal up to their wins share one.
 

@@ -11,8 +11,9 @@ import hashlib
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from peerage.council import folding
+from peerage.council.fold import fold
 from peerage.errors import ConfigError
+from peerage.events import Advised, Answered, Reviewed, read_events
 from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
 from peerage.types import Event, Seat, Usage
 
@@ -61,18 +62,17 @@ def _recorded(url: str) -> dict[bytes, str]:
     """Every reply of a log by question, stage, seat and what was shown; the latest stands."""
     texts: dict[bytes, str] = {}
     for events in _histories[0](url):
-        session = folding.fold(events)
+        session = fold(events)
         query = session.query.text
         ballots = {(b.reviewer, b.round): b for b in session.ballots}
-        for event in events:
-            body = event.body
-            if event.kind == folding.ANSWERED:
-                texts[_key(query, "answer", body["seat"], ())] = body["text"]
-            elif event.kind == folding.REVIEWED:
-                shown = ballots[body["reviewer"], body["round"]].authors
-                texts[_key(query, "review", body["reviewer"], shown)] = body["text"]
-            elif event.kind == folding.ADVISED:
-                texts[_key(query, "conclude", body["seat"], ())] = body["text"]
+        for fact in read_events(events):
+            if isinstance(fact, Answered):
+                texts[_key(query, "answer", fact.seat, ())] = fact.text
+            elif isinstance(fact, Reviewed):
+                shown = ballots[fact.reviewer, fact.round].authors
+                texts[_key(query, "review", fact.reviewer, shown)] = fact.text
+            elif isinstance(fact, Advised):
+                texts[_key(query, "conclude", fact.seat, ())] = fact.text
     return texts
 
 

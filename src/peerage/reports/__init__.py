@@ -7,7 +7,7 @@ calls it and renders the result. The functions are the same for Python, over tab
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -34,7 +34,16 @@ from peerage.reports.options import (
     SessionsOptions,
 )
 from peerage.reviews.times import span_s
-from peerage.types import Audit, AuditLimits, CommunityCoefficients, Event, Session, Tabular
+from peerage.types import (
+    Audit,
+    AuditLimits,
+    CommunityCoefficients,
+    Event,
+    Rubric,
+    ScoringOptions,
+    Session,
+    Tabular,
+)
 
 if TYPE_CHECKING:
     from peerage.biases.many_sessions import Plan, Totals
@@ -42,12 +51,12 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
     from peerage.config import Settings
     from peerage.engines.reviews import Reviews
+    from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
-    from peerage.scoring import Law, Scored
+    from peerage.scoring import Scored
     from peerage.stores import Listing, Store
-
-    OptionsThen = Callable[[Mapping[str, Any]], Law]
 
 FEW_ROWS = 2_000_000  # that one block holds
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
@@ -258,30 +267,37 @@ class Reports:
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
-        from peerage.council import folding
+        from peerage.council.fold import fold
+        from peerage.events import opening_of
+        from peerage.panel import recorded_options
 
         events = self._events(prefix)
-        law = self._law_then(events)
-        return StoredSession(folding.fold(events), tuple(events), law)
+        options = recorded_options(self.settings, opening_of(events))
+        return StoredSession(fold(events), tuple(events), options)
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
-        from peerage.convening import law_of
-        from peerage.council import folding
-        from peerage.records import rescored
+        from peerage import config
+        from peerage.council.fold import fold
+        from peerage.events import without_readings
+        from peerage.panel import scoring_options
+        from peerage.reports.sessions import rescored
 
-        session = folding.fold(folding.unread(self._events(prefix)))
+        session = fold(without_readings(self._events(prefix)))
         if not session.ballots:
             raise InputError(f"session {session.id} has no ballots to score.")
-        law = law_of(self.settings, session.query.category)
-        return rescored(session, self._changed(law, options.model_dump(exclude_none=True)))
+        changes = options.model_dump(exclude_none=True)
+        if name := changes.get("rubric"):
+            changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
+        scoring = scoring_options(self.settings, session.query.category)
+        return rescored(session, replace(scoring, **changes))
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
-        from peerage.records import rescored
+        from peerage.reports.sessions import rescored
 
         stored = self.session(prefix)
-        found = rescored(stored.session, stored.law).audit
+        found = rescored(stored.session, stored.options).audit
         if found is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
@@ -302,14 +318,14 @@ class Reports:
             return replace(board, flags=(*board.flags, *flags))
         engine = tables.runner()
         return _agreeing(
-            board_models_of_store(self.store, self._law_for, options, engine), tables, engine
+            board_models_of_store(self.store, self._rubric_of, options, engine), tables, engine
         )
 
     def _stored_reviews(self) -> tuple[list[str], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
-        from peerage.tables import imported, left_out_flags, synced
+        from peerage.reports.stored_reviews import imported, left_out_flags, synced
 
-        mirror = synced(self.store, self._law_for)
+        mirror = synced(self.store, self._rubric_of)
         files = [*mirror.segments, *imported(self.store, mirror, "reviews")]
         return [str(file) for file in files], left_out_flags(mirror)
 
@@ -328,7 +344,7 @@ class Reports:
     def _with_imported(self, tables: InputTables) -> InputTables:
         """The tables, with what was imported into the store in the place of what was not named."""
         from peerage.engines.mirror import Mirror
-        from peerage.tables import imported
+        from peerage.reports.stored_reviews import imported
 
         mirror = Mirror(self.store.mirror_folder)
         stored: dict[str, Any] = {
@@ -338,10 +354,10 @@ class Reports:
         }
         return replace(tables, **stored)
 
-    def _law_for(self, recorded: Mapping[str, Any]) -> Law:
-        from peerage.convening import law_then
+    def _rubric_of(self, opened: Opened) -> Rubric | None:
+        from peerage.panel import recorded_rubric
 
-        return law_then(self.settings, recorded)
+        return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
         found = self.store.find(prefix)
@@ -356,30 +372,6 @@ class Reports:
             )
         return self.store.events(found[0])
 
-    def _law_then(self, events: list[Event]) -> Law:
-        """The options that a session was scored under; what its log does not say is as set."""
-        from peerage.convening import law_of
-        from peerage.council import folding
-
-        opening = folding.opening_of(events)
-        recorded: dict[str, Any] = {
-            name: opening.law[name]
-            for name, kind in (("rule", str), ("own_votes", str), ("safety_gate", bool))
-            if isinstance(opening.law.get(name), kind)
-        }
-        if "rubric" in opening.law:
-            recorded["rubric"] = opening.law["rubric"] or "none"
-        return self._changed(law_of(self.settings, opening.query.category), recorded)
-
-    def _changed(self, law: Law, changes: dict[str, Any]) -> Law:
-        """Scoring options with some of them changed; a rubric is given by its name, or none."""
-        from peerage import config
-
-        if name := changes.get("rubric"):
-            rubric = None if name == "none" else config.rubric(name, self.settings)
-            changes = {**changes, "rubric": rubric}
-        return replace(law, **changes)
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
@@ -387,13 +379,13 @@ class StoredSession:
 
     session: Session
     events: tuple[Event, ...]
-    law: Law
+    options: ScoringOptions
 
     def document(self) -> dict[str, Any]:
         """The JSON of the session, in full."""
-        from peerage.records import session_document
+        from peerage.reports.sessions import session_document
 
-        return session_document(self.session, self.events, self.law)
+        return session_document(self.session, self.events, self.options)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -426,7 +418,7 @@ def _model_board(tables: InputTables, reviews: Source, options: ModelBoardOption
 
 
 def board_models_of_store(
-    store: Store, options_then: OptionsThen, options: ModelBoardOptions, engine: Engine
+    store: Store, rubric_of: RubricOf, options: ModelBoardOptions, engine: Engine
 ) -> Board:
     """The models of everything that a store holds or has imported."""
     from peerage.reports.model_boards import (
@@ -435,9 +427,9 @@ def board_models_of_store(
         StoredReviews,
         build_model_board,
     )
-    from peerage.tables import imported, left_out_flags, synced
+    from peerage.reports.stored_reviews import imported, left_out_flags, synced
 
-    mirror = synced(store, options_then)
+    mirror = synced(store, rubric_of)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]
     stored = StoredReviews(engine, mirror, files, options) if files else None
     board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))

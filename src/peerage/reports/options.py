@@ -12,8 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from peerage.errors import UsageError, meant
 from peerage.reviews.times import instant_s, span_s
-from peerage.types import OwnVotes
+from peerage.types import OwnVotes, ScoringOptions
 
+SCORING = ScoringOptions()  # the defaults
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
 MAX_SESSIONS = 1_000_000  # in one list
 
@@ -94,8 +95,8 @@ class ModelBoardOptions(Options):
     table gives the same board on any day.
     """
 
-    rule: Rule = "borda"
-    own_votes: Own = "out"
+    rule: Rule = SCORING.rule
+    own_votes: Own = SCORING.own_votes
     since: Since = "30d"
     as_of: AsOf = None
     category: Category = None
@@ -201,8 +202,8 @@ class SessionsOptions(Options):
 class ScoreOptions(Options):
     """How ballots from a file are scored."""
 
-    rule: Rule = "borda"
-    own_votes: Own = "out"
+    rule: Rule = SCORING.rule
+    own_votes: Own = SCORING.own_votes
     rubric: str | None = Field(
         default=None, description="Rank by the marks under this rubric; without it, no rubric."
     )

@@ -24,7 +24,7 @@ VOCABULARY = 60  # words a style is made of
 
 
 @dataclass(frozen=True, slots=True)
-class Season:
+class SimulatedSeason:
     """How many sessions of which seats, how they were dealt and asked, and how judges differ.
 
     With `outsiders` the seats answer and do not review. All that is by name and not given is
@@ -75,7 +75,7 @@ class Planted:
 
 
 def simulated_reviews(
-    season: Season, planted: Planted, seed: int, square: NDArray[np.intp] | None = None
+    season: SimulatedSeason, planted: Planted, seed: int, square: NDArray[np.intp] | None = None
 ) -> dict[str, Column]:
     """The columns of a reviews table, a row for each reviewer and candidate of each session.
 
@@ -120,11 +120,11 @@ def simulated_reviews(
     return {name: values[kept.ravel()] for name, values in columns.items()}
 
 
-def _by_name(season: Season, values: Mapping[str, float], default: float) -> Floats:
+def _by_name(season: SimulatedSeason, values: Mapping[str, float], default: float) -> Floats:
     return np.array([values.get(name, default) for name in season.seats])
 
 
-def _entered(season: Season) -> NDArray[np.bool_]:
+def _entered(season: SimulatedSeason) -> NDArray[np.bool_]:
     """Whether each seat answers in each session."""
     since = _by_name(season, season.late, 0.0) * season.n_sessions
     entered = np.arange(season.n_sessions)[:, None] >= since
@@ -133,7 +133,7 @@ def _entered(season: Season) -> NDArray[np.bool_]:
 
 
 def _kept(
-    rng: np.random.Generator, season: Season, entered: NDArray[np.bool_]
+    rng: np.random.Generator, season: SimulatedSeason, entered: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     """Which reviews were given: session, reviewer, candidate."""
     k, n = len(season.seats), season.n_sessions
@@ -152,7 +152,7 @@ def _kept(
     return kept
 
 
-def _queries(rng: np.random.Generator, season: Season) -> NDArray[np.intp]:
+def _queries(rng: np.random.Generator, season: SimulatedSeason) -> NDArray[np.intp]:
     """For each session the one whose query and answers it has: mostly itself."""
     query = np.arange(season.n_sessions)
     again = np.flatnonzero(rng.random(season.n_sessions) < season.repeats)
@@ -176,7 +176,7 @@ def _words(
 
 
 def _positions(
-    rng: np.random.Generator, season: Season, square: NDArray[np.intp] | None
+    rng: np.random.Generator, season: SimulatedSeason, square: NDArray[np.intp] | None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Where each reviewer saw each candidate in each session, and the row of the square it took."""
     k, n = len(season.seats), season.n_sessions
@@ -195,7 +195,7 @@ def _positions(
 
 def _biases(
     rng: np.random.Generator,
-    season: Season,
+    season: SimulatedSeason,
     planted: Planted,
     quality: Floats,
     words: Floats,
@@ -232,7 +232,7 @@ def _biases(
 
 
 def _columns(
-    season: Season,
+    season: SimulatedSeason,
     score: Floats,
     position: NDArray[np.intp],
     words: Floats,
@@ -259,7 +259,7 @@ def _columns(
 
 
 def _texts(
-    rng: np.random.Generator, season: Season, planted: Planted, columns: dict[str, Column]
+    rng: np.random.Generator, season: SimulatedSeason, planted: Planted, columns: dict[str, Column]
 ) -> dict[str, Column]:
     """Answers in each seat's words, some borrowed from another seat; and who likes its own."""
     k, n = len(season.seats), season.n_sessions
@@ -284,7 +284,7 @@ def _texts(
 
 def _reasoning(
     rng: np.random.Generator,
-    season: Season,
+    season: SimulatedSeason,
     planted: Planted,
     columns: dict[str, Column],
     quality: Floats,

@@ -115,7 +115,7 @@ def open_store(url: str) -> Store:
 
 
 class MemoryLog:
-    """A log for sessions that nobody will ask for again."""
+    """A log in memory, for tests and measurements."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -1,4 +1,4 @@
-"""The tables and how they came to be: numbered migrations, each applied once, in order."""
+"""The tables of the store: numbered migrations, each applied once, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def migration(step: Migration) -> Migration:
 
 @migration
 def events_and_sessions(db: sqlite3.Connection) -> None:
-    """The log, and two tables that only save reading it through."""
+    """The log, and two tables of what it says of sessions and seasons, for quick lists."""
     db.execute(
         """
         CREATE TABLE events (

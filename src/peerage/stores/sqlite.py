@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerage.council import folding
 from peerage.errors import UnreadableError
+from peerage.events import KIND_BY_TYPE, Finished, Opened, read_event
 from peerage.stores import Import, Listing, SessionTakenError, StoreError, stores
 from peerage.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
 from peerage.text import valid_text, valid_values
@@ -39,6 +39,7 @@ EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 99
 GAP = "an earlier event of this session could not be kept."
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
 PREFIX = "sqlite:///"
+LISTED = frozenset({KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]})  # kinds with a list's columns
 
 Columns = tuple[str | int | float, ...]
 
@@ -251,7 +252,7 @@ class SqliteStore:
         with _reported(self.path):
             return self._db.execute(
                 "SELECT id, session_id FROM events WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
-                (folding.FINISHED, row, limit),
+                (KIND_BY_TYPE[Finished], row, limit),
             ).fetchall()
 
     @property
@@ -424,23 +425,18 @@ def _row(event: Event) -> _Row:
     id_ = valid_text(event.session_id)
     columns = (id_, event.seq, valid_text(event.kind), event.at, body)
     try:
-        if event.kind == folding.OPENED:
-            return _Row(columns, opened=_opened_columns(id_, event))
-        if event.kind == folding.FINISHED:
-            status = _text(event.body["status"])
-            return _Row(columns, finished=(event.at, status, id_))
-    except (LookupError, TypeError) as error:
-        raise StoreError(f"this {event.kind} event is incomplete: {error!r}.") from None
+        fact = read_event(event) if event.kind in LISTED else None
+    except UnreadableError as error:
+        raise StoreError(error.message) from None
+    if isinstance(fact, Opened):
+        season, text, category = map(
+            valid_text, (fact.season, fact.query.text, fact.query.category)
+        )
+        listed = (id_, season, fact.ordinal, text[:QUERY_CHARACTERS_LISTED], category, event.at)
+        return _Row(columns, opened=listed)
+    if isinstance(fact, Finished):
+        return _Row(columns, finished=(event.at, valid_text(fact.status), id_))
     return _Row(columns)
-
-
-def _opened_columns(id_: str, event: Event) -> Columns:
-    body = event.body
-    query = body["query"]
-    if not _is_integer(body["ordinal"]):
-        raise TypeError("ordinal")
-    text = _text(query["text"])[:QUERY_CHARACTERS_LISTED]
-    return (id_, _text(body["season"]), body["ordinal"], text, _text(query["category"]), event.at)
 
 
 def _checked_row(event: Event) -> _Row:
@@ -458,12 +454,6 @@ def _is_deeper(value: Any, levels: int) -> bool:
     if not isinstance(value, dict | list | tuple) or not members:
         return False
     return levels == 0 or any(_is_deeper(member, levels - 1) for member in members)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r:.40} is not text")
-    return valid_text(value)
 
 
 def _is_integer(value: object) -> bool:

@@ -8,33 +8,17 @@ never reach a page: an author becomes a label here, and a reviewer a number.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from string import Template
+from typing import Any
 
-from peerage.council.prompts.fences import boundary, clear_of, enclose, fence, heading, text_of
-from peerage.council.prompts.schemas import binary_schema, review_schema, tie_breaker_schema
 from peerage.errors import InputError, UsageError
 from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
-
-__all__ = [
-    "Critique",
-    "Prompt",
-    "binary_schema",
-    "boundary",
-    "critiques_for",
-    "fence",
-    "prompt",
-    "prompt_hashes",
-    "relabel",
-    "render_chair",
-    "render_review",
-    "review_schema",
-    "tie_breaker_schema",
-]
 
 NAMES = (
     "binary",
@@ -92,11 +76,6 @@ def prompt(name: str) -> Prompt:
     if name not in NAMES:
         raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
     return read_prompt(name, files(__name__).joinpath(f"{name}.txt").read_bytes())
-
-
-def prompt_hashes() -> Mapping[str, str]:
-    """The hash of every prompt by name, to be stored with each review."""
-    return {name: prompt(name).hash for name in NAMES}
 
 
 # -- for a reviewer ---------------------------------------------------------------------------
@@ -309,3 +288,139 @@ def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundar
         blocks.append(enclose(title, remark, boundary))
     filled = prompt("second_round").fill({"critiques": "\n\n".join(blocks)})
     return f"\n{filled}\n"
+
+
+# -- fences around text that is judged ----------------------------------------------------------
+
+
+def heading(label: str) -> str:
+    """The name a reviewer knows an answer by: "Response A"."""
+    return f"Response {label}"
+
+
+def boundary(seed: str, session_id: str, reviewer: str, round: int) -> str:
+    """The code that marks the fences of one ballot: 16 hexadecimal digits.
+
+    It follows from the session's seed, which no one who answers has seen, so it cannot
+    be guessed in an answer, and a replay draws the same one.
+    """
+    key = json.dumps(["fence", seed, session_id, reviewer, round], ensure_ascii=True)
+    return hashlib.sha256(key.encode()).hexdigest()[:16]
+
+
+def clear_of(boundary: str, texts: Iterable[str]) -> str:
+    """The boundary, made longer until none of the texts contains it.
+
+    A chance meeting is beyond likelihood, but a reviewer's remark may quote the code it
+    was given. A code longer than every text is in none of them, so this ends.
+    """
+    if not boundary:
+        raise InputError("a fence needs a boundary.", hint="Take one from boundary().")
+    texts = tuple(texts)
+    while any(boundary in text for text in texts):
+        boundary += hashlib.sha256(boundary.encode()).hexdigest()[:16]
+    return boundary
+
+
+def enclose(title: str, text: str, boundary: str) -> str:
+    """A text between two lines that carry the boundary, itself untouched."""
+    if boundary in text:
+        raise InputError(
+            f"the text of {title} contains the boundary of its own fence.",
+            hint="Lengthen the boundary with clear_of().",
+        )
+    return f"[BEGIN {title} {boundary}]\n{text}\n[END {title} {boundary}]"
+
+
+def text_of(slot: Slot) -> str:
+    """The text of an answer; one whose text is not known cannot be shown to anyone."""
+    if slot.text is None:
+        raise InputError(
+            f"the text of {heading(slot.label)} is not known, so it cannot be reviewed.",
+            hint="Imported ballots can be scored, but only answers with a text can be shown.",
+        )
+    return slot.text
+
+
+def fence(slot: Slot, boundary: str) -> str:
+    """An answer under its label, inside a fence that its text cannot imitate."""
+    return enclose(heading(slot.label), text_of(slot), boundary)
+
+
+# -- schemas of the replies ---------------------------------------------------------------------
+
+# They keep to what every vendor's strict mode takes: an object at the root, every property
+# required, no others allowed, null where something may be absent, and no bounds on numbers or
+# lengths.
+Schema = dict[str, Any]
+
+LABEL = {"$ref": "#/$defs/label"}
+MARK = {"$ref": "#/$defs/mark"}
+TEXT = {"type": "string"}
+# Labels from best to worst; those in an inner list are tied.
+RANKING = {"type": "array", "items": {"anyOf": [LABEL, {"type": "array", "items": LABEL}]}}
+
+
+def review_schema(ballot: Ballot, rubric: Rubric | None) -> Schema:
+    """The schema of a review of this ballot, by rubric or holistic.
+
+    Reasons come before marks and marks before the ranking, because a model writes in
+    this order. Who abstains may leave the marks null and the ranking empty.
+    """
+    names = [heading(slot.label) for slot in ballot.slots]
+    defs: dict[str, Schema] = {
+        "label": {"type": "string", "enum": names},
+        "mark": {"type": "integer", "enum": list(range(1, 11))},
+    }
+    said: dict[str, Schema]
+    if rubric is None:
+        said = {
+            "notes": _or_null(_object(dict.fromkeys(names, TEXT))),
+            "scores": _or_null(_object(dict.fromkeys(names, MARK))),
+        }
+    else:
+        marks = {dimension.name: MARK for dimension in rubric.dimensions}
+        defs["evaluation"] = _object({"notes": TEXT, **marks})
+        evaluation = {"$ref": "#/$defs/evaluation"}
+        said = {"evaluations": _or_null(_object(dict.fromkeys(names, evaluation)))}
+    properties = {
+        "abstained": {"type": "boolean"},
+        "reason": _or_null(TEXT),
+        **said,
+        "ranking": RANKING,
+    }
+    return {**_object(properties), "$defs": defs}
+
+
+def tie_breaker_schema(slots: Sequence[Slot]) -> Schema:
+    """The schema of a chair's ranking of the tied, in which nothing is level."""
+    ranking = {"type": "array", "items": LABEL}
+    names = [heading(slot.label) for slot in slots]
+    return {
+        **_object({"reason": TEXT, "ranking": ranking}),
+        "$defs": {"label": {"type": "string", "enum": names}},
+    }
+
+
+def binary_schema() -> Schema:
+    """The schema of a decision: reasons, approved or not, and a confidence or null."""
+    return _object(
+        {
+            "reasons": {"type": "array", "items": TEXT},
+            "approved": {"type": "boolean"},
+            "confidence": _or_null({"type": "number"}),
+        }
+    )
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _or_null(schema: Schema) -> Schema:
+    return {"anyOf": [schema, {"type": "null"}]}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 COMMANDS = {
     "ask": ("ask", "Put a question to the council, and watch it answer, review and conclude."),
-    "run": ("run:season", "Hold a season: one session for every row of a file."),
+    "run": ("run:season", "Run a season: one session for every row of a file."),
     "score": ("score", "Score ballots from anywhere: no store, no network, no model."),
     "import": ("transfer:import_", "Load judgements made elsewhere, each file whole or not."),
     "board": ("board_commands:app", "Rank models, or a community's people and items."),

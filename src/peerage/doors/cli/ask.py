@@ -13,7 +13,7 @@ from peerage.reports.options import AskOptions
 from peerage.types import Event, Session
 
 if TYPE_CHECKING:
-    from peerage.convening import Council
+    from peerage.panel import Council
 
 PARTIAL = 3
 REFUSED = 1
@@ -27,31 +27,31 @@ def ask(
     common: Common = Common(),
 ) -> int:
     """Put a question to the council; the exit code says how it ended."""
-    from peerage.convening import Council, law_of
-    from peerage.council import folding
+    from peerage.council.fold import fold
     from peerage.doors.render.session_views import show_session
     from peerage.errors import BudgetError
-    from peerage.records import session_document
+    from peerage.panel import Council, scoring_options
+    from peerage.reports.sessions import session_document
 
     text = text_or_stdin(question)
     settings = common.council_settings(options.flags())
     council = Council(settings)
     try:
-        events = asyncio.run(_hold(council, text, options.category, common))
+        events = asyncio.run(_run_session(council, text, options.category, common))
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         return BudgetError.exit_code
-    session = folding.fold(events)
-    law = law_of(settings, options.category)
+    session = fold(events)
+    scoring = scoring_options(settings, options.category)
     if common.json:
-        write_json(session_document(session, events, law))
+        write_json(session_document(session, events, scoring))
     else:
-        show_session(session, law, brief=common.quiet)
+        show_session(session, scoring, brief=common.quiet)
     return exit_code(session, settings.council.verdict)
 
 
-async def _hold(council: Council, text: str, category: str, common: Common) -> list[Event]:
-    """Hold the session and show it as it goes; its events."""
+async def _run_session(council: Council, text: str, category: str, common: Common) -> list[Event]:
+    """Run the session and show it as it goes; its events."""
     from peerage.doors.cli.live import LiveView, PlainView
     from peerage.doors.cli.terminal import Terminal
 

@@ -11,6 +11,7 @@ import asyncio
 import sys
 import tempfile
 from dataclasses import asdict, replace
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,16 +19,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from peerage import config
-from peerage.convening import Council, law_of, law_then
-from peerage.council import folding
 from peerage.council.documents import read_json, session_of
+from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.render.session_views import show_scored, show_session
-from peerage.scoring import Law, score_session
-from peerage.season import Progress, hold
-from peerage.stores.prompts import open_prompts
-from peerage.tables import reviews_in
-from peerage.types import Event, Session
+from peerage.panel import Council, recorded_rubric, scoring_options
+from peerage.reports.stored_reviews import reviews_in
+from peerage.scoring import score_session
+from peerage.season import Progress, run_season
+from peerage.stores.prompt_files import open_prompts
+from peerage.types import Event, ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
@@ -100,7 +101,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
     )
     session = asyncio.run(_ask(console, Council(settings), question))
-    show_session(session, law_of(settings), console)
+    show_session(session, scoring_options(settings), console)
     console.print()
     for line in _positions(session):
         console.print(line, style="dim")
@@ -114,7 +115,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> Session:
             async for event in council.run(question, live=console.is_terminal):
                 view.see(event)
                 events += [event] if event.seq >= 0 else []
-    return folding.fold(events)
+    return fold(events)
 
 
 def _positions(session: Session) -> list[str]:
@@ -141,11 +142,11 @@ def _exact_scores(console: Terminal) -> None:
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
     console.print()
-    show_scored(console, score_session(session, Law()), quiet=True)
+    show_scored(console, score_session(session, ScoringOptions()), quiet=True)
     console.print()
     console.print("By their marks, where accuracy under 5 caps the score at 4.0:")
     console.print()
-    show_scored(console, score_session(session, Law(rubric=config.rubric("general"))))
+    show_scored(console, score_session(session, ScoringOptions(rubric=config.rubric("general"))))
 
 
 # -- a season of known truth -----------------------------------------------------------------------
@@ -168,8 +169,8 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     ]
     settings = _settings(folder / "season.db", seats, True)
     async with Council(settings) as council:
-        await _hold(console, council, folder)
-        tables = reviews_in(council.store, lambda law: law_then(settings, law))
+        await _run_season(console, council, folder)
+        tables = reviews_in(council.store, partial(recorded_rubric, settings))
     sources = [str(path) for path in tables]
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
@@ -177,15 +178,15 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     show_audit(console, audit(sources), quiet=True)
 
 
-async def _hold(console: Terminal, council: Council, folder: Path) -> None:
+async def _run_season(console: Terminal, council: Council, folder: Path) -> None:
     import time
 
     path = folder / "season.jsonl"
     lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
     path.write_text("\n".join(lines))
     prompts = open_prompts(path)
-    with console.status("holding the season …"):
-        await hold(
+    with console.status("running the season …"):
+        await run_season(
             council.season("demo"),
             prompts,
             council.caller,

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage import config
-from peerage.convening import NO_SEATS
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
+from peerage.panel import NO_SEATS
 from peerage.providers import Call
 from peerage.providers.calling import Caller
 from peerage.stores import open_store

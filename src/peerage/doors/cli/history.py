@@ -1,4 +1,4 @@
-"""`peerage sessions`, `show` and `replay`: what the store holds, and what it would say now."""
+"""`peerage sessions`, `show` and `replay`: stored sessions, as scored then and scored again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(session: SessionId, /, *, common: Common = Common()) -> None:
         return
     from peerage.doors.render.session_views import show_session
 
-    show_session(found.session, found.law, brief=common.quiet)
+    show_session(found.session, found.options, brief=common.quiet)
 
 
 def replay(

@@ -7,9 +7,18 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from peerage.council import folding
 from peerage.council.ballots import parse
 from peerage.doors.cli.screen import write_line
+from peerage.events import (
+    Answered,
+    Asked,
+    Dealt,
+    Failed,
+    Reviewed,
+    StoppedEarly,
+    TextPiece,
+    read_event,
+)
 from peerage.text import visible
 from peerage.types import Ballot, Event, Failure, Review, Seat
 
@@ -46,16 +55,17 @@ class PlainView:
 
 
 def _line(event: Event) -> str | None:
-    body = event.body
-    if event.kind == folding.ANSWERED:
-        return f"{body['seat']} answered ({len(body['text'].split())} words)"
-    if event.kind == folding.REVIEWED:
-        return f"{body['reviewer']} reviewed"
-    if event.kind == folding.FAILED:
-        return f"{body['seat']} failed to {body['stage']}: {body['kind']}, {body['message']}"
-    if event.kind == folding.STOPPED_EARLY:
-        return f"the winner cannot change any more; not heard: {', '.join(body['not_heard'])}"
-    return None
+    match read_event(event):
+        case Answered() as fact:
+            return f"{fact.seat} answered ({len(fact.text.split())} words)"
+        case Reviewed() as fact:
+            return f"{fact.reviewer} reviewed"
+        case Failed() as fact:
+            return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
+        case StoppedEarly() as fact:
+            return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
+        case _:
+            return None
 
 
 class LiveView:
@@ -106,22 +116,22 @@ class LiveView:
     def _note(self, event: Event) -> None:
         from peerage.doors.cli.terminal import styled
 
-        body = event.body
-        if event.kind == folding.PIECE:
-            self._piece(body["stage"], body["seat"], body["text"])
-        elif event.kind == folding.ASKED:
-            self.state[body["seat"]] = styled(f"{body['stage']} …")
-            self.chair = body["seat"] if body["stage"] == "conclude" else self.chair
-        elif event.kind == folding.ANSWERED:
-            self.tails[body["seat"]] = body["text"][-TAIL_CHARACTERS:]
-            self.state[body["seat"]] = styled(f"{len(body['text'].split())} words", "green")
-        elif event.kind == folding.FAILED:
-            self.state[body["seat"]] = styled(body["kind"], "red")
-            self.replies.setdefault(body["seat"], None)
-        elif event.kind == folding.DEALT:
-            self._dealt(event)
-        elif event.kind == folding.REVIEWED and body["reviewer"] in self.ballots:
-            self.replies[body["reviewer"]] = body["text"]
+        match read_event(event):
+            case TextPiece() as fact:
+                self._piece(fact.stage, fact.seat, fact.text)
+            case Asked() as fact:
+                self.state[fact.seat] = styled(f"{fact.stage} …")
+                self.chair = fact.seat if fact.stage == "conclude" else self.chair
+            case Answered() as fact:
+                self.tails[fact.seat] = fact.text[-TAIL_CHARACTERS:]
+                self.state[fact.seat] = styled(f"{len(fact.text.split())} words", "green")
+            case Failed() as fact:
+                self.state[fact.seat] = styled(fact.kind, "red")
+                self.replies.setdefault(fact.seat, None)
+            case Dealt() as fact:
+                self._dealt(fact)
+            case Reviewed() as fact if fact.reviewer in self.ballots:
+                self.replies[fact.reviewer] = fact.text
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
@@ -129,15 +139,15 @@ class LiveView:
         elif stage == "conclude":
             self.words = _extended(self.words, text)
 
-    def _dealt(self, event: Event) -> None:
+    def _dealt(self, fact: Dealt) -> None:
         from peerage.council.blinding import label
         from peerage.types import Slot
 
         self.replies.clear()
         self.places.clear()
-        for dealt in event.body["ballots"]:
-            slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt["order"]))
-            self.ballots[dealt["reviewer"]] = Ballot(dealt["reviewer"], slots)
+        for dealt in fact.ballots:
+            slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
+            self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
 
     def picture(self) -> RenderableType:
         """The frame to draw now."""

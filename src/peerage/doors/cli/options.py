@@ -61,7 +61,7 @@ class Common:
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """The same, with the default panel where no seat is configured."""
-        from peerage.convening import settings_of
+        from peerage.panel import settings_of
 
         return noted(settings_of(self.config, {**flags, "store": self.store}))
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from peerage.convening import Council
     from peerage.doors.render.layout import TextTable
+    from peerage.panel import Council
     from peerage.season import Progress
-    from peerage.stores.prompts import Prompts
+    from peerage.stores.prompt_files import Prompts
 
 INTERRUPTED = 130
 REFRESH_S = 0.2
@@ -37,16 +37,16 @@ def season(
     options: Annotated[RunOptions, WITH_NO] = RunOptions(),
     common: Common = Common(),
 ) -> int:
-    """Hold a session for every row of a file; the exit code says how the season ended."""
-    from peerage.convening import Council
+    """Run a session for every row of a file; the exit code says how the season ended."""
+    from peerage.panel import Council
     from peerage.season import Progress
-    from peerage.stores.prompts import open_prompts
+    from peerage.stores.prompt_files import open_prompts
 
     rows = open_prompts(prompts)
     council = Council(common.council_settings(options.flags()))
     progress = Progress(rows.n)
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
-    asyncio.run(_hold(council, name, rows, options.concurrency, progress, common.quiet))
+    asyncio.run(_run_season(council, name, rows, options.concurrency, progress, common.quiet))
     if common.json:
         write_json(summary(progress))
     else:
@@ -58,7 +58,7 @@ def season(
     return PARTIAL if progress.no_quorum or not progress.complete else 0
 
 
-async def _hold(
+async def _run_season(
     council: Council,
     name: str,
     prompts: Prompts,
@@ -66,12 +66,12 @@ async def _hold(
     progress: Progress,
     quiet: bool,
 ) -> None:
-    from peerage.season import hold
+    from peerage.season import run_season
 
     stop = asyncio.Event()
     with _Interrupts(stop), _watch(progress, quiet) as on_change:
         async with council:
-            await hold(
+            await run_season(
                 council.season(name),
                 prompts,
                 council.caller,
@@ -211,7 +211,7 @@ def _show(progress: Progress) -> None:
     if progress.failures:
         failures_table(progress).show(console)
     if progress.elsewhere:
-        console.print(f"{progress.elsewhere} are held by another process, and were left to it.")
+        console.print(f"{progress.elsewhere} are run by another process, and were left to it.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:

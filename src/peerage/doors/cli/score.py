@@ -14,7 +14,7 @@ from peerage.reports.options import ScoreOptions
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.scoring import Law
+    from peerage.types import ScoringOptions
 
 
 def score(
@@ -28,9 +28,9 @@ def score(
     from peerage.council.documents import read_json, sessions_of
     from peerage.scoring import score_session
 
-    law = _law(options, common.settings())
+    scoring = _scoring_options(options, common.settings())
     document = read_json(_bytes(file), file)
-    scored = [score_session(session, law) for session in sessions_of(document, file)]
+    scored = [score_session(session, scoring) for session in sessions_of(document, file)]
     if common.json:
         documents = [one.document() for one in scored]
         write_json(documents if isinstance(document, list) else documents[0])
@@ -43,12 +43,12 @@ def score(
         show_scored(console, one, common.quiet)
 
 
-def _law(options: ScoreOptions, settings: Settings) -> Law:
+def _scoring_options(options: ScoreOptions, settings: Settings) -> ScoringOptions:
     """The scoring options; a rubric or a limit of one's own comes from the configuration."""
     from peerage import config
-    from peerage.scoring import Law
+    from peerage.types import ScoringOptions
 
-    return Law(
+    return ScoringOptions(
         rule=options.rule,
         own_votes=options.own_votes,
         rubric=config.rubric(options.rubric, settings) if options.rubric else None,

@@ -28,8 +28,7 @@ def import_(
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
     from peerage.doors.render.wording import flag_line
-    from peerage.importing import take
-    from peerage.importing.exports import take_export
+    from peerage.imports import take, take_export
 
     reports = common.reports()
     store, scale = reports.store, reports.settings.community.scale
@@ -61,7 +60,7 @@ def export(
     common: Common = Common(),
 ) -> None:
     """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
-    from peerage.importing.exports import export as written
+    from peerage.imports import export as written
 
     counts = written(common.reports().store, folder)
     if common.json:

@@ -6,16 +6,19 @@ from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
 from peerage.doors.render.layout import Cell, Interval, TableColumn, TextTable
 from peerage.doors.render.wording import figure, session_flags
-from peerage.records import rescored
-from peerage.scoring import Law, Scored
-from peerage.types import Audit, Session, Verdict
+from peerage.reports.sessions import rescored
+from peerage.scoring import Scored
+from peerage.types import Audit, ScoringOptions, Session, Verdict
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters
 
 
 def show_session(
-    session: Session, law: Law, console: Terminal | None = None, brief: bool = False
+    session: Session,
+    options: ScoringOptions,
+    console: Terminal | None = None,
+    brief: bool = False,
 ) -> None:
     """A session; brief is the verdict alone, as it was written."""
     console = console or Terminal()
@@ -26,7 +29,7 @@ def show_session(
             return
         _show_verdict(console, session.verdict)
     if session.ballots:
-        _show_ranking(console, rescored(session, law))
+        _show_ranking(console, rescored(session, options))
     for words in session.verdict.dissent if session.verdict else ():
         far = f"{words.distance:.0%} of pairs the other way"
         line = f"dissent ({far}), {words.reviewer}: “{words.quote}”"
@@ -75,7 +78,7 @@ def _show_ranking(console: Terminal, scored: Scored, quiet: bool = False) -> Non
 
 def ranking_table(scored: Scored) -> TextTable:
     """A session's candidates, best first."""
-    rule, scores = scored.law.rule, scored.session.scores
+    rule, scores = scored.options.rule, scored.session.scores
     gated = not all(row.passed for row in scores)
     table = TextTable(
         TableColumn("rank"),
@@ -107,7 +110,7 @@ def ranking_table(scored: Scored) -> TextTable:
 
 def _n_voters(scored: Scored, model: str) -> int:
     """How many reviewers had the model on their ballot, itself left out where own votes are."""
-    own = scored.law.own_votes != "out"
+    own = scored.options.own_votes != "out"
     return len(
         {
             ballot.reviewer
@@ -121,8 +124,8 @@ def _notes(scored: Scored) -> list[str]:
     n = len(scored.counted)
     n_counted = n - sum(ballot.abstained for ballot in scored.counted)
     lines = [
-        f"{n_counted} of {n} ballots counted, rule {scored.law.rule}, "
-        f"own votes {scored.law.own_votes}."
+        f"{n_counted} of {n} ballots counted, rule {scored.options.rule}, "
+        f"own votes {scored.options.own_votes}."
     ]
     flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])

@@ -1,16 +1,13 @@
-"""The log's vocabulary: what each event says, and the session that a list of them adds up to.
+"""From a list of events to the session they add up to, and from a review to what the log keeps.
 
-A body holds what happened. What was computed at the time (how a reply was read, scores,
-audit) is in the log to be shown, and can be computed again from the rest: `unread` takes the
-reading of replies out, so that they are read anew.
+What was computed at the time (how a reply was read, scores, audit) is taken from the log as it
+is; a reply that was stored without its reading is read here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from typing import Any
 
 from peerage.council.ballots import parse
 from peerage.council.blinding import label
@@ -27,7 +24,6 @@ from peerage.events import (
     Reviewed,
     ReviewReading,
     Tallied,
-    body_of,
     read_event,
 )
 from peerage.text import valid_text, valid_values
@@ -47,23 +43,6 @@ from peerage.types import (
     Verdict,
 )
 
-OPENED = "opened"
-ANSWERED = "answered"
-FAILED = "failed"
-SCREENED = "screened"
-DEALT = "dealt"
-REVIEWED = "reviewed"
-STOPPED_EARLY = "stopped_early"
-TALLIED = "tallied"
-AUDITED = "audited"
-ADVISED = "advised"  # a seat's word on the conclusion
-CONCLUDED = "concluded"
-FINISHED = "finished"
-# Said while it happens and not kept: a call went out, a piece of text came in.
-ASKED = "asked"
-PIECE = "piece"
-
-
 # What one review may take in the log, beside the reply itself.
 MAX_DIMENSIONS = 64  # marked for one answer
 MAX_MENTIONS = 2 * MAX_LABELS  # of labels in a ranking
@@ -74,18 +53,17 @@ EMPTY = Session(id="", query=Query(""))
 
 
 def fold(events: Iterable[Event]) -> Session:
-    """The session that these events tell of, finished or not."""
-    return with_candidates(reduce(advance, events, EMPTY))
-
-
-def advance(session: Session, event: Event) -> Session:
-    """The session after one more event; `with_candidates` says who then stands to be ranked."""
-    fact = read_event(event)
-    return session if fact is None else add(session, event.session_id, fact)
+    """The session that a log adds up to, finished or not; UnreadableError where it is none."""
+    session = EMPTY
+    for event in events:
+        fact = read_event(event)
+        if fact is not None:
+            session = add(session, event.session_id, fact)
+    return with_candidates(session)
 
 
 def add(session: Session, session_id: str, fact: Fact) -> Session:
-    """The session of this id after one more fact."""
+    """The session of this id after one more event; `with_candidates` says who is to be ranked."""
     match fact:
         case Opened():
             return replace(
@@ -117,19 +95,8 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
             return session
 
 
-def opening_of(events: Sequence[Event]) -> Opened:
-    """What the log says of a session before anything happens in it: its seats and options."""
-    opened = read_event(events[0]) if events else None
-    if not isinstance(opened, Opened) or not isinstance(opened.law.get("rubric"), str | None):
-        raise UnreadableError(
-            "it does not begin with its opening.",
-            place=f"session {events[0].session_id}" if events else "",
-        )
-    return opened
-
-
 def with_candidates(session: Session) -> Session:
-    """The session with those who stand to be ranked: on the ballots, or else who answered."""
+    """The session with its candidates: those on the ballots, or else those who answered."""
     on_ballots = {author for ballot in session.ballots for author in ballot.authors}
     answered = {response.model for response in session.responses}
     return replace(session, candidates=tuple(sorted(on_ballots or answered)))
@@ -236,30 +203,6 @@ def _kept_ranking(ranking: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ..
     return tuple(kept)
 
 
-def unread(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without how replies were read, so that `fold` reads the replies anew."""
-    for event in events:
-        if event.kind == REVIEWED and "review" in event.body:
-            body = {name: value for name, value in event.body.items() if name != "review"}
-            event = replace(event, body=body)
-        yield event
-
-
-def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
-    """Ballots dealt here, whose labels follow from their order."""
-    return Dealt(round, tuple(DealtBallot(b.reviewer, b.authors) for b in ballots))
-
-
-def plain(noun: Any) -> dict[str, Any]:
-    """A noun as plain JSON values."""
-    return body_of(noun)
-
-
-def abstention(ballot: Ballot, reason: str) -> Review:
-    """The review of somebody whose reply never came."""
-    return Review(ballot.reviewer, abstained=reason, round=ballot.round)
-
-
 def reviewed_ballots(session: Session) -> Session:
     """The session with an abstention for every ballot that no review answers.
 
@@ -267,22 +210,8 @@ def reviewed_ballots(session: Session) -> Session:
     """
     said = {(review.reviewer, review.round) for review in session.reviews}
     silent = tuple(
-        abstention(ballot, "no_reply")
+        Review(ballot.reviewer, abstained="no_reply", round=ballot.round)
         for ballot in session.ballots
         if (ballot.reviewer, ballot.round) not in said
     )
     return replace(session, reviews=(*session.reviews, *silent))
-
-
-def cost_of(events: Iterable[Event]) -> tuple[float | None, int]:
-    """What a session's calls cost, and how many of them nobody knows the price of."""
-    total, unknown = 0.0, 0
-    for event in events:
-        usage: Mapping[str, Any] | None = event.body.get("usage")
-        if usage is None:
-            continue
-        if usage.get("cost_usd") is None:
-            unknown += 1
-        else:
-            total += usage["cost_usd"]
-    return (None if unknown else total), unknown

@@ -1,4 +1,4 @@
-"""Tables made elsewhere: what is wrong with one, what is odd, and its rows in order."""
+"""Check a table made elsewhere, flag what is odd in it, and write its rows in order."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from peerage.engines.opinions import read_community
 from peerage.engines.reviews import NUMBERS, read_reviews, refuse_duplicates
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError
+from peerage.reports.stored_reviews import imported
 from peerage.stores import Store
-from peerage.tables import imported
 
 CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together

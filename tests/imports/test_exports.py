@@ -9,8 +9,7 @@ import pytest
 
 from peerage import Council
 from peerage.errors import InputError
-from peerage.importing import take
-from peerage.importing.exports import export, take_export
+from peerage.imports import export, take, take_export
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
 TABLES = (
@@ -36,13 +35,12 @@ async def hold(tmp_path):
     async with Council.from_config(tmp_path / "peerage.toml", flags) as council:
         await council.ask("Why? \u0000")
         season = council.season("spring")
-        from peerage.agenda import Docket
-        from peerage.session import run
+        from peerage.session import SessionSpec, run
         from peerage.types import Query
 
-        docket = Docket("one", Query("How?"), season.seed, 0, season.id)
+        spec = SessionSpec("one", Query("How?"), season.seed, 0, season.id)
         async for _ in run(
-            docket, council.agenda(""), council.caller, council.store, clock=lambda: 5.0
+            spec, council.session_config(""), council.caller, council.store, clock=lambda: 5.0
         ):
             pass
 

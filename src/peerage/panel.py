@@ -1,4 +1,8 @@
-"""A council from its configuration: who sits, by which law, with which money and which log."""
+"""`Council`: the seats, options, budget and store of a configuration.
+
+It asks one question, or gives the season that `season.run_season` runs. (Its pure parts, from the
+prompts to the count of a ballot, are the package `council/`.)
+"""
 
 from __future__ import annotations
 
@@ -8,27 +12,27 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from peerage import config
-from peerage.agenda import Agenda, Docket
-from peerage.council import folding
 from peerage.council.blinding import lone_ordinal
+from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError
+from peerage.events import Opened
 from peerage.providers.calling import Caller
 from peerage.providers.replay import reads_logs_with
-from peerage.scoring import Law
+from peerage.scoring import check_options
 from peerage.season import Season
-from peerage.session import run
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import Store, open_store
-from peerage.stores.prompts import MAX_QUERY_CHARACTERS
+from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.text import valid_text
-from peerage.types import Event, Query, Seat, Session
+from peerage.types import Event, Query, Rubric, ScoringOptions, Seat, Session
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 NO_SEATS = (
@@ -44,12 +48,12 @@ def _histories(url: str) -> Iterator[list[Event]]:
     for listed in store.sessions():
         with suppress(UnreadableError):
             events = store.events(listed.id)
-            folding.fold(events)
+            fold(events)
             yield events
 
 
 class Council:
-    """Seats that answer and review each other, and the log they leave.
+    """Seats that answer and review each other, and the store that keeps it.
 
     Use it as an async context manager, or close it: it holds connections and a file.
     """
@@ -60,7 +64,7 @@ class Council:
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
         self.store = store if store is not None else open_store(settings.store)
         self.caller = Caller(settings.seats, budget_usd=settings.council.budget_usd)
-        self.agenda = lru_cache(maxsize=256)(self._agenda)
+        self.session_config = lru_cache(maxsize=256)(self._session_config)
 
     @classmethod
     def from_config(
@@ -80,29 +84,28 @@ class Council:
         await self.store.close()
 
     async def ask(self, text: str, category: str = "") -> Session:
-        """One session, held to its end."""
-        events = [event async for event in self.run(text, category)]
-        return folding.fold(event for event in events if event.seq >= 0)
+        """Run one session to its end."""
+        return fold([event async for event in self.run(text, category)])
 
     async def run(
         self, text: str, category: str = "", *, live: bool = False
     ) -> AsyncIterator[Event]:
-        """One session, told as it happens."""
+        """Run one session, and yield its events as they happen."""
         text, category = valid_text(text), valid_text(category)
         check_question(text)
         id_ = secrets.token_hex(8)
         seed = self.settings.council.seed
-        docket = Docket(
+        spec = SessionSpec(
             id=id_,
             query=Query(text, category=category),
             seed=str(seed) if seed is not None else str(secrets.randbits(32)),
             ordinal=lone_ordinal(id_),
         )
-        sitting = run(
-            docket, self.agenda(category), self.caller, self.store, clock=time.time, live=live
+        session = run(
+            spec, self.session_config(category), self.caller, self.store, clock=time.time, live=live
         )
-        async with aclosing(sitting):
-            async for event in sitting:
+        async with aclosing(session):
+            async for event in session:
                 yield event
 
     def season(self, name: str) -> Season:
@@ -120,14 +123,14 @@ class Council:
         )
         id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
         drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        return Season(id_, self.store.season_seed(id_, drawn), self.agenda)
+        return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
 
-    def _agenda(self, category: str) -> Agenda:
+    def _session_config(self, category: str) -> SessionConfig:
         settings = self.settings
         council = settings.council
-        return Agenda(
+        return SessionConfig(
             seats=settings.seats,
-            law=law_of(settings, category),
+            scoring=scoring_options(settings, category),
             order=council.order,
             verdict=council.verdict,
             chairs=_succession(settings),
@@ -159,10 +162,10 @@ def _local_seats() -> list[dict[str, Any]]:
     return [asdict(seat) for seat in local_seats()]
 
 
-def law_of(settings: config.Settings, category: str = "") -> Law:
-    """The law that a configuration puts sessions of a category under."""
+def scoring_options(settings: config.Settings, category: str = "") -> ScoringOptions:
+    """The options by which a configuration has sessions of a category scored."""
     council = settings.council
-    return Law(
+    return ScoringOptions(
         rule=council.rule,
         own_votes=council.own_votes,
         rubric=settings.rubric_for(category),
@@ -173,10 +176,27 @@ def law_of(settings: config.Settings, category: str = "") -> Law:
     )
 
 
-def law_then(settings: config.Settings, recorded: Mapping[str, Any]) -> Law:
-    """The law a stored session was held under, as far as reading its ballots goes."""
-    name = recorded.get("rubric")
-    return Law(rubric=config.rubric(name, settings) if name else None)
+def recorded_options(settings: config.Settings, opened: Opened) -> ScoringOptions:
+    """The options a stored session was scored by; caps and limits are the configuration's."""
+    current, recorded = scoring_options(settings), opened.law
+    gate = recorded.safety_gate
+    options = replace(
+        current,
+        rule=recorded.rule or current.rule,
+        own_votes=recorded.own_votes or current.own_votes,
+        rubric=recorded_rubric(settings, opened),
+        safety_gate=current.safety_gate if gate is None else gate,
+    )
+    check_options(options)
+    return options
+
+
+def recorded_rubric(settings: config.Settings, opened: Opened) -> Rubric | None:
+    """The rubric of a stored session, as recorded; an old log has its name only."""
+    if opened.rubric is not None:
+        return opened.rubric.rubric()
+    name = opened.law.rubric
+    return config.rubric(name, settings) if name else None
 
 
 def _succession(settings: config.Settings) -> tuple[Seat, ...]:
@@ -187,7 +207,7 @@ def _succession(settings: config.Settings) -> tuple[Seat, ...]:
 
 
 def check_question(text: str) -> None:
-    """Refuse what nobody could answer, before anybody is paid to try."""
+    """Refuse an empty or too long question, before any model is called."""
     if not text.strip():
         raise InputError("the question is empty.")
     if len(text) > MAX_QUERY_CHARACTERS:

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from peerage.errors import InputError
-from peerage.importing import KEYS, take
-from peerage.tables import Mirror, imported
+from peerage.imports import KEYS, take
+from peerage.reports.stored_reviews import Mirror, imported
 
 NOW = 1_772_000_000.0
 

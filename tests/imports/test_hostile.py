@@ -16,13 +16,11 @@ from hypothesis import strategies as st
 from peerage import config
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.importing import take
-from peerage.importing.exports import export, take_export
+from peerage.imports import export, take, take_export
 from peerage.reports import board_models_of_store
 from peerage.reports.options import ModelBoardOptions
-from peerage.scoring import Law
+from peerage.reports.stored_reviews import reviews_in, synced
 from peerage.stores import Import, open_store
-from peerage.tables import reviews_in, synced
 
 NAMES = [
     "x\", (select content from read_text('/etc/hostname')) as \"y",
@@ -60,8 +58,8 @@ def take_ballots(store: Any, path: Path, ballots: list[dict[str, Any]]) -> None:
     take(store, path, "sessions", lambda: 7.0)
 
 
-def plain(_: Any) -> Law:
-    return Law()
+def plain(_: Any) -> None:
+    return None
 
 
 def board(store: Any) -> Any:
@@ -74,8 +72,7 @@ def models(store: Any) -> list[str]:
 
 def test_a_reviewer_names_no_column(store, tmp_path) -> None:
     take_ballots(store, tmp_path / "b.json", [ballot("s", dict.fromkeys(NAMES, 7))])
-    law = Law(rubric=config.rubric("general"))
-    (file,) = reviews_in(store, lambda _: law)
+    (file,) = reviews_in(store, lambda _: config.rubric("general"))
     columns = DuckDB().open(file).to_native().columns
     marks = {name for name in columns if name.startswith("mark_")}
     assert marks == {"mark_accuracy"}
@@ -260,9 +257,7 @@ def _boards(folder: Path, n: int, ready: Any, seen: Any) -> None:
     store = open_store(f"sqlite:///{folder}/peerage.db")
     ready.wait()
     for _ in range(n):
-        made = board_models_of_store(
-            store, plain, ModelBoardOptions(since="all"), DuckDB(), few_rows=0
-        )
+        made = board(store)
         seen.put([(row["model"], row["appearances"]) for row in made.rows])
     asyncio.run(store.close())
 

@@ -1,4 +1,4 @@
-"""Sessions as rows of the `reviews` table, and a store's mirror kept up to date with them."""
+"""A store's sessions as rows of the `reviews` table, in a mirror that is kept up to date."""
 
 from __future__ import annotations
 
@@ -6,58 +6,47 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from peerage.council import folding
 from peerage.council.counting import count
+from peerage.council.fold import fold, reviewed_ballots
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, Mirror
 from peerage.engines.sql import is_safe
-from peerage.errors import InputError, PeerageError
-from peerage.events import Opened
-from peerage.scoring import Law
+from peerage.errors import InputError, PeerageError, UnreadableError
+from peerage.events import Opened, opening_of
+from peerage.shapes import MAX_INTEGER
 from peerage.stores import Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Session
+from peerage.types import Ballot, Counted, Event, Rubric, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
-MOST = 2**53  # of a count: what every engine and JSON hold exactly
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
-# What reading a log of the wrong shape comes to, in the code that takes its shape for granted.
-UNREADABLE = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    ArithmeticError,
-    RuntimeError,
-    PeerageError,
-)
 
-LawFor = Callable[[Mapping[str, Any]], Law]  # from what a session's log says of its law
+RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
 
 
-def review_rows(events: list[Event], law: Law) -> Iterator[dict[str, Any]]:
+def review_rows(events: list[Event], rubric: Rubric | None) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
     Of a reviewer's marks those of the rubric's dimensions are there. What else it named is
     in its reply only: a name of its choosing must not become a column.
     """
-    session = folding.reviewed_ballots(folding.fold(events))
-    opening = folding.opening_of(events)
+    session = reviewed_ballots(fold(events))
+    opening = opening_of(events)
     families = {seat.name: seat.family for seat in opening.seats}
-    order = opening.law.get("order")
-    dimensions = [name for name in law.rubric.weights if is_safe(name)] if law.rubric else []
+    order = opening.law.order
+    dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
     index = {name: i for i, name in enumerate(_reviewers(opening))}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     answers = {response.model: response for response in session.responses}
     for ballot in session.ballots:
         review = reviews[ballot.reviewer, ballot.round]
-        reading = count(ballot, review, law.rubric)
+        reading = count(ballot, review, rubric)
         rank = _ranks(reading)
         for position, slot in enumerate(ballot.slots):
             answer = answers.get(slot.author)
@@ -103,20 +92,20 @@ def _deal(session: Session, ballot: Ballot) -> str:
 
 
 def reviews_in(
-    store: Store, law_for: LawFor, tell: Callable[[str], None] = lambda _: None
+    store: Store, rubric_of: RubricOf, tell: Callable[[str], None] = lambda _: None
 ) -> list[Path]:
-    """Everything a store knows of who reviewed whom, as Parquet files: held here or imported.
+    """The Parquet files of all reviews in a store, of its own sessions and imported ones.
 
-    `tell` hears of sessions that could not be read and were left out.
+    `tell` is called with a flag for the sessions that could not be read and were left out.
     """
-    mirror = synced(store, law_for)
+    mirror = synced(store, rubric_of)
     for flag in left_out_flags(mirror):
         tell(flag)
     return [*mirror.segments, *imported(store, mirror, "reviews")]
 
 
 def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
-    """What a board says of sessions that could not be read; nothing where there are none."""
+    """The flag of a board for sessions that could not be read; nothing where there are none."""
     names = mirror.left_out
     if not names:
         return ()
@@ -147,45 +136,45 @@ def import_file_name(entry: Import) -> str:
     return name
 
 
-def synced(store: Store, law_for: LawFor) -> Mirror:
-    """The store's mirror, with every session that has finished since it was last looked at."""
+def synced(store: Store, rubric_of: RubricOf) -> Mirror:
+    """The store's mirror, with every session that has finished since its last update."""
     mirror = Mirror(store.mirror_folder)
     if not store.finished_after(mirror.synced_to, 1):
         return mirror
     try:
-        _sync(store, mirror, law_for)
+        _sync(store, mirror, rubric_of)
     except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
         mirror = mirror.elsewhere()
-        _sync(store, mirror, law_for)
+        _sync(store, mirror, rubric_of)
     return mirror
 
 
-def _sync(store: Store, mirror: Mirror, law_for: LawFor) -> None:
+def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
     with mirror.locked():
         mirror.tidy()
         while finished := store.finished_after(done := mirror.synced_to, SEGMENT_SESSIONS):
             unread: list[str] = []
-            rows = _readable_rows(store, law_for, [name for _, name in finished], unread)
+            rows = _readable_rows(store, rubric_of, [name for _, name in finished], unread)
             mirror.write(rows, done + 1, finished[-1][0], unread)
 
 
 def _readable_rows(
-    store: Store, law_for: LawFor, sessions: Iterable[str], unread: list[str]
+    store: Store, rubric_of: RubricOf, sessions: Iterable[str], unread: list[str]
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
     for session_id in sessions:
         try:
             events = store.events(session_id)
-            law = law_for(folding.opening_of(events).law)
-            rows = [checked(row) for row in review_rows(events, law)]
-        except UNREADABLE:
+            rubric = rubric_of(opening_of(events))
+            rows = [checked(row) for row in review_rows(events, rubric)]
+        except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
             yield from rows
 
 
 def checked(row: dict[str, Any]) -> dict[str, Any]:
-    """A row with valid texts and numbers that fit its columns; ValueError where they are none."""
+    """A row with valid texts and numbers that fit its columns, or an UnreadableError."""
     fitting: dict[str, Any] = {}
     for name, value in row.items():
         kind = COLUMNS.get(name, "DOUBLE")
@@ -193,12 +182,14 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
             fitting[name] = None
         elif kind == "VARCHAR":
             if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS:
-                raise ValueError(f"{name} is no name")
+                raise UnreadableError(f"{name} is no name")
             fitting[name] = valid_text(value)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ValueError(f"{name} is no number")
-        elif not math.isfinite(value) or (kind == "BIGINT" and not -MOST <= value <= MOST):
-            raise ValueError(f"{name} is out of range")
+            raise UnreadableError(f"{name} is no number")
+        elif not math.isfinite(value) or (
+            kind == "BIGINT" and not -MAX_INTEGER <= value <= MAX_INTEGER
+        ):
+            raise UnreadableError(f"{name} is out of range")
         else:
             fitting[name] = value
     return fitting

@@ -1,0 +1,200 @@
+"""Judgements made elsewhere into a store, a file whole or not at all; and a store to a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from peerage.engines.duckdb import DuckDB
+from peerage.engines.intake import as_parquet, in_little_memory
+from peerage.errors import InputError, UsageError
+from peerage.events import Opened, read_events
+from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
+from peerage.imports.table_files import KEYS, check, chunks, flags_of, write
+from peerage.reports.stored_reviews import import_file_name
+from peerage.shapes import WrongShapeError, from_json, to_json
+from peerage.stores import Import, Store
+from peerage.types import Event
+
+KINDS = (*KEYS, "sessions")
+EXPORT_FORMAT = 1
+DIGEST = re.compile("[0-9a-f]{64}")
+
+Step = Callable[[str], None]  # is told what is done next, for whoever is watching
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What was imported from one file, and what is odd about it without being wrong."""
+
+    name: str
+    kind: str
+    n: int
+    unit: str = "rows"
+    already: bool = False
+    flags: tuple[str, ...] = ()
+
+
+def unit_of(kind: str) -> str:
+    return "sessions" if kind == "sessions" else "rows"
+
+
+def take(
+    store: Store,
+    path: Path,
+    kind: str,
+    clock: Callable[[], float],
+    scale: Sequence[float] = (-1.0, 1.0),
+    step: Step = lambda _: None,
+) -> Taken:
+    """Import one file of a kind; an error leaves the store as it was."""
+    if kind not in KINDS:
+        raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
+    if not path.is_file():
+        raise InputError("there is no such file.", place=str(path))
+    step("reading")
+    digest = _digest(path)
+    known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
+    if known is not None:
+        return Taken(path.name, kind, known.n_rows, unit_of(kind), already=True)
+    at = clock()
+    if kind == "sessions":
+        return Taken(path.name, kind, take_sessions(store, path, digest, at), "sessions")
+    with tempfile.TemporaryDirectory() as folder:
+        checked = Path(folder) / "checked.parquet"
+
+        def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
+            raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
+            step("checking")
+            check(engine, store, kind, raw, scale)
+            step("sorting")
+            n = write(engine, raw, checked, at, KEYS[kind], may_sort)
+            return n, flags_of(engine, kind, raw, checked, at)
+
+        n, flags = in_little_memory(Path(folder), path, work)
+        step("storing")
+        store.add_import(Import(kind, digest, path.name, n, at), chunks(checked))
+    return Taken(path.name, kind, n, flags=flags)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
+
+
+# -- a whole store in a folder, and back ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The file export.json: the tables that were imported."""
+
+    format: int
+    imports: tuple[Import, ...]
+
+
+def export(store: Store, folder: Path) -> dict[str, int]:
+    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+    folder.mkdir(parents=True, exist_ok=True)
+    n = 0
+    with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
+        for listed in store.sessions():
+            events = [asdict(event) for event in store.events(listed.id)]
+            out.write(json.dumps({"session_id": listed.id, "events": events}) + "\n")
+            n += 1
+    entries = store.imports()
+    for entry in entries:
+        if entry.kind != "sessions":
+            with (folder / import_file_name(entry)).open("wb") as data:
+                data.writelines(store.import_parts(entry.id))
+    manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
+    (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return {"sessions": n, "imports": len(entries)}
+
+
+def take_export(
+    store: Store,
+    folder: Path,
+    step: Step = lambda _: None,
+    scale: Sequence[float] = (-1.0, 1.0),
+) -> list[Taken]:
+    """Import the sessions and tables of an export; what is in the store already stays."""
+    known = {(entry.kind, entry.hash) for entry in store.imports()}
+    entries = _manifest(folder)
+    new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
+    step("checking")
+    for entry in new:
+        _check_exported(store, entry, folder / import_file_name(entry), scale)
+    step("storing")
+    events = list(_events_not_in(store, folder / "sessions.jsonl"))
+    opened = [fact for fact in read_events(events) if isinstance(fact, Opened)]
+    seeds = {one.season: one.seed for one in opened if one.season}
+    store.append_all(events)
+    for season, seed in seeds.items():
+        store.season_seed(season, seed)
+    for entry in new:
+        held = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
+        store.add_import(entry, held)
+    n = len({event.session_id for event in events})
+    return [
+        Taken("sessions.jsonl", "sessions", n, "sessions", already=not n),
+        *(Taken(e.name, e.kind, e.n_rows, unit_of(e.kind), e not in new) for e in entries),
+    ]
+
+
+def _manifest(folder: Path) -> list[Import]:
+    """The tables that an export says it holds."""
+    place = folder / "export.json"
+    if not place.is_file():
+        raise InputError(
+            "this folder is no export: there is no export.json in it.",
+            place=str(folder),
+            hint="Name files, and say --as what.",
+        )
+    try:
+        manifest = from_json(Manifest, read_document(place.read_bytes(), str(place)))
+    except WrongShapeError as error:
+        raise InputError(f"this is no list of tables: {error}.", place=str(place)) from None
+    if manifest.format != EXPORT_FORMAT:
+        raise InputError(f"format {manifest.format} is not known.", place=str(place))
+    entries = [replace(entry, id=0) for entry in manifest.imports]
+    for entry in entries:
+        if entry.kind not in KINDS or not DIGEST.fullmatch(entry.hash) or entry.n_rows < 0:
+            raise InputError(
+                f"{entry.kind[:80]!r} of {entry.name[:80]!r} is no table of an export.",
+                place=str(place),
+            )
+    return entries
+
+
+def _check_exported(store: Store, entry: Import, file: Path, scale: Sequence[float]) -> None:
+    """Refuse a table that is not there, not right, or not right together with what is."""
+    if entry.kind == "sessions":
+        return
+    if not file.is_file():
+        raise InputError("a table of the export is missing.", place=str(file))
+    with tempfile.TemporaryDirectory() as folder:
+
+        def work(engine: DuckDB, _: bool) -> None:
+            raw = as_parquet(engine, file, Path(folder) / "raw.parquet")
+            check(engine, store, entry.kind, raw, scale)
+
+        in_little_memory(Path(folder), file, work)
+
+
+def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
+    """The events of an export's sessions, less those of sessions that a store has."""
+    if not path.is_file():
+        raise InputError("the sessions of the export are missing.", place=str(path))
+    for place, read in documents(path):
+        document = read()
+        id_ = document.get("session_id") if isinstance(document, Mapping) else None
+        if not isinstance(id_, str) or not store.events(id_):
+            yield from exported_events(document, place)
