@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from peerage.doors.cli.output import FAIL_ON
-from peerage.doors.cli.output import run_audit as run
+from peerage.doors.cli import board_commands
+from peerage.doors.cli.options import Common
+from peerage.reports.options import AuditOptions
 from peerage.doors.render.pages import audit_page
 from peerage.doors.render.wording import audit_verdict
 from peerage.errors import UsageError

@@ -111,7 +111,7 @@ class CommunityBoards:
 
         if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
-        return find_rings(self.community)
+        return replace(find_rings(self.community), flags=tuple(self.flags))
 
     @cached_property
     def reputation(self) -> Reputation | None:
