@@ -63,9 +63,7 @@ def run_board(
 
 
 def run_rings(tables: OpinionFiles, output: Output) -> None:
-    board_commands.rings(
-        options=RingsOptions(), opinions=tables, common=Common(json=output.json)
-    )
+    board_commands.rings(options=RingsOptions(), opinions=tables, common=Common(json=output.json))
 
 
 def write(path: Path, table: Mapping[str, Any]) -> str:
@@ -104,7 +102,9 @@ def test_json_has_the_public_columns_and_echoes_its_parameters(
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_csv_has_every_row(name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_every_row(
+    name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_board(name, tables, {}, Output(csv=True))
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     run_board(name, tables, {}, Output(json=True))
