@@ -19,29 +19,31 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; without a peer there is no ratio, without a target no verdict."""
+    """One measurement beside a peer's or an allowance, and the ratio that is asked for.
+
+    Where a peer is not installed `missing` says so, and there is no verdict.
+    """
 
     name: str
     n: int  # how many things one turn handles: sessions, inputs, rows
-    ours_s: float  # or megabytes, where the unit says so
-    peer_s: float | None = None
-    target: float | None = None  # how many times the peer's speed is asked for, at least
+    ours: float  # in the unit
+    beside: float | None = None  # the peer's, or what is allowed
+    target: float = 1.0  # `beside` over `ours`, at least
     peer: str = ""
-    note: str = ""
     unit: str = "s"
+    missing: str = ""
 
     @property
     def ratio(self) -> float | None:
-        """How many times faster than the peer; None where there is nothing to divide."""
-        if self.peer_s is None or self.ours_s <= 0:
-            return None
-        return self.peer_s / self.ours_s
+        """How many times better than the peer; None where there is nothing to divide."""
+        return None if self.beside is None or self.ours <= 0 else self.beside / self.ours
 
     @property
     def ok(self) -> bool | None:
-        if self.target is None or self.ratio is None:
+        """Whether the target is met; None only where the peer is missing."""
+        if self.missing:
             return None
-        return self.ratio >= self.target
+        return self.ratio is not None and self.ratio >= self.target
 
 
 def compare(
@@ -50,8 +52,8 @@ def compare(
     peer: Callable[[], object],
     *,
     n: int,
-    target: float | None = None,
-    peer_name: str = "",
+    target: float,
+    peer_name: str,
     n_repeats: int = 7,
 ) -> Row:
     """Our median turn beside the peer's, taken alternately after one unmeasured turn each."""
@@ -63,7 +65,7 @@ def compare(
 
 
 def measure(name: str, ours: Callable[[], object], *, n: int, n_repeats: int = 7) -> Row:
-    """Our median turn alone, where there is no peer to stand beside."""
+    """Our median turn alone: for a growth, or where the peer is missing."""
     ours()
     return Row(name, n, statistics.median(cpu_seconds(ours) for _ in range(n_repeats)))
 
@@ -85,7 +87,7 @@ def cpu_seconds(turn: Callable[[], object]) -> float:
 def growth(small: Row, large: Row, at_most: float) -> Row:
     """What ten times the rows cost, in times of the smaller turn."""
     asked, peer = 1.0 / at_most, f"{small.n:,} of them"
-    return Row("ten times the rows", large.n, large.ours_s, small.ours_s, asked, peer)
+    return Row("ten times the rows", large.n, large.ours, small.ours, asked, peer)
 
 
 def memory(function: str, path: Path, *, n: int, at_most_mb: float) -> Row:
@@ -103,7 +105,7 @@ def memory(function: str, path: Path, *, n: int, at_most_mb: float) -> Row:
         cwd=Path(__file__).parents[1],
     )
     peak = float(done.stdout.split()[-1])
-    return Row("peak memory", n, peak, at_most_mb, 1.0, "allowed", unit="MB")
+    return Row("peak memory", n, peak, at_most_mb, 1.0, "allowed", "MB")
 
 
 def peak_mb() -> float:

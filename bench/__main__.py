@@ -1,4 +1,4 @@
-"""`python -m bench [NAME …]`: runs the benches named, or all of them, and prints one table each.
+"""`python -m bench [NAME …] [--json]`: runs the benches named, or all; a line for each row.
 
 Ends with 1 if a target is missed, with 2 if there is no bench of that name.
 """
@@ -6,16 +6,15 @@ Ends with 1 if a target is missed, with 2 if there is no bench of that name.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import platform
 import sys
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 import bench
 from bench import Row
@@ -47,64 +46,63 @@ def machine() -> str:
 
 def amount(value: float | None, unit: str) -> str:
     if value is None:
-        return "—"
+        return "–"
     if unit != "s":
         return f"{value:,.0f} {unit}"
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("µs", 1e6)):
+    for shown, scale in (("s", 1.0), ("ms", 1e3)):
         if value * scale >= 1:
-            return f"{value * scale:.3g} {unit}"
+            return f"{value * scale:.3g} {shown}"
     return f"{value * 1e6:.3g} µs"
 
 
-def times(value: float | None) -> str:
-    return "—" if value is None else f"{value:.2f}×"
-
-
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench
-VERDICTS = {True: "[green]met[/]", False: "[red]missed[/]", None: "—"}
+WIDTH = 80
+VERDICTS = {True: "met", False: "MISSED", None: "no peer"}
+NAME = 36
+HEAD = f"{'':<{NAME}}{'ours':>9}{'beside':>10}{'ratio':>9}{'at least':>9}"
 
 
-def table(name: str, rows: Sequence[Row]) -> Table:
-    """The rows as a person reads them: ours, the peer's, the ratio and what was asked for."""
-    shown = Table("what", "n", "ours", "peer", "ratio", "target", "", title=name)
-    for column in shown.columns[1:-1]:
-        column.justify = "right"
-    for row in rows:
-        what, note, rival = escape(row.name), escape(row.note), escape(row.peer)
-        what = f"{what} [dim]{note}[/]" if note else what
-        peer = amount(row.peer_s, row.unit)
-        peer = f"{peer} [dim]{rival}[/]" if rival else peer
-        asked = "—" if row.target is None else f"≥ {row.target:g}×"
-        shown.add_row(
-            what,
-            f"{row.n:,}",
-            amount(row.ours_s, row.unit),
-            peer,
-            times(row.ratio),
-            asked,
-            VERDICTS[row.ok],
-        )
-    return shown
+def line(row: Row) -> str:
+    """One row in one line: what, ours, the peer's, the ratio, what was asked for, the verdict."""
+    what = f"{row.name} / {row.peer}" if row.peer else row.name
+    what = what if len(what) < NAME else what[: NAME - 2] + "…"
+    ratio = "–" if row.ratio is None else f"{row.ratio:.2f}×"
+    return (
+        f"{what:<{NAME}}{amount(row.ours, row.unit):>9}{amount(row.beside, row.unit):>10}"
+        f"{ratio:>9}{f'{row.target:.3g}×':>9}{VERDICTS[row.ok]:>7}"
+    )
 
 
-def main(asked: Sequence[str]) -> int:
+def document(name: str, row: Row) -> dict[str, object]:
+    """One row for machines."""
+    return {"bench": name, **asdict(row), "ratio": row.ratio, "ok": row.ok}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the benches that are named, print their rows, and say by the exit code how it went."""
     sys.path.append(str(PEERS))  # last, so that what they brought along shadows nothing of ours
+    as_json = "--json" in arguments
+    asked = [one for one in arguments if one != "--json"]
     known = names()
-    unknown = [name for name in asked if name not in known]
-    if unknown:
-        listed = ", ".join(known) or "none yet"
-        print(f"no bench {', '.join(unknown)}; known: {listed}", file=sys.stderr)
+    if unknown := [name for name in asked if name not in known]:
+        print(f"no bench {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
         return 2
-    console = Console()
-    console.print(f"CPU time, medians of alternating turns, on {machine()}", highlight=False)
-    missed = []
+    if not as_json:
+        print(f"CPU time unless a row says otherwise; {machine()}"[:WIDTH])
+        print(HEAD)
+    rows: list[tuple[str, Row]] = []
     for name in asked or known:
-        rows: list[Row] = importlib.import_module(f"bench.{name}").run()
-        console.print(table(name, rows))
-        missed += [f"{name}: {row.name}" for row in rows if row.ok is False]
-    for miss in missed:
-        console.print(f"[red]missed[/] {escape(miss)}", highlight=False)
-    return 1 if missed else 0
+        for row in importlib.import_module(f"bench.{name}").run():
+            rows.append((name, row))
+            if not as_json:
+                print(line(row), flush=True)
+    if as_json:
+        rows_as_json = [document(name, row) for name, row in rows]
+        print(json.dumps({"machine": machine(), "rows": rows_as_json}, indent=2))
+    else:
+        counts = Counter(VERDICTS[row.ok] for _, row in rows)
+        print(", ".join(f"{n} {verdict}" for verdict, n in counts.items()))
+    return 1 if any(row.ok is False for _, row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -13,10 +13,10 @@ import numpy as np
 
 from bench._encoded import rows_of
 from bench._rates import wilson_interval
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import conclude, measured, panel_of, plan, sums_of
 from peerage.biases.thresholds import EVIDENCE_Q, Tested, status
 from peerage.council.blinding import deal_order
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import AuditLimits, Finding
 
 NAMES = tuple("abcdefgh")

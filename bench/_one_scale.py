@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bench._rates import wilson_interval
+from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.reviews.comparisons import comparisons
 from peerage.reviews.departures import (
     family_preference,
@@ -25,7 +26,6 @@ from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import Reviews, Scales
-from peerage.simulate.reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.stats.tails import benjamini_hochberg
 
 SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))

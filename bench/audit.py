@@ -68,7 +68,8 @@ def _beside_council(n: int) -> Row:
     session, options = _session(n), ScoringOptions(rubric=config.rubric("general"), audit=False)
     ours = _hundredfold(_audit_of(session, options))
     if find_spec("llm_council") is None:
-        return replace(measure(f"a session of {n}", ours, n=100), note=NO_COUNCIL)
+        alone = measure(f"a session of {n}", ours, n=100)
+        return replace(alone, target=10, peer="llm-council", missing=NO_COUNCIL)
     peer = import_module("llm_council.bias_audit").run_bias_audit
     stage1 = [{"model": one.model, "response": one.text} for one in session.responses]
     stage2 = {one.reviewer: dict(one.scores) for one in score_session(session, options).counted}
@@ -131,7 +132,7 @@ def _across(folder: Path) -> Iterator[Row]:
         sums = "select reviewer, candidate, count(*), avg(score) from '{}' group by all"
         return bare.execute(sums.format(small)).fetchall()
 
-    name, n = "all metrics but style, with intervals", 25 * N_SESSIONS
+    name, n = "audit of 1 M reviews", 25 * N_SESSIONS
     yield (
         million := compare(
             name,
@@ -139,14 +140,14 @@ def _across(folder: Path) -> Iterator[Row]:
             scan,
             n=n,
             target=1 / AT_MOST,
-            peer_name="DuckDB scan and group",
+            peer_name="a scan",
             n_repeats=5,
         )
     )
     yield growth(million, measure(name, lambda: audit(large), n=10 * n, n_repeats=2), GROWTH)
     yield memory("peerage.reports:audit", small, n=n, at_most_mb=MEMORY_MB)
     if find_spec("llm_council") is None:
-        yield replace(million, peer_s=None, note=NO_COUNCIL)
+        yield replace(million, beside=None, target=20, peer="llm-council", missing=NO_COUNCIL)
         return
     records = folder / "records.jsonl"
     _write_records(small, records)

@@ -70,7 +70,7 @@ def _rows(folder: Path) -> list[Row]:
                 raise ArithmeticError("the board of kept sums is not the board from scratch")
             turns.append((ours, scratch))
         ours_s, scratch_s = (statistics.median(side) for side in zip(*turns, strict=True))
-        name = f"board since {since}, right after a new session"
+        name = f"board, since {since}, new session"
         rows.append(Row(name, N_ROWS, ours_s, scratch_s, TARGET, "from scratch"))
     return rows
 

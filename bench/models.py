@@ -43,6 +43,6 @@ def _board(path: Path, n: int) -> Row:
         plain,
         n=n,
         target=1.0 / AT_MOST,
-        peer_name="DuckDB, group by session and candidate",
+        peer_name="DuckDB group by",
         n_repeats=3,
     )

@@ -32,7 +32,7 @@ def run() -> list[Row]:
             _write(path, n)
             rows.append(
                 compare(
-                    "contributors + reviewers + items",
+                    "three boards",
                     lambda path=path: ours(path),  # type: ignore[misc]
                     lambda path=path: prototype(path),  # type: ignore[misc]
                     n=n,

@@ -7,28 +7,50 @@ its group (`peerage.rules`, `peerage.providers`, …).
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import logging
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-from peerage.errors import UsageError
+from peerage.errors import PeerageError, UsageError
 from peerage.text import visible
 
+F = TypeVar("F", bound=Callable[..., Any])
 S = TypeVar("S")
 T = TypeVar("T")
+
+Guard = Callable[[F], F]
+Adapt = Callable[[object, Guard[Any]], T]
 
 log = logging.getLogger(__name__)  # unless a program sets logging up, warnings go to stderr
 
 
-class Registry(Generic[T]):
-    """Things of one kind by name; loading a package's modules waits until a name is asked for."""
+class PluginError(PeerageError):
+    """A plug-in raised something, or gave what it must not give."""
 
-    def __init__(self, kind: str, package: str) -> None:
+
+def guarded_function(thing: object, guard: Guard[Any]) -> Any:
+    """A plug-in's function, whose errors name the plug-in; anything else is refused."""
+    if not callable(thing):
+        raise TypeError(f"{type(thing).__name__} is no function")
+    return guard(thing)
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name; loading a package's modules waits until a name is asked for.
+
+    `adapt` gets what an entry point names, and a guard for its functions; it returns the thing
+    to keep, or raises `TypeError` for what is none.
+    """
+
+    def __init__(self, kind: str, package: str, adapt: Adapt[T] = guarded_function) -> None:
         self.kind = kind
         self.package = package
+        self._adapt = adapt
         self._things: dict[str, T] = {}
         self._broken: dict[str, str] = {}  # why each plug-in that is not there is not there
         self._loaded = False
@@ -74,21 +96,58 @@ class Registry(Generic[T]):
             importlib.import_module(f"{self.package}.{module.name}")
 
     def _load_plugins(self) -> None:
-        built_in = set(self._things)
+        taken = set(self._things)
         for point in entry_points(group=self.package):
-            if point.name in built_in:
+            if point.name in taken:
                 self._leave_out(point, "the name is taken")
                 continue
             try:
-                thing = point.load()
+                loaded = point.load()
+                # its module may have used the decorator, as a built-in would
+                thing = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
+                if (name := getattr(thing, "name", point.name)) != point.name:
+                    raise TypeError(f"it calls itself {name!r}")
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
                 self._leave_out(point, f"{type(error).__name__}: {error}")
             else:
-                self._things.setdefault(point.name, thing)
+                self._things[point.name] = thing
+                taken.add(point.name)
 
     def _leave_out(self, point: EntryPoint, reason: str) -> None:
         """Go on without a plug-in, and say so this once."""
-        package = point.dist.name if point.dist is not None else point.value
-        sentence = f"the {self.kind} {point.name!r} of the package {package} could not be loaded"
-        self._broken[point.name] = visible(f"{sentence} ({reason}).")
+        self._broken[point.name] = visible(f"{self._called(point)} could not be loaded ({reason}).")
         log.warning("peerage: %s", self._broken[point.name])
+
+    def _called(self, point: EntryPoint) -> str:
+        package = point.dist.name if point.dist is not None else point.value
+        return f"the {self.kind} {point.name!r} of the package {package}"
+
+    def _guard(self, point: EntryPoint) -> Guard[Any]:
+        """Wraps a plug-in's function: what it raises becomes an error that names the plug-in."""
+
+        def failed(error: Exception) -> PluginError:
+            reason = f"{type(error).__name__}: {error}"
+            return PluginError(visible(f"{self._called(point)} failed ({reason})."))
+
+        async def awaited(result: Awaitable[Any]) -> Any:
+            try:
+                return await result
+            except PeerageError:
+                raise
+            except Exception as error:
+                raise failed(error) from error
+
+        def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+            @functools.wraps(function)
+            def call(*arguments: Any, **options: Any) -> Any:
+                try:
+                    result = function(*arguments, **options)
+                except PeerageError:
+                    raise
+                except Exception as error:
+                    raise failed(error) from error
+                return awaited(result) if inspect.isawaitable(result) else result
+
+            return call
+
+        return guard

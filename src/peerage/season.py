@@ -15,12 +15,23 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from peerage.errors import BudgetError, UnreadableError
-from peerage.events import Failed, Finished, call_made, read_event
+from peerage.events import (
+    KIND_BY_TYPE,
+    Advised,
+    Answered,
+    Failed,
+    Finished,
+    Reviewed,
+    call_made,
+    read_event,
+)
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
 from peerage.stores import SessionTakenError, Store
 from peerage.stores.prompt_files import Prompts, Row
 from peerage.tasks import together
 from peerage.types import Event, Query
+
+COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished)}
 
 
 @dataclass(slots=True)
@@ -132,7 +143,7 @@ def _final_status(history: list[Event]) -> str:
 
 def _note(progress: Progress, event: Event) -> None:
     """Add an event to the counts."""
-    fact = read_event(event)
+    fact = read_event(event) if event.kind in COUNTED else None
     call = None if fact is None else call_made(fact)
     if call is not None and call.usage is not None:
         progress.calls += 1

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics
 from peerage.biases.many_sessions import ORDER, conclude, plan, sums_of
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}

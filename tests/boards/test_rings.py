@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.rings import find_rings, flagged_rows, mutual_pairs
 from peerage.boards.support import Support, densest, shuffled, support_graph
-from peerage.simulate.community import Population, Simulated, simulate
+from peerage.simulate import Population, Simulated, simulate
 from peerage.stats.resampling import generator
 
 

@@ -10,12 +10,12 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli import board_commands
 from peerage.doors.cli.options import Common, ReviewFiles
 from peerage.doors.render.pages import audit_page
-from peerage.doors.render.wording import audit_verdict
+from peerage.doors.render.phrases import audit_verdict
 from peerage.reports import audit
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 def table(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B008

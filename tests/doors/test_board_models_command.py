@@ -12,6 +12,7 @@ from xml.dom.minidom import parseString
 
 import pytest
 
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli.output import Output, write_board
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import board_page
@@ -19,7 +20,6 @@ from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
 from peerage.reports import InputTables, board_models
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from peerage.reports.options import (
     ReviewerBoardOptions,
     RingsOptions,
 )
-from peerage.simulate.community import Population, simulate
+from peerage.simulate import Population, simulate
 
 COLUMNS = {
     "contributors": "contributor rank total_score quality_score affiliation_bonus items "

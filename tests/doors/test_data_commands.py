@@ -254,3 +254,23 @@ def test_a_board_goes_to_csv_parquet_and_a_page(at_once, tmp_path):
     page = (tmp_path / "b.html").read_text()
     assert "<svg" in page
     assert "http://" not in page.replace("http://www.w3.org", "")
+
+
+def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
+    row = {"model_a": "able", "model_b": "baker", "winner": "model_a", "at": "2026-03-01T12:00:00Z"}
+    for name, winners in (("one", ["model_a", "tie"]), ("two", ["model_b", "model_a"])):
+        file = tmp_path / f"{name}.jsonl"
+        file.write_text("\n".join(json.dumps({**row, "winner": winner}) for winner in winners))
+        (taken,) = document(peerage("import", file, "--as", "reviews", "--json"))["imported"]
+        assert taken["n"] == 4
+    asked = ("board", "models", "--rule", "bradley_terry", "--since", "all", "--json")
+    board = document(peerage(*asked))
+    assert (board["sessions"], board["reviews"]) == (4, 8)
+    assert [(row["model"], row["total_wins"]) for row in board["rows"]] == [
+        ("able", 2),
+        ("baker", 1),
+    ]
+    file.write_text(json.dumps({**row, "winner": "neither"}))
+    done = peerage("import", file, "--as", "reviews")
+    assert done.returncode == 2
+    assert "a winner cannot be neither" in done.stderr

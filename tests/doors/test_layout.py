@@ -21,7 +21,7 @@ from peerage.doors.cli.terminal import Terminal, cell_width
 from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
-    Spark,
+    Sparkline,
     TableColumn,
     TextTable,
     bare_names,
@@ -44,6 +44,7 @@ from peerage.types import (
 
 DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
 WIDTHS = (60, 80, 120)
+BOARDS = ("board_table", "contributors", "reviewers", "items")
 LOOK_ALIKE = [
     "provider/some-long-model-2026-11",
     "provider/some-long-model-2026-12",
@@ -84,7 +85,8 @@ def models(names):
         }
         for i, name in enumerate(names)
     ]
-    return report_views.models_table(rows)
+    columns = {key: [row[key] for row in rows] for key in rows[0]}
+    return report_views.board_table(Board("models", columns, {"reputation": "fixed"}), rows)
 
 
 def matrix(names):
@@ -122,7 +124,8 @@ def community(names, kind, **columns):
     n = len(names)
     columns = {key: [value] * n for key, value in columns.items()}
     parameters = {"reputation": "iterate", "scale": (-1.0, 1.0)}
-    return report_views.community_table(Board(kind, {kind: names, **columns}, parameters))
+    board = Board(f"{kind}s", {kind: names, **columns}, parameters)
+    return report_views.board_table(board, board.rows)
 
 
 def contributors(names):
@@ -142,7 +145,8 @@ def items(names):
     parameters = {"reputation": "fixed", "scale": (-1.0, 1.0)}
     columns = {"item_id": names, "contributor": names[::-1], "quality": [-0.25] * len(names)}
     counts = {"reviews": [HUGE] * len(names), "weight": [0.7] * len(names)}
-    return report_views.community_table(Board("items", {**columns, **counts}, parameters))
+    board = Board("items", {**columns, **counts}, parameters)
+    return report_views.board_table(board, board.rows)
 
 
 def findings(names):
@@ -205,13 +209,12 @@ def places(names):
 
 
 TABLES = {
-    "models_table": models,
+    "board_table": models,
     "matrix_table": matrix,
     "rules_table": rules,
     "history_table": history,
     "movers_table": movers,
     "pairs_table": pairs,
-    "community_table": reviewers,
     "findings_table": findings,
     "means_table": means,
     "ranking_table": ranking,
@@ -222,7 +225,7 @@ TABLES = {
 }
 
 
-ALL = {**TABLES, "contributors": contributors, "items": items}
+ALL = {**TABLES, "contributors": contributors, "reviewers": reviewers, "items": items}
 
 
 def test_every_table_of_the_product_is_tested_here():
@@ -286,7 +289,7 @@ def test_on_a_terminal_no_two_names_look_alike(name, panel, width):
     table = ALL[name](PANELS[panel])
     lines = drawn(table, width)
     heads = [column.head for column in table.columns]
-    assert len(heads) == len(set(heads)) or name == "community_table"
+    assert len(heads) == len(set(heads))
     for at, column in enumerate(table.columns):
         if column.kind != "name" or column.head in left_out(lines):
             continue
@@ -363,8 +366,19 @@ def test_a_name_that_nothing_can_shorten_is_folded_and_not_lost():
     assert all(middle in text for middle in "xyz")
 
 
+def test_a_board_is_drawn_where_it_has_one_number_to_draw():
+    kinds = {name: [column.kind for column in ALL[name](LOOK_ALIKE).columns] for name in BOARDS}
+    n_drawings = {name: found.count("drawing") for name, found in kinds.items()}
+    assert n_drawings == {"board_table": 1, "contributors": 0, "reviewers": 1, "items": 1}
+
+
+def test_a_column_with_nothing_in_it_takes_no_room():
+    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    assert "category" not in " ".join(drawn(sessions_table(listed), 60))
+
+
 def test_an_interval_lies_on_its_scale():
     assert Interval(0.5, 0.0, 1.0).draw(11) == "─────●─────"
     assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"
     assert Interval(7.0, -9.0, 0.5).draw(11) == "──────····●"
-    assert Spark((0.0, None, 1.0)).draw(3) == "▁ █"
+    assert Sparkline((0.0, None, 1.0)).draw(3) == "▁ █"

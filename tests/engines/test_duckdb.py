@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.reviews import read_reviews, reading_of
 from peerage.errors import InputError, UsageError
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import AuditLimits
 
 SEASON = SimulatedSeason(

@@ -28,7 +28,7 @@ from peerage.reports import (
 from peerage.reports.community_boards import CommunityBoards
 from peerage.reports.community_boards import read_tables as read_with
 from peerage.reports.outside import read_outside
-from peerage.simulate.community import Population, simulate
+from peerage.simulate import Population, simulate
 
 Rows = list[dict[str, Any]]
 

@@ -17,7 +17,7 @@ ALLOWED: frozenset[str] = frozenset(
     {
         # modules
         "agreement",  # stats/, biases/
-        "community",  # simulate/, doors/cli/
+        # simulate/, doors/cli/
         "opinions",  # engines/, boards/
         "options",  # doors/cli/, reports/
         "reviews",  # simulate/, engines/, and the package

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.council.counting import count
 from peerage.council.tally import tally
 from peerage.engines.duckdb import DuckDB
@@ -20,7 +21,6 @@ from peerage.reports import board_models
 from peerage.reports.model_boards import ReviewsTable, plan_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.rules import rules
-from peerage.simulate.reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.types import Ballot, OwnVotes, Review, Slot
 
 DAY_S = 86_400.0

@@ -10,6 +10,7 @@ import pytest
 from bench._one_scale import FAIR as FAIR_TRIALS
 from bench._one_scale import HEALTHY, N_MIN, PANEL, Trial, audited, ranked, reviews_of, trial
 from bench._rates import wilson_interval
+from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.reviews.departures import (
     calibration,
     family_preference,
@@ -21,7 +22,6 @@ from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement, n_needed, smallest_visible
 from peerage.reviews.one_scale import fit_scales
-from peerage.simulate.reviews import Planted, simulated_reviews
 
 FAIR = replace(PANEL, n_sessions=100)
 

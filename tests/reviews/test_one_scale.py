@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._one_scale import SPREADS, ranked, reviews_of
+from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.reviews.departures import agreement, calibration, self_preference, sycophancy
 from peerage.reviews.deviations import DeviationSums, deviation_sums
 from peerage.reviews.one_scale import (
@@ -21,7 +22,6 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
-from peerage.simulate.reviews import Column, Planted, SimulatedSeason, simulated_reviews
 
 FAIR = SimulatedSeason(n_sessions=150, spread=SPREADS, quality_sd=1.0)
 

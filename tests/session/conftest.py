@@ -8,8 +8,8 @@ from peerage import config
 from peerage.providers import CallError
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
-from peerage.stores import MemoryLog
 from peerage.types import Failure, Query, ScoringOptions, Seat
+from tests.memory_log import MemoryLog
 
 
 class Direct:

@@ -15,8 +15,9 @@ from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
-from peerage.stores import MemoryLog, StoreError
+from peerage.stores import StoreError
 from peerage.types import Failure, Query, ScoringOptions, Seat
+from tests.memory_log import MemoryLog
 
 NAMES = "abcde"
 REPLIES = {"answered": "answer", "reviewed": "review", "advised": "conclude"}

@@ -7,8 +7,8 @@ import pytest
 from peerage.council.fold import fold
 from peerage.errors import BudgetError
 from peerage.session import run
-from peerage.stores import MemoryLog
 from peerage.types import Failure, ScoringOptions
+from tests.memory_log import MemoryLog
 
 
 def go(coroutine):

@@ -8,10 +8,10 @@ findings. The first never divides what only the whole can divide; the second nev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
-from peerage.plugins import Registry
+from peerage.plugins import Guard, Registry
 from peerage.types import AuditLimits
 
 if TYPE_CHECKING:
@@ -32,10 +32,14 @@ class Panel:
     by_dimension: Mapping[str, Cells] = field(default_factory=dict)
 
     def n_min(self, metric: str) -> int:
-        return self.limits.n_min[metric]
+        """How many observations a metric needs: as set, else as its plug-in brings it."""
+        known = self.limits.n_min.get(metric)
+        return metrics.get(metric).n_min if known is None else known
 
     def healthy(self, metric: str) -> float:
-        return self.limits.healthy[metric]
+        """The end of a metric's healthy range: as set, else as its plug-in brings it."""
+        known = self.limits.healthy.get(metric)
+        return metrics.get(metric).healthy if known is None else known
 
 
 Sums = Mapping[str, "Cells"]
@@ -51,6 +55,26 @@ class Metric:
     findings: Callable[[Sums, Panel], Sequence[Tested]]
     why: str = ""  # what a person is told where a needed column is missing
     across_sessions: bool = False  # whether it compares sessions, not only what is within one
+    n_min: int = 0  # a plug-in's own thresholds; those of the built-in ones are in `AuditLimits`
+    healthy: float = 0.0
 
 
-metrics: Registry[Metric] = Registry("metric", __name__)
+def _guarded(thing: object, guard: Guard[Any]) -> Metric:
+    if not isinstance(thing, Metric):
+        raise TypeError(f"{type(thing).__name__} is no Metric")
+    if thing.n_min < 1 or not thing.healthy > 0.0:
+        raise TypeError("it needs thresholds: n_min of 1 or more, and healthy above 0")
+    measure = thing.findings
+
+    def findings(sums: Sums, panel: Panel) -> list[Tested]:
+        from peerage.biases.thresholds import Tested
+
+        found = list(measure(sums, panel))
+        if not all(isinstance(one, Tested) for one in found):
+            raise TypeError("a finding is no Tested")
+        return found
+
+    return replace(thing, sums=guard(thing.sums), findings=guard(findings))
+
+
+metrics: Registry[Metric] = Registry("bias", __name__, _guarded)

@@ -17,6 +17,7 @@ from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.position import curve_of
 from peerage.biases.thresholds import Tested, finding
 from peerage.biases.wording import unknown
+from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge
 from peerage.reviews.rows import Floats, Rows, chunks
 from peerage.reviews.view import View
@@ -64,6 +65,7 @@ class Totals:
     high: float
     n: int  # scored reviews, own ones included
     n_rows: int
+    failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
 
 def plan(columns: Sequence[str], value: str) -> Plan:
@@ -101,8 +103,12 @@ def sums_of(rows: Rows, plan: Plan) -> Totals:
     if not across:
         return total
     view = View(rows, _scores(rows, plan))
-    compared = {name: metrics.get(name).sums(view) for name in across}
-    return replace(total, by_metric={**total.by_metric, **compared})
+    compared, failed = _every_sums(view, across)
+    return replace(
+        total,
+        by_metric={**total.by_metric, **compared},
+        failed={**total.failed, **failed},
+    )
 
 
 def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
@@ -112,14 +118,28 @@ def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
         name.removeprefix("mark_"): agreement.sums(View(rows, rows.numbers[name]))["reviews"]
         for name in plan.dimensions
     }
+    by_metric, failed = _every_sums(view, names)
     return Totals(
-        {name: metrics.get(name).sums(view) for name in names},
+        by_metric,
         by_dimension,
         float(scored.min(initial=math.inf)),
         float(scored.max(initial=-math.inf)),
         len(scored),
         rows.n,
+        failed,
     )
+
+
+def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
+    """The sums of each metric, and what a plug-in says that has none."""
+    found: dict[str, Sums] = {}
+    failed: dict[str, str] = {}
+    for name in names:
+        try:
+            found[name] = metrics.get(name).sums(view)
+        except PluginError as error:
+            failed[name] = error.message
+    return found, failed
 
 
 def _scores(rows: Rows, plan: Plan) -> Floats:
@@ -131,13 +151,16 @@ def add(parts: Sequence[Totals]) -> Totals:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
+    failed = {name: said for part in parts for name, said in part.failed.items()}
+    whole = [name for name in first.by_metric if name not in failed]
     return Totals(
-        {name: _added([part.by_metric[name] for part in parts]) for name in first.by_metric},
+        {name: _added([part.by_metric[name] for part in parts]) for name in whole},
         {name: merge([part.by_dimension[name] for part in parts]) for name in first.by_dimension},
         min(part.low for part in parts),
         max(part.high for part in parts),
         sum(part.n for part in parts),
         sum(part.n_rows for part in parts),
+        failed,
     )
 
 
@@ -163,11 +186,16 @@ def measured(totals: Totals, panel: Panel, plan: Plan) -> list[Tested]:
     for name in sorted({*plan.metrics, *plan.missing}, key=_place):
         metric = metrics.get(name)
         if name in plan.missing:
-            tested.append(_lacking(metric, plan.missing[name], panel.limits))
+            tested.append(_lacking(metric, plan.missing[name], panel))
         elif reason:
             tested.append(unknown(name, panel.n_min(name), reason))
+        elif name in totals.failed:
+            tested.append(unknown(name, panel.n_min(name), totals.failed[name]))
         else:
-            tested += metric.findings(totals.by_metric[name], panel)
+            try:
+                tested += metric.findings(totals.by_metric[name], panel)
+            except PluginError as error:
+                tested.append(unknown(name, panel.n_min(name), error.message))
     if not _is_lone(totals):
         return tested
     return [
@@ -211,10 +239,10 @@ def _nothing(totals: Totals, panel: Panel) -> str:
     return ""
 
 
-def _lacking(metric: Metric, columns: tuple[str, ...], limits: AuditLimits) -> Tested:
+def _lacking(metric: Metric, columns: tuple[str, ...], panel: Panel) -> Tested:
     listed = " and ".join(f"`{name}`" for name in columns)
     why = f" ({metric.why})" if metric.why else ""
-    return unknown(metric.name, limits.n_min[metric.name], f"needs the column {listed}{why}")
+    return unknown(metric.name, panel.n_min(metric.name), f"needs the column {listed}{why}")
 
 
 def _rounded(one: Finding) -> Finding:

@@ -8,7 +8,7 @@ from them. Two-way intervals add the spread of reviewers, for claims beyond this
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -80,6 +80,7 @@ COLUMNS = (
     "mean_score",
     "z_score",
 )
+WHOLE = ("total_votes", "total_wins", "appearances")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,35 +170,54 @@ def board_columns(
         ranked = share if rule == "borda" else mean_estimates(totals, rule)
     models = totals.models
     order, rank = standing(ranked.value, totals.column(WINS), models, ranked.lower_is_better)
-    low, high, tier = _rank_ranges(ranked)
     held = totals.column(HELD)
     voted = np.where(held > 0.0, held, np.nan)
-    columns: dict[str, Any] = {
+    values = {
+        "aggregate_borda": totals.column(BORDA) / voted,
+        "total_votes": totals.column(VOTES),
+        "total_wins": totals.column(WINS),
+        "appearances": totals.column(APPEARED),
+        "mean_score": by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)),
+        "z_score": z_scores(totals),
+    }
+    columns = columns_of(models, order, rank, ranked, share, values)
+    if LENGTHS in totals.sums.tables:
+        columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
+    return columns
+
+
+def columns_of(
+    models: Sequence[str],
+    order: Sequence[int],
+    rank: Mapping[int, int],
+    ranked: Estimates,
+    share: Estimates,
+    values: Mapping[str, Floats],
+) -> dict[str, list[Any]]:
+    """The columns of a board in their order; a column without values is None in every row."""
+    low, high, tier = _rank_ranges(ranked)
+    estimated = {
+        "share": share.value,
+        "share_low": np.maximum(share.low, 0.0),
+        "share_high": np.minimum(share.high, 1.0),
+        **values,
+    }
+    nothing = np.full(len(models), np.nan)
+    columns: dict[str, list[Any]] = {
         "model": [models[i] for i in order],
         "rank": [rank[i] for i in order],
         "rank_low": [low.get(i) for i in order],
         "rank_high": [high.get(i) for i in order],
         "tier": [tier.get(i) for i in order],
-        "aggregate_borda": rounded(totals.column(BORDA) / voted, order),
-        "share": rounded(share.value, order),
-        "share_low": rounded(np.maximum(share.low, 0.0), order),
-        "share_high": rounded(np.minimum(share.high, 1.0), order),
-        "total_votes": [int(totals.column(VOTES)[i]) for i in order],
-        "total_wins": [int(totals.column(WINS)[i]) for i in order],
-        "appearances": [int(totals.column(APPEARED)[i]) for i in order],
-        "mean_score": rounded(
-            by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)), order
-        ),
-        "z_score": rounded(z_scores(totals), order),
     }
+    for name in COLUMNS[len(columns) :]:
+        held = estimated.get(name, nothing)
+        whole = name in WHOLE
+        columns[name] = [int(held[i]) for i in order] if whole else rounded(held, order)
     if ranked is not share:
-        columns |= {
-            "value": rounded(ranked.value, order),
-            "value_low": rounded(ranked.low, order),
-            "value_high": rounded(ranked.high, order),
-        }
-    if LENGTHS in totals.sums.tables:
-        columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
+        columns["value"] = rounded(ranked.value, order)
+        columns["value_low"] = rounded(ranked.low, order)
+        columns["value_high"] = rounded(ranked.high, order)
     return columns
 
 

@@ -9,6 +9,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from importlib.metadata import entry_points
 from typing import Any, get_args, get_origin
 from urllib.parse import parse_qsl, urlsplit
 
@@ -276,8 +277,9 @@ def _check_rubric_names(settings: Settings) -> Iterator[Problem]:
 
 
 def _check_audit(settings: Settings) -> Iterator[Problem]:
-    for table, known in (("n_min", AUDIT.n_min), ("healthy", AUDIT.healthy)):
-        for metric in getattr(settings.audit, table):
+    for table, built_in in (("n_min", AUDIT.n_min), ("healthy", AUDIT.healthy)):
+        for metric in getattr(settings.audit, table).keys() - built_in.keys():
+            known = {*built_in, *(point.name for point in entry_points(group="peerage.biases"))}
             if metric not in known:
                 at = ("audit", table, metric)
                 yield Problem("there is no such key.", meant(metric, known), at)

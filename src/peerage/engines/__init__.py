@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 QUERY = sql("query_id")
+NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
 
@@ -90,6 +91,10 @@ class Engine(Protocol):
 
     def epoch(self, frame: Frame, column: str) -> Frame:
         """The relation with a column of times as seconds since 1970, in floats."""
+        ...
+
+    def number(self, frame: Frame, column: str) -> Frame:
+        """The relation with a column of numbers of `NUMBER_DIGITS` digits, in the order of rows."""
         ...
 
     def keep(self, frame: Frame) -> Frame:

@@ -18,7 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.embedded import database, located, pattern
-from peerage.engines import Columns, EngineError, EngineMemoryError, Reading, Source, engines
+from peerage.engines import (
+    NUMBER_DIGITS,
+    Columns,
+    EngineError,
+    EngineMemoryError,
+    Reading,
+    Source,
+    engines,
+)
 from peerage.engines.codes import Encoder, filled, projection
 from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.engines.streams import streamed
@@ -98,7 +106,7 @@ def timestamp(column: Sql, cast: Sql) -> Sql:
 CAST, TRY_CAST = sql("cast"), sql("try_cast")
 TEXTS = frozenset(
     {"session_id", "reviewer", "candidate", "category", "query_id", "text", "family", "deal"}
-    | {"item_id", "contributor", "user_id"}
+    | {"item_id", "contributor", "user_id", "model_a", "model_b", "winner", "judge"}
 )
 
 
@@ -194,6 +202,13 @@ class DuckDB:
                 hint="Write ISO 8601 or seconds since 1970.",
             ) from None
         return nw.from_native(changed)
+
+    def number(self, frame: Frame, column: str) -> Frame:
+        import narwhals.stable.v2 as nw
+
+        number = "*, lpad(cast(row_number() over () as varchar), {}, '0') as {}"
+        numbered = sql(number, NUMBER_DIGITS, quoted(column))
+        return nw.from_native(_native(frame).project(numbered))
 
     def keep(self, frame: Frame) -> Frame:
         import narwhals.stable.v2 as nw

@@ -32,6 +32,14 @@ WHOLE = ("position", "round", "place")
 
 
 @dataclass(frozen=True, slots=True)
+class Comparisons:
+    """A table of comparisons: its rows, and how often each pair met with which winner."""
+
+    frame: Any  # a narwhals LazyFrame
+    counts: Columns
+
+
+@dataclass(frozen=True, slots=True)
 class Reviews:
     """A checked table: its canonical columns, and what a first look at it showed."""
 
@@ -43,14 +51,19 @@ class Reviews:
     not_finite: int  # scores that are NaN or infinite: read as no score, and said
     latest: float | None
     rounds: bool = False  # whether anyone was asked more than once in a session
+    comparisons: Comparisons | None = None  # where the table compares models two by two
 
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:
     """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
     import narwhals.stable.v2 as nw
 
+    from peerage.engines.head_to_head import is_comparisons, read_comparisons
+
     opened = engine.open(source)
     schema = opened.collect_schema()
+    if is_comparisons(schema.names()):
+        return read_comparisons(engine, opened)
     _check_columns(tuple(schema.names()))
     kept = [name for name in (*REQUIRED, *NUMBERS, "at", *TEXTS) if name in schema]
     kept += sorted(name for name in schema.names() if name.startswith("mark_"))

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import Columns, EngineError, Reading, Source, engines
+from peerage.engines import NUMBER_DIGITS, Columns, EngineError, Reading, Source, engines
 from peerage.engines.sql import SPARK_NAME, Sql, is_safe, listed, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, Rows
@@ -92,6 +92,14 @@ class Spark:
         chosen.append(sql("{} as {}", seconds, name))
         changed: Frame = nw.from_native(table.selectExpr(*chosen))
         return changed
+
+    def number(self, frame: Frame, column: str) -> Frame:
+        import narwhals.stable.v2 as nw
+
+        number = "lpad(cast(monotonically_increasing_id() + 1 as string), {}, '0') as {}"
+        text = sql(number, NUMBER_DIGITS, quoted(column, SPARK_NAME))
+        numbered: Frame = nw.from_native(_native(frame).selectExpr("*", text))
+        return numbered
 
     def keep(self, frame: Frame) -> Frame:
         import narwhals.stable.v2 as nw

@@ -15,7 +15,7 @@ from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
-from peerage.imports.table_files import KEYS, check, chunks, flags_of, write
+from peerage.imports.table_files import KEYS, check, chunks, flags_of, reviews_of, write
 from peerage.reports.stored_reviews import import_file_name
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.stores import Import, Store
@@ -71,9 +71,12 @@ def take(
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
             step("checking")
-            check(engine, store, kind, raw, scale)
+            table = raw
+            if kind == "reviews":
+                table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
+            check(engine, store, kind, table, scale)
             step("sorting")
-            n = write(engine, raw, checked, at, KEYS[kind], may_sort)
+            n = write(engine, table, checked, at, KEYS[kind], may_sort)
             return n, flags_of(engine, kind, raw, checked, at)
 
         n, flags = in_little_memory(Path(folder), path, work)

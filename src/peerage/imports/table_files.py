@@ -9,6 +9,7 @@ from typing import Any
 
 from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.members import read_items, read_users
 from peerage.engines.mirror import Mirror
@@ -33,6 +34,20 @@ KEYS = {
     "items": ("item_id",),
     "users": ("user_id",),
 }
+
+
+def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
+    """A file of reviews: the file itself, or what its comparisons two by two come to.
+
+    The digest of the file is in the ids of sessions, so that two files never share one.
+    """
+    opened = engine.open(raw)
+    if not is_comparisons(opened.collect_schema().names()):
+        return raw
+    refuse_untimely(engine, raw)
+    frame = checked_comparisons(engine, opened).frame
+    as_reviews(engine, frame, f"{digest[:12]} comparison").to_native().write_parquet(str(target))
+    return target
 
 
 def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
-from peerage.plugins import Registry
+from peerage.plugins import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Usage
 
 Stage = Literal["answer", "review", "conclude"]
@@ -132,7 +132,14 @@ class Provider(ABC):
         """Let go of connections, memory and threads; a later call opens them again."""
 
 
-providers: Registry[type[Provider]] = Registry("provider", "peerage.providers")
+def _provider_class(thing: object, _: Guard[Any]) -> type[Provider]:
+    """A provider of somebody else's; what it raises, `calling` turns into a failure."""
+    if not (isinstance(thing, type) and issubclass(thing, Provider)):
+        raise TypeError(f"{getattr(thing, '__name__', thing)} is no subclass of Provider")
+    return thing
+
+
+providers: Registry[type[Provider]] = Registry("provider", "peerage.providers", _provider_class)
 
 
 def seat_options(options: type[T], seat: Seat) -> T:

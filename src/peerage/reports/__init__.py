@@ -410,10 +410,10 @@ class SessionList(Tabular):
 
 
 def _model_board(tables: InputTables, reviews: Source, options: ModelBoardOptions) -> Board:
-    from peerage.reports.model_boards import ReviewsTable, build_model_board
+    from peerage.reports.model_boards import ReviewsTable, board_of_table
 
     engine = tables.runner()
-    board = build_model_board(ReviewsTable(engine, reviews, options, tables.item_weights))
+    board = board_of_table(ReviewsTable(engine, reviews, options, tables.item_weights))
     return _agreeing(board, tables, engine)
 
 
@@ -545,7 +545,11 @@ def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Rea
     if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
         frame = repeated_queries(engine, frame)
     compared = folded(frame, across, whole_queries=True)
-    return replace(totals, by_metric={**totals.by_metric, **compared.by_metric})
+    return replace(
+        totals,
+        by_metric={**totals.by_metric, **compared.by_metric},
+        failed={**totals.failed, **compared.failed},
+    )
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

@@ -53,8 +53,11 @@ from peerage.boards.models import (
     standing,
 )
 from peerage.boards.peers import peer_weights
+from peerage.boards.win_counts import WinCounts, win_counts_columns
 from peerage.engines import Engine, Reading, Source
+from peerage.engines.reviews import read_reviews, refuse_duplicates, since
 from peerage.errors import InputError, UsageError
+from peerage.plugins import PluginError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.cells import Cells
 from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, unit_of
@@ -69,7 +72,7 @@ Frame = Any  # a narwhals LazyFrame of the engine's making
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds
 MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
-COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")
+COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
@@ -110,8 +113,6 @@ class ReviewsTable:
         options: ModelBoardOptions,
         item_weights: Source | None = None,
     ) -> None:
-        from peerage.engines.reviews import read_reviews, since
-
         self.engine, self.options = engine, options
         self.reviews = read_reviews(engine, source)
         self.columns = self.reviews.columns
@@ -119,7 +120,8 @@ class ReviewsTable:
         check_columns(self.columns, options)
         self.latest, self.earliest = window_of(options, self.reviews.latest, self.columns)
         self.categories: tuple[str, ...] = ()
-        self.frame = since(self.reviews, None, None if options.as_of is None else self.latest)
+        end = None if options.as_of is None else self.latest
+        self.frame = since(self.reviews, None, end)
         if options.category is not None:
             self.frame = _only(self.frame, options.category)
         if options.by_category:
@@ -127,6 +129,32 @@ class ReviewsTable:
         self.has_weights = item_weights is not None
         if item_weights is not None:
             self._join_weights(item_weights)
+
+    def win_counts(self) -> WinCounts | None:
+        """How often each pair of models met, where nothing else is needed for the board asked."""
+        from peerage.engines.head_to_head import count_comparisons
+
+        plain = ModelBoardOptions(
+            rule="bradley_terry",
+            own_votes=self.options.own_votes,
+            since=self.options.since,
+            as_of=self.options.as_of,
+            category=self.options.category,
+        )
+        given = self.reviews.comparisons
+        if given is None or self.has_weights or self.options != plain:
+            return None
+        counts = given.counts
+        if self.earliest is not None or plain.as_of is not None or plain.category is not None:
+            end = None if plain.as_of is None else self.latest
+            frame = since(replace(self.reviews, frame=given.frame), self.earliest, end)
+            frame = frame if plain.category is None else _only(frame, plain.category)
+            counts = count_comparisons(self.engine, frame)
+        if counts["by_itself"].any():
+            return None
+        points = [POINTS_BY_WINNER.get(one, 0.5) for one in counts["winner"].tolist()]
+        a, b, n = (counts[name].tolist() for name in ("model_a", "model_b", "n"))
+        return WinCounts.of(a, b, points, n)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -181,8 +209,6 @@ class ReviewsTable:
 
     def sums(self, plan: Plan) -> ModelSums:
         """The table's sums; a repeated review is refused with its row."""
-        from peerage.engines.reviews import refuse_duplicates
-
         plan = replace(
             plan,
             scores=plan.scores and "score" in self.columns,
@@ -428,8 +454,6 @@ class StoredReviews:
     def _look(self, file: Path) -> SegmentFacts:
         import narwhals.stable.v2 as nw
 
-        from peerage.engines.reviews import read_reviews
-
         seen = read_reviews(self.engine, str(file))
         timed = "at" in seen.columns
         last = [nw.col("at").max().alias("last")] if timed else []
@@ -508,6 +532,22 @@ def _load_sums(path: Path) -> ModelSums | None:
 
 
 # -- the board -----------------------------------------------------------------------------------
+
+POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
+
+
+def board_of_table(reviews: ReviewsTable) -> Board:
+    """The board of a table; many comparisons under Bradley–Terry need only to be counted.
+
+    So few that each is a cluster of its own are left to the sums, whose rank ranges are exact.
+    """
+    counts = reviews.win_counts()
+    if counts is None or counts.n <= N_CLUSTERS:
+        return build_model_board(reviews)
+    late = reviews.n_after(datetime.now(UTC).timestamp())
+    flags = [f"reviews_in_the_future:{late}"] if late else []
+    notes = {"sessions": counts.n, "reviews": 2 * counts.n}
+    return _board(reviews, win_counts_columns(counts), notes, flags)
 
 
 def build_model_board(reviews: Reviews) -> Board:
@@ -690,7 +730,7 @@ def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[st
     many = reviews.n_rows > MAX_PLACED_ROWS
     placings = [] if many else reviews.placings(plan)
     found: list[dict[str, Any]] = []
-    for name in COMPARED:
+    for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
         if name in simple:
@@ -701,7 +741,11 @@ def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[st
             found.append({**head, "note": "too many ballots to read one after another", "rows": []})
             continue
         else:
-            values = _by_ballots(placings, totals, name)
+            try:
+                values = _by_ballots(placings, totals, name)
+            except PluginError as error:
+                found.append({**head, "note": error.message, "rows": []})
+                continue
         wins = totals.column(WINS)
         order, rank = standing(values, wins, totals.models, rule.lower_is_better)
         rows = [

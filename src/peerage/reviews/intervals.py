@@ -66,7 +66,7 @@ def estimates(
     for i, start in enumerate(starts.tolist()):
         value = float(values[i])
         known = Spread(int(n[i]), float(squares[i]), float(fourths[i]))
-        low, high, p = _interval(value, known, null, fisher) or (None, None, None)
+        low, high, p = interval_of(value, known, null, fisher) or (None, None, None)
         yield Estimate(
             int(cells.subject[start]),
             value if math.isfinite(value) else None,
@@ -94,9 +94,10 @@ class Spread:
         return max(1.0, min(self.n - 1.0, 2.0 * self.n / (kurtosis - 1.0)))
 
 
-def _interval(
+def interval_of(
     value: float, spread: Spread, null: float, fisher: bool
 ) -> tuple[float | None, float | None, float | None] | None:
+    """Low, high and p of a value with this spread; None where there can be none."""
     if not math.isfinite(value) or spread.n < 2 or not math.isfinite(spread.squares):
         return None
     if fisher and not abs(value) < 1.0:

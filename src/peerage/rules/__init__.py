@@ -5,13 +5,31 @@ A rule sees placings, in which own votes are already dealt with, and never a lab
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from peerage.plugins import Registry
+from peerage.plugins import Guard, Registry
 from peerage.types import Placing, Rule, Value
 
-rules: Registry[Rule] = Registry("rule", "peerage.rules")
+
+def _guarded(thing: object, guard: Guard[Any]) -> Rule:
+    if not isinstance(thing, Rule):
+        raise TypeError(f"{type(thing).__name__} is no Rule")
+    values = thing.values
+
+    def numbers(placings: Sequence[Placing], candidates: Sequence[str]) -> dict[str, Value]:
+        found = dict(values(placings, candidates))
+        for name, value in found.items():
+            if name not in candidates or not math.isfinite(value):
+                raise ValueError(f"{name!r}: {value!r} is no number of a candidate")
+        return found
+
+    return replace(thing, values=guard(numbers))
+
+
+rules: Registry[Rule] = Registry("rule", "peerage.rules", _guarded)
 
 Values = Callable[[Sequence[Placing], Sequence[str]], Mapping[str, Value]]
 V = TypeVar("V", bound=Values)

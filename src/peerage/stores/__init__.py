@@ -112,16 +112,3 @@ def open_store(url: str) -> Store:
     if not separator:
         raise UsageError(f"{url!r} is no store.", hint="Write sqlite:///FILE.")
     return stores.get(scheme)(url)
-
-
-class MemoryLog:
-    """A log in memory, for tests and measurements."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def append(self, event: Event) -> asyncio.Future[None]:
-        self.events.append(event)
-        kept = asyncio.get_running_loop().create_future()
-        kept.set_result(None)
-        return kept

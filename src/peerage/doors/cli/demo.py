@@ -203,7 +203,7 @@ async def _run_season(console: Terminal, council: Council, folder: Path) -> None
 def _community(console: Terminal) -> None:
     from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports import InputTables, read_community_boards
-    from peerage.simulate.community import Population, simulate
+    from peerage.simulate import Population, simulate
 
     _title(console, 5, "People, too: a community with a voting ring in it")
     console.print(

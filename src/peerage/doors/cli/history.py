@@ -68,7 +68,7 @@ def replay(
 def sessions_table(listed: Sequence[Listing]) -> TextTable:
     """The sessions of a store, the latest first."""
     from peerage.doors.render.layout import TableColumn, TextTable
-    from peerage.doors.render.wording import minute
+    from peerage.doors.render.phrases import minute
 
     table = TextTable(
         TableColumn("session", "word"),

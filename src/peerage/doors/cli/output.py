@@ -50,7 +50,7 @@ def write_board(board: Board, output: Output) -> None:
 
 def write_audit(found: Audit, output: Output) -> None:
     """A page first, then one thing on stdout."""
-    from peerage.doors.render.wording import flag_text
+    from peerage.doors.render.phrases import flag_text
 
     for flag in found.views.get("flags", ()):
         say(flag_text(flag))

@@ -27,7 +27,7 @@ def import_(
     common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.render.wording import flag_line
+    from peerage.doors.render.phrases import flag_line
     from peerage.imports import take, take_export
 
     reports = common.reports()

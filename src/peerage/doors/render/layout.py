@@ -57,7 +57,7 @@ class Interval(NamedTuple):
         return "".join(cells)
 
 
-class Spark(NamedTuple):
+class Sparkline(NamedTuple):
     """A row of values as blocks of different heights, a blank where there is none."""
 
     values: Sequence[float | None]
@@ -170,7 +170,7 @@ class Cell(NamedTuple):
     style: str = ""
 
 
-Content = str | Cell | Interval | Spark | None
+Content = str | Cell | Interval | Sparkline | None
 Kind = Literal["number", "word", "name", "text", "drawing"]
 
 
@@ -275,7 +275,7 @@ class _Layout:
     def _natural(self, i: int) -> int:
         if self.table.columns[i].kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[1] for one in drawings if isinstance(one, Interval | Spark)]
+            widths = [one.widths[1] for one in drawings if isinstance(one, Interval | Sparkline)]
             return max([cell_width(self.heads[i]), *widths])
         return max(map(cell_width, [self.heads[i], *(row[i] for row in self.texts)]))
 
@@ -284,7 +284,7 @@ class _Layout:
         head = max(map(cell_width, self.heads[i].split()), default=0)
         if kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[0] for one in drawings if isinstance(one, Interval | Spark)]
+            widths = [one.widths[0] for one in drawings if isinstance(one, Interval | Sparkline)]
             return max([head, *widths])
         cells = [row[i] for row in self.texts]
         if kind == "name":
@@ -295,7 +295,8 @@ class _Layout:
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
         columns = self.table.columns
-        kept = [i for i, column in enumerate(columns) if not column.in_pipe]
+        filled = [not self.texts or any(row[i] for row in self.texts) for i in range(len(columns))]
+        kept = [i for i, column in enumerate(columns) if filled[i] and not column.in_pipe]
         while self._total(kept) > self.width and any(columns[i].use for i in kept):
             out = max(kept, key=lambda i: (columns[i].use, i))
             kept.remove(out)
@@ -342,7 +343,7 @@ class _Layout:
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
         style = content.style if isinstance(content, Cell) else ""
-        if isinstance(content, Interval | Spark):
+        if isinstance(content, Interval | Sparkline):
             if i not in self.widths:
                 return Cell("")
             return Cell(self._plain(content.draw(self.widths[i])), "cyan")

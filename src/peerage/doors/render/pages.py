@@ -9,24 +9,26 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from peerage.boards import Board
-from peerage.doors.render.wording import (
+from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
     audit_verdict,
     board_options,
-    figure,
     finding_value,
     flag_text,
-    probability,
-    ranks,
     tier_groups,
     tuning,
+)
+from peerage.doors.render.report_views import (
+    board_table,
+    findings_table,
+    rules_table,
+    scale_ends,
 )
 from peerage.text import visible
 from peerage.types import Audit, Finding
@@ -34,32 +36,6 @@ from peerage.types import Audit, Finding
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
 MAX_LINES = 8  # of a chart by week: more would not be told apart
-NAMES = ("model", "contributor", "reviewer", "item_id", "category", "band", "status")
-HEADS = {  # the columns of a board's table in their order, and what stands above them
-    "rank": "rank",
-    "model": "model",
-    "contributor": "contributor",
-    "reviewer": "reviewer",
-    "item_id": "item",
-    "share": "share",
-    "share_low": "from",
-    "share_high": "to",
-    "value": "value",
-    "aggregate_borda": "Borda",
-    "mean_score": "score",
-    "z_score": "z",
-    "share_length_controlled": "at equal length",
-    "total_wins": "wins",
-    "total_votes": "votes",
-    "appearances": "sessions",
-    "total_score": "total",
-    "quality_score": "quality",
-    "affiliation_bonus": "bonus",
-    "pearson": "r",
-    "low": "from",
-    "high": "to",
-}
-HIDDEN = ("category", "tier", "rank_low", "rank_high")  # said beside the others
 
 Row = Mapping[str, Any]
 
@@ -146,15 +122,6 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(i * step, 12) for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class PageTable:
-    """Rows of text in labelled groups; each column has a head and the class of its cells."""
-
-    heads: Sequence[tuple[str, str]]
-    groups: Sequence[tuple[str, Sequence[Sequence[str]]]]
-    n_left_out: int = 0
-
-
 # -- boards --------------------------------------------------------------------------------------
 
 
@@ -176,13 +143,18 @@ def board_page(board: Board) -> str:
             options=board_options(board),
             flags=[flag_text(flag) for flag in board.flags],
             parts=[
-                (name or "no category" if by_category else "", _chart(board, rows), _table(rows))
+                (
+                    name or "no category" if by_category else "",
+                    _chart(board, rows),
+                    board_table(board, rows[:MAX_ROWS]),
+                    max(0, len(rows) - MAX_ROWS),
+                )
                 for name, rows in parts.items()
             ],
             outside=outside,
             matrix=notes.get("matrix"),
             weeks=_weeks(notes["history"], order) if notes.get("history") else None,
-            rules=_rules(notes["rules"]) if "rules" in notes else None,
+            rules=rules_table(notes["rules"]) if "rules" in notes else None,
         )
     )
 
@@ -202,10 +174,8 @@ def _chart(board: Board, rows: Sequence[Row]) -> Chart | None:
         known = [r for r in rows if r["pearson"] is not None and r["status"] != "undefined"]
         label = "Correlation with the others' opinions, with 95% intervals"
         return bar_chart(label, [("", [_reviewer_bar(row) for row in known])], (-1.0, 1.0))
-    scale = board.parameters["scale"]
-    ends = (float(scale[0]), float(scale[-1]))
     judged = [_item_bar(row) for row in rows if row["quality"] is not None]
-    return bar_chart("Quality: what people say of it", [("", judged)], ends)
+    return bar_chart("Quality: what people say of it", [("", judged)], scale_ends(board))
 
 
 def _model_bar(row: Row) -> Bar:
@@ -234,41 +204,6 @@ def _item_bar(row: Row) -> Bar:
 
 def _from_zero(value: float) -> tuple[float, float]:
     return min(0.0, value), max(0.0, value)
-
-
-def _table(rows: Sequence[Row]) -> PageTable:
-    """Every column that the board has."""
-    shown = [name for name in HEADS if name in rows[0]]
-    shown += [name for name in rows[0] if name not in HEADS and name not in HIDDEN]
-    heads = [
-        (HEADS.get(name, name.replace("_", " ")), "name" if name in NAMES else "number")
-        for name in shown
-    ]
-    groups = [
-        (label, [[_cell(row, name) for name in shown] for row in group])
-        for label, group in tier_groups(rows[:MAX_ROWS])
-    ]
-    return PageTable(heads, groups, max(0, len(rows) - MAX_ROWS))
-
-
-def _cell(row: Row, name: str) -> str:
-    if name == "rank" and "rank_low" in row:
-        return ranks(row)
-    return figure(row[name], 3)
-
-
-def _rules(found: Sequence[Row]) -> PageTable:
-    by_rule = {one["rule"]: {row["model"]: row for row in one["rows"]} for one in found}
-    names = dict.fromkeys(name for rows in by_rule.values() for name in rows)
-    rows = [
-        [name]
-        + [
-            f"{figure(row['value'], 3)} ({row['rank']})" if (row := ranked.get(name)) else NOTHING
-            for ranked in by_rule.values()
-        ]
-        for name in names
-    ]
-    return PageTable([("model", "name"), *((name, "number") for name in by_rule)], [("", rows)])
 
 
 class WeekLine(NamedTuple):
@@ -330,7 +265,7 @@ def audit_page(found: Audit) -> str:
                 if one.status in ("evidence", "indicator")
             ],
             charts=[chart for chart in charts if chart is not None],
-            findings=_findings(found.findings),
+            findings=findings_table(found.findings),
         )
     )
 
@@ -358,28 +293,3 @@ def _forest(findings: Sequence[Finding], metric: str, label: str) -> Chart | Non
         if one.metric == metric and one.value is not None
     ]
     return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
-
-
-def _findings(findings: Sequence[Finding]) -> PageTable:
-    heads = [("status", "status"), ("subject", "name"), ("value [95%]", "number")]
-    heads += [(head, "number") for head in ("p", "q", "n", "needed")] + [("note", "note")]
-    groups = [
-        (
-            metric.replace("_", " "),
-            [
-                [
-                    one.status.replace("_", " "),
-                    one.subject,
-                    finding_value(one),
-                    probability(one.p),
-                    probability(one.q),
-                    str(one.n),
-                    str(one.n_min),
-                    one.note,
-                ]
-                for one in group
-            ],
-        )
-        for metric, group in groupby(findings, key=lambda one: one.metric)
-    ]
-    return PageTable(heads, groups)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from peerage.boards import Board
 from peerage.doors.cli.terminal import Terminal, joined, styled
-from peerage.doors.render.layout import Cell, Content, Interval, Spark, TableColumn, TextTable
-from peerage.doors.render.wording import (
+from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
+from peerage.doors.render.phrases import (
     agreement,
     audit_verdict,
     figure,
@@ -28,7 +29,6 @@ MAX_ROWS = 100  # of a table; --json and --csv have them all
 MAX_MATRIX = 12
 N_PAIRS = 10
 N_SUPPORTS = 12
-EXTRA_COLUMNS = {"value", "share_length_controlled"}  # of a models board; only where asked for
 BAND_STYLES = {"excellent": "green", "good": "cyan", "fair": "yellow", "poor": "red"}
 STATUS_STYLES = {  # in the order of the table
     "evidence": "bold red",
@@ -48,6 +48,89 @@ def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
         _show_models(console, board, quiet)
     else:
         _show_community(console, board, quiet)
+
+
+# Every column that a board can have, in the order in which they are shown.
+BOARD_COLUMNS = {
+    "rank": TableColumn("rank"),
+    "item_id": TableColumn("item", "name"),
+    "model": TableColumn("model", "name"),
+    "contributor": TableColumn("contributor", "name"),
+    "reviewer": TableColumn("reviewer", "name"),
+    "share": TableColumn("rivals beaten"),
+    "pearson": TableColumn("pearson, 95%"),
+    "value": TableColumn("value"),
+    "aggregate_borda": TableColumn("borda", use=4),
+    "mean_score": TableColumn("score", use=6),
+    "z_score": TableColumn("z", use=8),
+    "share_length_controlled": TableColumn("at equal length", use=1),
+    "total_wins": TableColumn("wins", use=7),
+    "total_votes": TableColumn("votes", use=2),
+    "appearances": TableColumn("sessions", use=3),
+    "total_score": TableColumn("total"),
+    "quality_score": TableColumn("quality", use=1),
+    "affiliation_bonus": TableColumn("bonus", use=2),
+    "items": TableColumn("items", use=5),
+    "items_scored": TableColumn("scored", use=4),
+    "reviews_received": TableColumn("reviews", use=3),
+    "band": TableColumn("band", "word", use=1),
+    "agreement": TableColumn("agrees", use=3),
+    "qualifying": TableColumn("items", use=2),
+    "quality": TableColumn("quality"),
+    "reviews": TableColumn("reviews", use=6),
+    "weight": TableColumn("weight", use=7),
+    "reputation": TableColumn("weight", use=7),
+    "dawid_skene": TableColumn("D–S", use=8),
+}
+DRAWN = {"share": "share_", "pearson": "", "quality": ""}  # and what its low and high begin with
+
+
+def board_table(board: Board, rows: Rows) -> TextTable:
+    """Rows of a board; models in their tiers, and below them those that have none."""
+    hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
+    known = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
+    ends = scale_ends(board)
+    drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
+    columns = [[BOARD_COLUMNS[name], *([drawing] if name in DRAWN else [])] for name in known]
+    table = TextTable(*chain.from_iterable(columns), sections="tier")
+    for label, group in tier_groups(rows):
+        for row in group:
+            cells = (_board_cells(name, row, ends) for name in known)
+            table.add(*chain.from_iterable(cells), section=label)
+    return table
+
+
+def _board_cells(name: str, row: Mapping[str, Any], ends: tuple[float, float]) -> list[Content]:
+    """The cell of a column, and its drawing where it has one."""
+    if name not in DRAWN:
+        return [_board_cell(name, row)]
+    if row[name] is None or row.get("status") == "undefined":
+        return [_board_cell(name, row), None]
+    low, high = (row.get(f"{DRAWN[name]}{end}") for end in ("low", "high"))
+    return [_board_cell(name, row), Interval(row[name], low, high, ends)]
+
+
+def scale_ends(board: Board) -> tuple[float, float]:
+    """The ends of the scale that a board's first number is on."""
+    if board.board == "items":
+        return float(board.parameters["scale"][0]), float(board.parameters["scale"][-1])
+    return (-1.0, 1.0) if board.board == "reviewers" else (0.0, 1.0)
+
+
+def _board_cell(name: str, row: Mapping[str, Any]) -> Content:
+    value = row[name]
+    if name == "rank" and "rank_low" in row:
+        return ranks(row)
+    if name == "share":
+        return share(row)
+    if name == "band" and value is not None:
+        return Cell(value, BAND_STYLES[value])
+    if name != "pearson" or value is None:
+        return figure(value)
+    if row["status"] == "undefined":
+        return Cell("undefined 0.00", "dim")
+    low, high = row["low"], row["high"]
+    return f"{value:+.2f}" + ("" if low is None else f" ({low:+.2f} … {high:+.2f})")
 
 
 def _print_rest(console: Terminal, n: int) -> None:
@@ -87,7 +170,7 @@ def _show_models(console: Terminal, board: Board, quiet: bool) -> None:
         if name is not None:
             console.print()
             console.print(name or "no category", style="bold")
-        models_table(part).show(console)
+        board_table(board, part[:MAX_ROWS]).show(console)
         _print_rest(console, len(part))
     if not rows:
         console.print("No reviews in this window.", style="dim")
@@ -109,47 +192,6 @@ def _heading(board: Board) -> str:
     until = f" up to {option_value(options['as_of'])}" if options["as_of"] else ""
     where = f", category {options['category']}" if options["category"] is not None else ""
     return f"Models: {window}{until}{where}"
-
-
-def models_table(rows: Rows) -> TextTable:
-    """The models of one board, in their tiers; those without a tier stand below them."""
-    columns = [
-        ("value", TableColumn("value")),
-        ("aggregate_borda", TableColumn("borda", use=4)),
-        ("mean_score", TableColumn("score", use=6)),
-        ("z_score", TableColumn("z", use=8)),
-        ("share_length_controlled", TableColumn("at equal length", use=1)),
-        ("total_wins", TableColumn("wins", use=7)),
-        ("total_votes", TableColumn("votes", use=2)),
-        ("appearances", TableColumn("sessions", use=3)),
-    ]
-    known = rows[0].keys() if rows else {key for key, _ in columns} - EXTRA_COLUMNS
-    columns = [(key, column) for key, column in columns if key in known]
-    table = TextTable(
-        TableColumn("rank"),
-        TableColumn("model", "name"),
-        TableColumn("rivals beaten"),
-        TableColumn("0 to 1", "drawing", use=5),
-        *(column for _, column in columns),
-        sections="tier",
-    )
-    for label, group in tier_groups(rows[:MAX_ROWS]):
-        for row in group:
-            table.add(
-                ranks(row),
-                row["model"],
-                share(row),
-                _interval(row["share"], row["share_low"], row["share_high"], (0.0, 1.0)),
-                *(figure(row[key]) for key, _ in columns),
-                section=label,
-            )
-    return table
-
-
-def _interval(
-    value: float | None, low: float | None, high: float | None, ends: tuple[float, float]
-) -> Interval | None:
-    return None if value is None else Interval(value, low, high, ends)
 
 
 def matrix_table(found: Mapping[str, Any]) -> TextTable:
@@ -182,7 +224,7 @@ def rules_table(found: Rows) -> TextTable:
     heads = (TableColumn(name, use=number) for number, name in enumerate(by_rule))
     table = TextTable(TableColumn("model", "name"), *heads, title="rules side by side")
     names = dict.fromkeys(name for rows in by_rule.values() for name in rows)
-    for name in list(names)[:MAX_ROWS]:
+    for name in names:
         table.add(
             name,
             *(
@@ -210,7 +252,7 @@ def history_table(points: Rows, order: Sequence[str]) -> TextTable:
     for name in (one for one in order[:MAX_ROWS] if one in by_model):
         shares = [by_model[name].get(week) for week in weeks]
         latest = by_model[name][max(by_model[name])]
-        table.add(name, Spark(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
+        table.add(name, Sparkline(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
     return table
 
 
@@ -234,32 +276,9 @@ def _model_notes(board: Board) -> list[str]:
 
 # -- communities -------------------------------------------------------------------------------
 
-# The columns of the community boards in their order; the drawing goes with the one before it.
-COMMUNITY_COLUMNS = {
-    "rank": TableColumn("rank"),
-    "item_id": TableColumn("item", "name"),
-    "contributor": TableColumn("contributor", "name"),
-    "reviewer": TableColumn("reviewer", "name"),
-    "total_score": TableColumn("total"),
-    "quality_score": TableColumn("quality", use=1),
-    "affiliation_bonus": TableColumn("bonus", use=2),
-    "items": TableColumn("items", use=5),
-    "items_scored": TableColumn("scored", use=4),
-    "reviews_received": TableColumn("reviews", use=3),
-    "pearson": TableColumn("pearson, 95%"),
-    "band": TableColumn("band", "word", use=1),
-    "agreement": TableColumn("agrees", use=3),
-    "qualifying": TableColumn("items", use=2),
-    "quality": TableColumn("quality"),
-    "reviews": TableColumn("reviews", use=6),
-    "weight": TableColumn("weight", use=7),
-    "reputation": TableColumn("weight", use=7),
-    "dawid_skene": TableColumn("D–S", use=8),
-}
-
 
 def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
-    community_table(board).show(console)
+    board_table(board, board.rows[:MAX_ROWS]).show(console)
     if not len(board):
         console.print("Nothing to rank here.", style="dim")
     _print_rest(console, len(board))
@@ -276,40 +295,6 @@ def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
         console.print(f"reputation settled in {options['iterations']} rounds.", style="dim")
     for flag in board.flags:
         console.print(flag_line(flag), style="dim")
-
-
-def community_table(board: Board) -> TextTable:
-    """The first rows of a board of contributors, reviewers or items."""
-    hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
-    known = [name for name in COMMUNITY_COLUMNS if name in board.columns and name not in hidden]
-    drawn = next((name for name in ("pearson", "quality") if name in known), None)
-    scale = board.parameters["scale"]
-    ends = (-1.0, 1.0) if drawn == "pearson" else (float(scale[0]), float(scale[-1]))
-    columns = [COMMUNITY_COLUMNS[name] for name in known]
-    if drawn is not None:
-        head = f"{ends[0]:g} to {ends[1]:g}"
-        columns.insert(known.index(drawn) + 1, TableColumn(head, "drawing", use=5))
-    table = TextTable(*columns)
-    for row in board.rows[:MAX_ROWS]:
-        cells = [_community_cell(name, row) for name in known]
-        if drawn is not None:
-            defined = row.get("status") != "undefined"
-            interval = _interval(row[drawn], row.get("low"), row.get("high"), ends)
-            cells.insert(known.index(drawn) + 1, interval if defined else None)
-        table.add(*cells)
-    return table
-
-
-def _community_cell(name: str, row: Mapping[str, Any]) -> Content:
-    value = row[name]
-    if name == "band" and value is not None:
-        return Cell(value, BAND_STYLES[value])
-    if name != "pearson" or value is None:
-        return figure(value)
-    if row["status"] == "undefined":
-        return Cell("undefined 0.00", "dim")
-    low, high = row["low"], row["high"]
-    return f"{value:+.2f}" + ("" if low is None else f" ({low:+.2f} … {high:+.2f})")
 
 
 # -- rings -------------------------------------------------------------------------------------
@@ -381,12 +366,12 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
             console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
     if quiet:
         return
-    findings_table(found.findings).show(console)
+    findings_table(found.findings, MAX_ROWS).show(console)
     _print_rest(console, len(found.findings))
     curve = [point["mean"] for point in found.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
     if len(means) > 1:
-        drawn = Spark(means, (min(means), max(means))).draw(len(means))
+        drawn = Sparkline(means, (min(means), max(means))).draw(len(means))
         ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
         console.print(f"score by position  {drawn}  {ends} against the answer's mean")
     calibration = [one for one in found.findings if one.metric == "calibration"]
@@ -401,8 +386,8 @@ def _sentence(one: Finding) -> str:
     return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
 
 
-def findings_table(findings: Sequence[Finding]) -> TextTable:
-    """The findings, what is evidence first and what cannot be known last."""
+def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> TextTable:
+    """The first findings, what is evidence first and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
         TableColumn("subject", "name"),
@@ -411,16 +396,16 @@ def findings_table(findings: Sequence[Finding]) -> TextTable:
         TableColumn("p", use=3),
         TableColumn("q", use=2),
         TableColumn("n"),
+        TableColumn("note", "text", in_pipe=True),
         sections="status",
     )
     order = list(STATUS_STYLES)
-    for one in sorted(findings, key=lambda one: order.index(one.status))[:MAX_ROWS]:
+    for one in sorted(findings, key=lambda one: order.index(one.status))[:n_rows]:
         value = "–" if one.value is None else f"{one.value:.3g}"
         between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
-        numbers = (value, between, probability(one.p), probability(one.q), finding_n(one))
-        cells = (
-            Cell(text, STATUS_STYLES[one.status]) for text in (one.metric, one.subject, *numbers)
-        )
+        style = STATUS_STYLES[one.status]
+        texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
+        cells = (Cell(text, style) for text in (*texts, finding_n(one), one.note))
         table.add(*cells, section=one.status.replace("_", " "))
     return table
 
@@ -436,5 +421,6 @@ def means_table(calibration: Sequence[Finding]) -> TextTable:
         TableColumn("mean score"),
     )
     for one in rows[:MAX_ROWS]:
-        table.add(one.subject, _interval(one.value, one.low, one.high, ends), figure(one.value))
+        interval = Interval(one.value or 0.0, one.low, one.high, ends)
+        table.add(one.subject, interval, figure(one.value))
     return table

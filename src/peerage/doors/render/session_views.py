@@ -5,7 +5,7 @@ from __future__ import annotations
 from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
 from peerage.doors.render.layout import Cell, Interval, TableColumn, TextTable
-from peerage.doors.render.wording import figure, session_flags
+from peerage.doors.render.phrases import figure, session_flags
 from peerage.reports.sessions import rescored
 from peerage.scoring import Scored
 from peerage.types import Audit, ScoringOptions, Session, Verdict
@@ -15,10 +15,7 @@ MAX_QUESTION = 200  # characters
 
 
 def show_session(
-    session: Session,
-    options: ScoringOptions,
-    console: Terminal | None = None,
-    brief: bool = False,
+    session: Session, options: ScoringOptions, console: Terminal | None = None, brief: bool = False
 ) -> None:
     """A session; brief is the verdict alone, as it was written."""
     console = console or Terminal()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from peerage.stats.resampling import generator
 
-HONEST, LAZY, CONTRARIAN, SPAMMER, RING = PERSONAS = (
+HONEST, LAZY, CONTRARIAN, SPAMMER, RING = (
     "honest",
     "lazy",
     "contrarian",

@@ -1,0 +1,113 @@
+"""The model board of comparisons two by two, from nothing but how often each pair met.
+
+Comparisons are independent of each other, so every interval follows from the counts: the cost
+does not grow with the number of comparisons once they are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from peerage.boards.models import LEVEL, Estimates, columns_of, standing
+from peerage.reviews.intervals import Spread, interval_of
+from peerage.reviews.rows import Floats
+from peerage.stats.ranking import welch_df
+from peerage.stats.strengths import SCALE, covariance, rating, strengths
+from peerage.stats.tails import t_critical
+
+
+@dataclass(frozen=True, slots=True)
+class WinCounts:
+    """How often each model won against each other (`wins[winner, loser]`), and tied with it."""
+
+    models: tuple[str, ...]
+    wins: Floats
+    ties: Floats  # symmetric
+
+    @classmethod
+    def of(
+        cls, a: Sequence[str], b: Sequence[str], points: Sequence[float], n: Sequence[int]
+    ) -> WinCounts:
+        """Counts from kinds of comparison: two models, the first one's points, how many."""
+        models = tuple(sorted({*a, *b}))
+        place = {name: i for i, name in enumerate(models)}
+        wins, ties = np.zeros((2, len(models), len(models)))
+        for first, second, point, count in zip(a, b, points, n, strict=True):
+            i, j = place[first], place[second]
+            if point == 0.5:
+                ties[i, j] += count
+                ties[j, i] += count
+            else:
+                wins[(i, j) if point > 0.5 else (j, i)] += count
+        return cls(models, wins, ties)
+
+    @property
+    def n(self) -> int:
+        return int(self.wins.sum() + self.ties.sum() / 2.0)
+
+
+def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
+    """The columns of the model board under Bradley–Terry, the best model first."""
+    ranked = rating_estimates_of(counts)
+    won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
+    n = won + tied + lost
+    share = (won + tied / 2.0) / n
+    order, rank = standing(ranked.value, won, counts.models)
+    return columns_of(
+        counts.models,
+        order,
+        rank,
+        ranked,
+        _share_estimates(share, won, tied, lost),
+        {"aggregate_borda": share, "total_votes": n, "total_wins": won, "appearances": n},
+    )
+
+
+def rating_estimates_of(counts: WinCounts) -> Estimates:
+    """Ratings with intervals, each comparison an observation: the sandwich estimator from counts.
+
+    A comparison moves the log strengths by its surprise times the difference of two rows of the
+    inverse information. Sums of squares and fourth powers of these need only the counts.
+    """
+    points = counts.wins + counts.ties / 2.0
+    logs = strengths(points)
+    inverse = covariance(points, logs) * SCALE
+    lose = 1.0 / (1.0 + np.exp(logs[:, None] - logs[None, :]))
+    level = np.triu(counts.ties)  # each tie once
+    squares, fourths = (
+        counts.wins * lose**power + level * (lose - 0.5) ** power for power in (2, 4)
+    )
+    both = squares + squares.T
+    spread = inverse @ (np.diag(both.sum(axis=1)) - both) @ inverse
+    n = counts.n
+    value = rating(logs)
+    low, high = np.full((2, len(value)), np.nan)
+    for i in range(len(value)) if n > 1 else ():
+        gap = inverse[i, :, None] - inverse[i, None, :]
+        known = Spread(n, float(spread[i, i]), float((fourths * gap**4).sum()))
+        if known.squares > 0.0:
+            half = t_critical(LEVEL, known.df) * math.sqrt(known.squares * n / (n - 1.0))
+            low[i], high[i] = value[i] - half, value[i] + half
+    met = (points + points.T).sum(axis=1)
+    df = welch_df(spread.diagonal(), met)
+    return Estimates(value, low, high, covariance=spread, df=df)
+
+
+def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> Estimates:
+    """Shares of comparisons won, a tie as half, with their leave-one-out intervals."""
+    low, high = np.full((2, len(share)), np.nan)
+    gaps = np.stack([1.0 - share, 0.5 - share, -share])
+    n_each = np.stack([won, tied, lost])
+    for i, n in enumerate(n_each.sum(axis=0).tolist()):
+        if n > 1:
+            left_out = gaps[:, i] / (n - 1.0)
+            squares, fourths = (float((n_each[:, i] * left_out**p).sum()) for p in (2, 4))
+            found = interval_of(float(share[i]), Spread(int(n), squares, fourths), 0.0, False)
+            if found is not None and found[0] is not None and found[1] is not None:
+                low[i], high[i] = found[0], found[1]
+    return Estimates(share, low, high)

@@ -1,1 +1,0 @@
-"""Reviews and opinions whose truth is known: what a detector is tried on before it is believed."""

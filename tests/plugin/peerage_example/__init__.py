@@ -1,0 +1,1 @@
+"""A plug-in of each kind: a rule, a bias, a provider, a moderator and a store."""

@@ -1,0 +1,19 @@
+"""Answers that give a password away do not pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from peerage.types import Gate, Response
+
+
+def no_passwords(responses: Sequence[Response]) -> list[Gate]:
+    """One gate for each response, in the same order."""
+    return [_gate(response) for response in responses]
+
+
+def _gate(response: Response) -> Gate:
+    at = response.text.lower().find("password:")
+    if at < 0:
+        return Gate(response.model, passed=True)
+    return Gate(response.model, passed=False, family="secrets", pattern="password")

@@ -1,0 +1,147 @@
+"""Comparisons two by two are reviews like any other, and Bradley–Terry only has to count them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import peerage
+from peerage.boards.models import ModelTotals, rating_estimates
+from peerage.boards.win_counts import rating_estimates_of
+from peerage.engines.duckdb import DuckDB
+from peerage.errors import InputError
+from peerage.reports.model_boards import ReviewsTable, plan_of
+from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.rows import N_CLUSTERS
+
+NAMES = ("able", "baker", "charlie", "dog", "easy")
+BRADLEY_TERRY = ModelBoardOptions(rule="bradley_terry", since="all")
+
+
+def comparisons(n: int, seed: int = 0, **columns: Any) -> dict[str, list[Any]]:
+    """Comparisons of five models that get better by name, one in ten a tie."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, len(NAMES), n)
+    b = (a + rng.integers(1, len(NAMES), n)) % len(NAMES)
+    won = rng.random(n) < 1.0 / (1.0 + np.exp(0.5 * (b - a)))
+    outcome = np.where(rng.random(n) < 0.1, 2, np.where(won, 0, 1))
+    return {
+        "model_a": [NAMES[i] for i in a],
+        "model_b": [NAMES[i] for i in b],
+        "winner": [("model_a", "model_b", "tie")[i] for i in outcome],
+        **columns,
+    }
+
+
+def unpivoted(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The same as a person would write it by hand as reviews."""
+    rows = []
+    for i, (a, b, winner) in enumerate(
+        zip(table["model_a"], table["model_b"], table["winner"], strict=True)
+    ):
+        rows.append((f"s{i:05}", a, 2 if winner == "model_b" else 1))
+        rows.append((f"s{i:05}", b, 2 if winner == "model_a" else 1))
+    session, candidate, rank = zip(*rows, strict=True)
+    judge = ["judge"] * len(rows)
+    return {
+        "session_id": list(session),
+        "reviewer": judge,
+        "candidate": list(candidate),
+        "rank": list(rank),
+    }
+
+
+@pytest.mark.parametrize("rule", ["borda", "bradley_terry", "elo", "copeland"])
+def test_a_few_comparisons_have_the_board_of_their_reviews(rule: str) -> None:
+    table = comparisons(300)
+    ours = peerage.board_models(table, rule=rule, since="all")
+    plain = peerage.board_models(unpivoted(table), rule=rule, since="all")
+    for one, other in zip(ours.rows, plain.rows, strict=True):
+        assert one == {
+            k: pytest.approx(v, abs=1e-8) if isinstance(v, float) else v for k, v in other.items()
+        }
+    assert ours.notes == plain.notes
+
+
+@pytest.mark.parametrize("n", [40, 200, N_CLUSTERS])
+def test_intervals_from_counts_are_those_of_single_comparisons(n: int) -> None:
+    table = ReviewsTable(DuckDB(), comparisons(n, seed=n), BRADLEY_TERRY)
+    single = rating_estimates(ModelTotals(table.sums(plan_of(table)).slice(None)))
+    counts = table.win_counts()
+    assert counts is not None
+    counted = rating_estimates_of(counts)
+    np.testing.assert_allclose(counted.value, single.value, atol=1e-9)
+    np.testing.assert_allclose(counted.low, single.low, atol=1e-4)
+    np.testing.assert_allclose(counted.high, single.high, atol=1e-4)
+
+
+def test_many_comparisons_have_the_board_of_their_reviews_but_for_how_these_are_grouped() -> None:
+    table = comparisons(20_000)
+    ours = peerage.board_models(table, rule="bradley_terry", since="all")
+    plain = peerage.board_models(unpivoted(table), rule="bradley_terry", since="all")
+    estimated = ("value_low", "value_high", "share_low", "share_high")  # over 1,024 groups there
+    for one, other in zip(ours.rows, plain.rows, strict=True):
+        assert {k: v for k, v in one.items() if k not in estimated} == {
+            k: pytest.approx(v, abs=1e-9) if isinstance(v, float) else v
+            for k, v in other.items()
+            if k not in estimated
+        }
+        for middle in ("value", "share"):
+            reach, reach_there = (r[f"{middle}_high"] - r[middle] for r in (one, other))
+            assert reach == pytest.approx(reach_there, rel=0.15)
+    assert ours.notes == plain.notes
+
+
+def test_the_window_and_the_category_choose_comparisons() -> None:
+    n = 4_000
+    old = [i < 2_000 for i in range(n)]
+    more = {
+        "at": [0.0 if one else 1e9 for one in old],
+        "category": ["code" if i % 4 else "prose" for i in range(n)],
+    }
+    table = comparisons(n, **more)
+    late = {name: values[2_000:] for name, values in table.items()}
+    code = {name: [v for v, c in zip(x, table["category"], strict=True) if c == "code"]
+            for name, x in table.items()}  # fmt: skip
+    by_rule = {"rule": "bradley_terry"}
+    recent = peerage.board_models(table, since="30d", **by_rule)
+    assert recent.rows == peerage.board_models(late, since="all", **by_rule).rows
+    chosen = peerage.board_models(table, since="all", category="code", **by_rule)
+    assert chosen.rows == peerage.board_models(code, since="all", **by_rule).rows
+
+
+def test_a_model_that_judges_its_own_comparison_has_no_vote_in_it() -> None:
+    table = comparisons(3_000)
+    own = [a if i % 3 == 0 else "someone" for i, a in enumerate(table["model_a"])]
+    fair = {k: [v for i, v in enumerate(x) if i % 3] for k, x in table.items()}
+    ours = peerage.board_models({**table, "judge": own}, rule="bradley_terry", since="all")
+    plain = peerage.board_models(fair, rule="bradley_terry", since="all")
+    value = {row["model"]: row["value"] for row in plain.rows}
+    assert {row["model"]: row["value"] for row in ours.rows} == pytest.approx(value, abs=1e-6)
+
+
+BAD = {
+    "winner cannot be nobody": {"winner": "nobody"},
+    "compared with themselves: able": {"model_a": "able", "model_b": "able"},
+    "`model_a` or `model_b` is empty": {"model_b": None},
+    "no `reviewer`": {"reviewer": None},
+}
+
+
+@pytest.mark.parametrize("said", BAD)
+def test_a_bad_comparison_is_refused(said: str) -> None:
+    good = {"model_a": "able", "model_b": "baker", "winner": "tie", "reviewer": "ann"}
+    with pytest.raises(InputError, match=said):
+        peerage.board_models([good, {**good, **BAD[said]}], rule="bradley_terry", since="all")
+
+
+def test_comparisons_without_a_winner_are_refused() -> None:
+    with pytest.raises(InputError, match="need the column winner"):
+        peerage.board_models([{"model_a": "able", "model_b": "baker"}])
+
+
+def test_no_comparisons_make_an_empty_board() -> None:
+    nothing: dict[str, list[str]] = {"model_a": [], "model_b": [], "winner": []}
+    assert peerage.board_models(nothing, rule="bradley_terry").rows == []
