@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.boards.items import item_sums
-from peerage.boards.opinions import Coefficients, eligible
+from peerage.boards.opinions import Coefficients
 from peerage.boards.reputation import dawid_skene, iterate
 from peerage.engines.duckdb import DuckDB
 from peerage.reports import InputTables, read_community_boards
@@ -130,21 +130,26 @@ def crowd(path: Path, name: str) -> Iterator[Check]:
 
     found = duckdb.read_parquet(str(path)).project("item_id, truth_opinion").distinct()
     truth_by_item = {str(item): truth for item, truth in found.fetchall()}
-    community = eligible(read_tables(DuckDB(), str(path)))
+    heard = CommunityBoards(read_tables(DuckDB(), str(path)))
+    community = heard.community
     truth = np.array([truth_by_item[item] for item in community.items], dtype=np.float64)
 
     def error(quality: Any) -> float:
         side = np.sign(np.round(np.asarray(quality), 12))
         return float(np.where(side == 0.0, 0.5, side != truth).mean())
 
-    heard = CommunityBoards(community)
     score = np.maximum(np.nan_to_num(heard.alignment.r), 0.0)
     majority, weighted = CROWD[name]
-    plain = error(heard.sums.quality(1))
-    once = error(item_sums(community, score[community.reviewer]).total)
+    plain = error(heard.by_item.quality(1))
+
+    def weighed(word: Any) -> Any:
+        said = (community.item, community.level, community.n_items, community.scale)
+        return item_sums(*said, word[community.reviewer])
+
+    once = error(weighed(score).total)
     yield Check(f"{name}: majority", plain, majority, abs(plain - majority) < PRINTED)
     yield Check(f"{name}: weighted once", once, weighted, abs(once - weighted) < PRINTED)
     word = iterate(community)
-    filtered = error(item_sums(community, word.weight[community.reviewer]).quality(1))
+    filtered = error(weighed(word.weight).quality(1))
     yield Check(f"{name}: iterated ({word.iterations} rounds)", filtered, "", None)
     yield Check(f"{name}: Dawid–Skene", error(dawid_skene(community).quality), "", None)

@@ -10,6 +10,7 @@ import pytest
 from peerage.council import ballots, jsonish, rankings, replies
 from peerage.council.ballots import parse, parse_decision, review_of
 from peerage.council.dissent import with_names
+from peerage.council.prompts import relabel
 from peerage.council.replies import MAX_REPLY_CHARACTERS
 from peerage.types import Ballot, Review, Slot
 
@@ -225,6 +226,26 @@ def test_names_replace_whole_labels_in_one_pass():
     quote = "Response AA beats Response A, not Response AB or Response A's Response A-1."
     named = "Response B beats alpha, not Response AB or alpha's Response A-1."
     assert with_names(quote, Ballot("judge", slots)) == named
+
+
+@pytest.mark.parametrize(
+    ("quote", "named"),
+    [
+        ("Responses A and B differ.", "alpha and beta differ."),
+        ("Response A/B, response B.", "alpha/beta, beta."),
+        ("Response A and D, Response A\u0301", "Response A and D, Response A\u0301"),
+        ("Response A and I agree", "alpha and I agree"),
+    ],
+)
+def test_of_several_labels_all_become_names_or_none(quote: str, named: str):
+    ballot = Ballot("judge", (Slot("A", "alpha"), Slot("B", "beta"), Slot("I", "iota")))
+    assert with_names(quote, ballot) == named
+
+
+def test_a_label_behind_another_is_changed_with_it():
+    ballot = Ballot("judge", (Slot("A", "alpha"), Slot("B", "beta")))
+    swapped = (Slot("B", "alpha"), Slot("A", "beta"))
+    assert relabel("Response A and B", ballot, swapped) == "Responses B and A"
 
 
 # -- names and bounds ----------------------------------------------------------------------------

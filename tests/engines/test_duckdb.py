@@ -17,7 +17,7 @@ from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.reviews import read_reviews, reading_of
+from peerage.engines.reviews import fold_rows, read_reviews, reading_of
 from peerage.errors import InputError, UsageError
 from peerage.types import AuditLimits
 
@@ -104,8 +104,8 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
         if name in table.columns
     )
     reading = reading_of(engine, table.frame, table.columns, numbers, False)
-    parts = engine.fold(table.frame, reading, lambda rows: sums_of(rows, agreed))
-    return conclude(add(parts), reading.names, agreed, AuditLimits()).findings
+    total = fold_rows(engine, table.frame, reading, lambda rows: sums_of(rows, agreed), add)
+    return conclude(total, reading.names, agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:
@@ -151,7 +151,7 @@ def test_nulls_arrive_as_nan_and_missing_keys_as_negative() -> None:
     engine = DuckDB()
     found = read_reviews(engine, table)
     reading = reading_of(engine, found.frame, found.columns, ("score",), False)
-    (rows,) = engine.fold(found.frame, reading, lambda rows: rows)
+    rows = fold_rows(engine, found.frame, reading, lambda rows: rows, lambda parts: parts[0])
     assert np.isnan(rows.numbers["score"][1])
     assert (rows.keys["query_id"] < 0).tolist() == [False, True, False]
     assert rows.names == ("a", "b", "c")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -13,10 +15,10 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from peerage.boards.opinions import Community
-from peerage.engines import engines
+from peerage.engines import Engine, engines
+from peerage.engines.blocks import Codes
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.opinions import Lookup
+from peerage.engines.opinions import Opinions
 from peerage.errors import InputError
 from peerage.reports import (
     InputTables,
@@ -27,6 +29,7 @@ from peerage.reports import (
 )
 from peerage.reports.community_boards import CommunityBoards
 from peerage.reports.community_boards import read_tables as read_with
+from peerage.reports.options import ContributorBoardOptions
 from peerage.reports.outside import read_outside
 from peerage.simulate import Population, simulate
 
@@ -37,8 +40,15 @@ def row(item: str, author: str | None, reviewer: str | None, opinion: object) ->
     return {"item_id": item, "contributor": author, "reviewer": reviewer, "opinion": opinion}
 
 
-def read_tables(*tables: Any, **more: Any) -> Community:
-    return read_with(DuckDB(), *tables, **more)
+def read_tables(*tables: Any, engine: Engine | None = None, **more: Any) -> Opinions:
+    return read_with(engine or DuckDB(), *tables, **more)
+
+
+def community_boards(
+    opinions: Any, engine: str | Engine = "duckdb", **options: Any
+) -> CommunityBoards:
+    tables = InputTables(opinions=opinions, engine=engine)
+    return read_community_boards(tables, ContributorBoardOptions(**options))
 
 
 THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
@@ -73,13 +83,13 @@ def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
 def test_the_seeds_words_are_opinions() -> None:
     said = ["positive", "Negative", "+1", "-1"]
     community = read_tables([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
-    assert community.value.tolist() == [1.0, -1.0, 1.0, -1.0]
+    assert community.rows.value.tolist() == [1.0, -1.0, 1.0, -1.0]
 
 
 def test_missing_columns_and_empty_names_are_refused() -> None:
     with pytest.raises(InputError, match="needs the column reviewer, opinion"):
         read_tables([{"item_id": "i", "contributor": "a"}])
-    with pytest.raises(InputError, match="`reviewer` is empty in 1 rows of opinions: row 2"):
+    with pytest.raises(InputError, match="`reviewer` is empty in 1 row of opinions: row 2"):
         read_tables([row("i", "a", "r", 1), row("i", "a", None, 1)])
     with pytest.raises(InputError, match="needs the column contributor"):
         read_tables(THREE, items=[{"item_id": "i"}])
@@ -145,25 +155,29 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
 
 
 def test_names_whose_hashes_meet_in_the_table_are_still_told_apart() -> None:
-    hashes = np.array([1, 2, 1 << 40, 3, 1 << 63], dtype=np.uint64)
-    lookup = Lookup(hashes, np.arange(10, 15, dtype=np.int32))
-    assert lookup(hashes[[3, 1, 0, 2, 0, 4]]).tolist() == [13, 11, 10, 12, 10, 14]
+    rng = np.random.default_rng(5)
+    hashes = rng.integers(0, 2**64, 50_000, dtype=np.uint64)
+    hashes[:3] = (1, 2, 3)  # which no first bits tell apart
+    rows = rng.integers(0, len(hashes), 200_000)
+    assert (Codes(hashes, np.arange(50_000, dtype=np.int32))(hashes[rows]) == rows).all()
+    few = Codes(hashes[:3], np.arange(10, 13, dtype=np.int32))
+    assert few(hashes[[2, 0, 1]]).tolist() == [12, 10, 11]
     with pytest.raises(InputError, match="the same 64-bit hash"):
-        Lookup(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
+        Codes(hashes[[0, 1, 0]], np.arange(3, dtype=np.int32))
 
 
 def test_an_empty_table_is_an_empty_community(tmp_path: Path) -> None:
     path = str(tmp_path / "none.parquet")
     none = DuckDB(folders=[tmp_path]).open(THREE).filter(nw.col("opinion") > 1)
     none.to_native().write_parquet(path)
-    community = read_tables(path, [{"user_id": "a", "affiliated": "yes"}])
+    community = read_tables(path, [{"user_id": "a", "affiliated": "yes"}]).rows
     assert (community.n, community.n_items, community.people.tolist()) == (0, 0, ["a"])
     assert board_items(path).rows == []
 
 
 def test_of_two_categories_of_an_item_the_first_by_name_is_its() -> None:
     said = [one | {"category": name} for one, name in zip(THREE, "zmz", strict=True)]
-    community = read_tables(said)
+    community = read_tables(said).members
     assert community.categories is not None
     assert community.category is not None
     assert community.categories[community.category].tolist() == ["m"]
@@ -191,6 +205,14 @@ def test_an_outside_ranking_needs_names_once_and_a_score_or_a_rank() -> None:
         read_outside(engine, [{"name": "a", "score": 1}, {"name": "a", "score": 2}])
 
 
+HOSTILE = ("`", "'; drop table opinions; --", '"', "a`b.c", "${x}", "back\\slash", "é\u202e", "007")
+
+
+def hostile(name: object) -> str:
+    """A name with marks that some dialect of SQL would take for its own."""
+    return f"{name}{HOSTILE[sum(str(name).encode()) % len(HOSTILE)]}"
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """A community with own opinions, repeats and gaps in its times, as Parquet and as texts."""
@@ -201,25 +223,93 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     rows += [one | {"opinion": -one["opinion"], "at": one["at"] + 9.0} for one in rows[::7]]
     rows += [one | {"reviewer": one["contributor"]} for one in rows[::9]]
     rows = [
-        one | {"category": f"c{i % 2}", "at": one["at"] if i % 50 else None}
-        for i, one in enumerate(sorted(rows, key=lambda one: str(one["item_id"])))
+        one
+        | {name: hostile(one[name]) for name in ("item_id", "contributor", "reviewer")}
+        | {"category": f"c`{i % 2}", "at": one["at"] if i % 50 else None}
+        for i, one in enumerate(rows)
     ]
     told = [one | {"opinion": "positive" if one["opinion"] > 0 else "Negative"} for one in rows]
-    folder = tmp_path_factory.mktemp("opinions")
+    together = sorted(rows, key=lambda one: str(one["item_id"]))
+    folder = tmp_path_factory.mktemp("opinions `of` 'all'")
     engine = DuckDB(folders=[folder])
-    paths = {name: str(folder / f"{name}.parquet") for name in ("numbers", "words")}
-    for path, table in zip(paths.values(), (rows, told), strict=True):
+    paths = {name: str(folder / f"{name}.parquet") for name in ("numbers", "words", "together")}
+    for path, table in zip(paths.values(), (rows, told, together), strict=True):
         engine.open(table).to_native().write_parquet(path)
     return paths
+
+
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    ("numbers", {}),
+    ("words", {"all": True}),
+    ("together", {"literal": True}),
+    ("numbers", {"half_life": 20.0}),
+    ("together", {"since": "15d"}),
+    ("numbers", {"category": "c`1"}),
+    ("numbers", {"reputation": "iterate", "half_life": 20.0}),
+    ("words", {"without_flagged": True}),
+]
+
+
+@pytest.mark.parametrize(("name", "asked"), ASKED, ids=lambda one: "-".join(one) or "plain")
+def test_blocks_of_whole_items_change_nothing(
+    tables: dict[str, str], name: str, asked: dict[str, Any]
+) -> None:
+    """Whether rows stand together or not, and however small the blocks are."""
+    wanted = printed(community_boards(tables[name], **asked))
+    for block_rows in (100, 333):
+        assert printed(community_boards(tables[name], engine=DuckDB(block_rows), **asked)) == wanted
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Spark's own sockets and deprecations
-        engine = import_module("peerage.engines.spark").Spark("local[2]", block_rows=300)
+        engine = import_module("peerage.engines.spark").Spark("local[2]", block_rows=100)
     yield engine
     engine.session.stop()
+
+
+@pytest.mark.needs("java", "spark")
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "asked"), ASKED, ids=lambda one: "-".join(one) or "plain")
+def test_spark_gives_what_duckdb_gives(
+    spark: Any, tables: dict[str, str], name: str, asked: dict[str, Any]
+) -> None:
+    wanted = printed(community_boards(tables[name], **asked))
+    assert printed(community_boards(tables[name], engine=spark, **asked)) == wanted
+
+
+@pytest.mark.needs("java", "spark")
+@pytest.mark.slow
+def test_rings_and_refusals_are_the_same_on_spark(spark: Any, tables: dict[str, str]) -> None:
+    ours, theirs = (
+        community_boards(tables["numbers"], engine=engine).rings.document()
+        for engine in ("duckdb", spark)
+    )
+    assert rounded(theirs) == rounded(ours)
+    with pytest.raises(InputError, match=r"1 opinions are not on the scale \(5\)"):
+        read_tables([*THREE, row("i", "a", "u", 5)], engine=spark)
+    with pytest.raises(InputError, match="'i': 'a' and 'b'"):
+        read_tables([*THREE, row("i", "b", "u", 1)], engine=spark)
+
+
+@pytest.mark.needs("java", "spark")
+@pytest.mark.slow
+def test_the_command_line_prints_the_same_board_on_spark(
+    tables: dict[str, str],
+) -> None:
+    """As a user calls it, in a process of its own."""
+    printed_by = {}
+    for engine in ("duckdb", "spark"):
+        asked = ["board", "reviewers", "--opinions", tables["together"], "--engine", engine]
+        done = subprocess.run(
+            [sys.executable, "-m", "peerage", *asked, "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        printed_by[engine] = rounded(json.loads(done.stdout))
+    assert printed_by["spark"] == printed_by["duckdb"]
 
 
 def printed(heard: CommunityBoards) -> str:

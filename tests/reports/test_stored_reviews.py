@@ -18,6 +18,7 @@ from peerage.events import Opened
 from peerage.imports import take
 from peerage.panel import Council, recorded_rubric, settings_of
 from peerage.reports import board_models, board_models_of_store
+from peerage.reports.model_boards import StoredReviews, build_model_board
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import reviews_in
 from peerage.stores import Store, open_store
@@ -110,7 +111,7 @@ def said(board: Board) -> str:
 
 
 def kept(store: Store) -> list[Path]:
-    return sorted(store.mirror_folder.glob("sums-*.npz"))
+    return sorted(store.mirror_folder.glob("sums-*.bin"))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: f"{options.since} {options.rule}")
@@ -128,13 +129,15 @@ def test_kept_sums_give_the_board_of_the_rows(
 
 
 class Counting(DuckDB):
-    """DuckDB that counts how often rows are read."""
+    """DuckDB that remembers which files it has read."""
 
-    n_folds = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: set[str] = set()
 
-    def fold(self, *args: Any) -> Any:
-        self.n_folds += 1
-        return super().fold(*args)
+    def open(self, source: Any) -> Any:
+        self.opened.add(str(source))
+        return super().open(source)
 
 
 def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: Path) -> None:
@@ -146,7 +149,7 @@ def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: P
     assert said(board_models_of_store(store, rubric_of, options, again)) == said(board)
     held(council)
     board_models_of_store(store_of(council), rubric_of, options, later)
-    assert (first.n_folds, again.n_folds, later.n_folds) == (2, 0, 1)
+    assert [len(engine.opened) for engine in (first, again, later)] == [2, 0, 1]
 
 
 def test_sums_that_cannot_be_read_are_made_anew(council: Path, tmp_path: Path) -> None:
@@ -195,3 +198,31 @@ def test_an_empty_store_has_an_empty_board(council: Path) -> None:
     board = board_models_of_store(store_of(council), rubric_of, ModelBoardOptions(), ENGINE)
     assert board.rows == []
     assert "model" in board.columns
+
+
+@pytest.mark.parametrize("since", ["all", "9.5d", "30d"])
+def test_an_imported_table_in_parts_gives_the_board_of_its_rows(tmp_path: Path, since: str) -> None:
+    """Parts hold whole sessions in the order of time, so that a window cuts one of them."""
+    whole = str(tmp_path / "whole.parquet")
+    lines = reviews(tmp_path, "slow", "abcd").read_text().splitlines()
+    rows = [dict(zip(lines[0].split(","), line.split(","), strict=True)) for line in lines[1:]]
+    typed = [
+        {
+            **row,
+            "rank": float(row["rank"]),
+            "score": float(row["score"]),
+            "at": float(row["at"]) - (i % 4) * DAY_S,
+        }
+        for i, row in enumerate(rows)
+    ]
+    DuckDB(folders=[tmp_path]).open(typed).to_native().write_parquet(whole)
+    mirror = Mirror(tmp_path / "mirror")
+    files = mirror.keep_parts("reviews-0", [Path(whole).read_bytes()], part_rows=100)
+    assert len(files) > 3
+    assert mirror.keep_parts("reviews-0", []) == files  # written once
+    options, engine = ModelBoardOptions(since=since), Counting()
+    board = build_model_board(StoredReviews(engine, mirror, files, options))
+    assert said(board) == said(board_models(whole, options))
+    again = Counting()
+    build_model_board(StoredReviews(again, mirror, files, options))
+    assert len(again.opened) <= (0 if since == "all" else 1)

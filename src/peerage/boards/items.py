@@ -14,7 +14,6 @@ from peerage.boards.opinions import (
     Ints,
     cells_of,
     ranked,
-    strides,
     sums_by,
 )
 
@@ -34,19 +33,16 @@ class ItemSums:
         return quality
 
 
-def item_sums(community: Community, weights: Floats | None = None) -> ItemSums:
+def item_sums(
+    item: Ints, level: Ints, n_items: int, scale: tuple[float, ...], weights: Floats | None = None
+) -> ItemSums:
     """The sums of every item's opinions; with weights 1 they are integers for integer scales."""
-    n_levels = len(community.scale)
-    size = community.n_items * n_levels
-    counts, held = np.zeros(size, dtype=np.int64), np.zeros(size)
-    for rows in strides(community.n, size):
-        cells = cells_of(community.item[rows], community.level[rows], n_levels)
-        counts += np.bincount(cells, minlength=size)
-        if weights is not None:
-            held += sums_by(cells, weights[rows], size)
-    n = counts.reshape(-1, n_levels)
-    weight = n.astype(np.float64) if weights is None else held.reshape(-1, n_levels)
-    return ItemSums(n.sum(axis=1), weight.sum(axis=1), weight @ np.asarray(community.scale))
+    n_levels = len(scale)
+    cells = cells_of(item, level, n_levels)
+    n = np.bincount(cells, minlength=n_items * n_levels).reshape(-1, n_levels)
+    held = n if weights is None else sums_by(cells, weights, n.size).reshape(-1, n_levels)
+    weight = held.astype(np.float64)
+    return ItemSums(n.sum(axis=1), weight.sum(axis=1), weight @ np.asarray(scale))
 
 
 def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients) -> Floats:

@@ -6,7 +6,6 @@ community holds what was imported; `eligible` is what every board counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,9 +22,7 @@ Names = NDArray[np.object_]
 
 DAY_S = 86_400.0
 FADED = 1_000.0  # half-lives after which a weight is kept from vanishing, so that ratios stay
-ALL = slice(None)
 SAME = 1e-11  # scores this close are the same score, differently added
-STRIDE = 1 << 18  # opinions worked on at a time: what is fresh in the cache, and in no new memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +96,23 @@ class Community:
         )
 
 
-def strides(n: int, n_cells: int = 0) -> Iterator[slice]:
-    """All of n opinions, some at a time, to be counted into so many cells.
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """Which opinions count, and what they weigh by their age."""
 
-    Never so few at a time that adding up the cells is the work.
-    """
-    step = max(STRIDE, n_cells)
-    return (slice(start, start + step) for start in range(0, n, step))
+    category: str | None = None
+    since_s: float | None = None
+    as_of: float | None = None  # None where no opinion has a time
+    half_life_days: float | None = None
+    literal: bool = False  # own and repeated opinions count too
+
+
+def counted(community: Community, how: Counting) -> Community:
+    """The opinions that count, of the items of the category if there is one."""
+    if how.category is not None:
+        community = of_category(community, how.category)
+    community = within(community, how.since_s, how.as_of)
+    return community if how.literal else eligible(community)
 
 
 def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
@@ -116,10 +123,9 @@ def cells_of(codes: Ints, level: Ints, n_levels: int) -> NDArray[np.int64]:
     return cells
 
 
-def pair_keys(community: Community, rows: Ints | slice = ALL) -> NDArray[np.int64]:
+def pair_keys(community: Community) -> NDArray[np.int64]:
     """One number for each (item, reviewer)."""
-    n_people = max(community.n_people, 1)
-    return cells_of(community.item[rows], community.reviewer[rows], n_people)
+    return cells_of(community.item, community.reviewer, max(community.n_people, 1))
 
 
 def eligible(community: Community) -> Community:
@@ -128,9 +134,7 @@ def eligible(community: Community) -> Community:
     Last by time, then by row. Both kinds that are left out are counted, and the history
     stays in the community that was handed in.
     """
-    out = np.empty(community.n, dtype=bool)
-    for rows in strides(community.n):
-        out[rows] = community.author[community.item[rows]] == community.reviewer[rows]
+    out = community.author[community.item] == community.reviewer
     n_own = int(np.count_nonzero(out))
     replaced = _replaced(community, out)
     out[replaced] = True
@@ -144,48 +148,34 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
     Few pairs are repeated in most tables. So the keys are cut to 32 bits, which sort twice as
     fast, and only rows whose short key comes up again are looked at as a whole.
     """
-    short = np.empty(community.n, dtype=np.uint32)
-    for rows in strides(community.n):
-        short[rows] = _short_keys(community, rows)
-    short.sort()
-    again = short[1:][short[1:] == short[:-1]]
+    keys = pair_keys(community)
+    short = keys.astype(np.uint32)
+    ordered = np.sort(short)
+    again = ordered[1:][ordered[1:] == ordered[:-1]]
     mask = np.uint32((1 << max(10, len(again).bit_length() + 4)) - 1)
     suspects = np.zeros(int(mask) + 1, dtype=bool)
     suspects[again & mask] = True
-    found = [
-        some.start + np.flatnonzero(suspects[_short_keys(community, some) & mask] & ~own[some])
-        for some in strides(community.n if len(again) else 0)
-    ]
-    whole = np.concatenate([np.zeros(0, dtype=np.intp), *found])
-    keys = pair_keys(community, whole)
-    times = np.zeros(len(whole)) if community.at is None else community.at[whole]
-    order = np.lexsort((times, keys))  # stable: equal times stay in the order of rows
-    ordered = keys[order]
-    replaced: NDArray[np.intp] = whole[order[:-1][ordered[1:] == ordered[:-1]]]
+    rows = np.flatnonzero(suspects[short & mask] & ~own)
+    times = np.zeros(len(rows)) if community.at is None else community.at[rows]
+    rows = rows[np.lexsort((times, keys[rows]))]  # stable: equal times stay in the order of rows
+    replaced: NDArray[np.intp] = rows[:-1][keys[rows[1:]] == keys[rows[:-1]]]
     return replaced
-
-
-def _short_keys(community: Community, rows: slice) -> NDArray[np.uint32]:
-    """The last 32 bits of the pairs' keys: equal where they are, and seldom else."""
-    keys = community.item[rows].astype(np.uint32)
-    keys *= np.uint32(community.n_people & 0xFFFFFFFF)
-    keys += community.reviewer[rows].astype(np.uint32)
-    return keys
 
 
 def within(community: Community, since_s: float | None, as_of: float | None) -> Community:
     """The opinions of a window that ends at `as_of`; items and people stay."""
-    if community.at is None or (since_s is None and as_of is None):
+    if community.at is None or as_of is None:
         return community
-    end = float(community.at.max(initial=-np.inf)) if as_of is None else as_of
-    inside = community.at <= end
+    inside = community.at <= as_of
     if since_s is not None:
-        inside &= community.at >= end - since_s
-    return community.kept(inside)
+        inside &= community.at >= as_of - since_s
+    return community if inside.all() else community.kept(inside)
 
 
 def of_category(community: Community, category: str) -> Community:
     """The items of one category and the opinions on them; everyone stays."""
+    if not community.n_items:
+        return community
     if community.category is None or community.categories is None:
         raise UsageError(
             f"nothing here has a category, so none is {category!r}.",
@@ -205,16 +195,11 @@ def of_category(community: Community, category: str) -> Community:
     )
 
 
-def decay(community: Community, half_life_days: float, as_of: float | None = None) -> Floats:
-    """What each opinion still weighs: half after a half-life, a quarter after two."""
-    if not half_life_days > 0:
-        raise UsageError(f"a half-life is a number of days above zero, not {half_life_days:g}.")
-    if community.at is None:
-        raise UsageError(
-            "a half-life needs to know when opinions were given.", hint="Give them an `at` column."
-        )
-    end = float(community.at.max(initial=0.0)) if as_of is None else as_of
-    ages = np.maximum(end - community.at, 0.0) / (half_life_days * DAY_S)
+def decay(community: Community, how: Counting) -> Floats | None:
+    """What each opinion still weighs: half after a half-life; None where all weigh the same."""
+    if how.half_life_days is None or community.at is None or how.as_of is None:
+        return None
+    ages = np.maximum(how.as_of - community.at, 0.0) / (how.half_life_days * DAY_S)
     weights: Floats = np.exp2(-np.minimum(ages, FADED))
     return weights
 

@@ -7,13 +7,13 @@ ever compared and the cost is that of a few counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from peerage.boards import Board, board
-from peerage.boards.items import ItemSums
+from peerage.boards.items import ItemSums, item_sums
 from peerage.boards.opinions import (
     SAME,
     Bools,
@@ -22,10 +22,10 @@ from peerage.boards.opinions import (
     Floats,
     Ints,
     cells_of,
-    pair_keys,
     ranked,
-    strides,
+    sums_by,
 )
+from peerage.reviews.cells import Cells, merge
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
 
@@ -37,16 +37,25 @@ RANKED, TOO_FEW, UNDEFINED = "ranked", "too_few", "undefined"
 BELOW, AT, ABOVE, UNHEARD = range(4)  # where the others are, of the middle; or too few of them
 N_SIDES = 4
 
-Others = Callable[[slice], tuple[Floats, Ints]]  # of some rows: their consensus and its side
-
 
 @dataclass(frozen=True, slots=True)
-class VoiceSums:
-    """By person, plain sums over their opinions; they add up over blocks of whole items."""
+class OpinionSums:
+    """Plain sums over the opinions on some whole items; those of different items add up.
 
-    sides: Ints  # by person, level and side: how many opinions
-    ys: Floats  # by person and level: Σ of the others' consensus
-    yys: Floats  # by person: Σ of its squares
+    `items` has, by item: how many opinions, what they weigh, and their weighted sum. `reviewers`
+    has, by person: how many opinions by level and side of the others' consensus; the sum of that
+    consensus by level; and the sum of its squares.
+    """
+
+    n: int
+    n_own: int
+    n_superseded: int
+    items: Cells
+    reviewers: Cells
+
+    def by_item(self, n_items: int) -> ItemSums:
+        n, weight, total = _dense(self.items, n_items).T
+        return ItemSums(n.astype(np.int64), weight, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,39 +70,76 @@ class Alignment:
     n_reviews: Ints
 
 
-def alignment(
-    community: Community, sums: ItemSums, weights: Floats | None, coefficients: Coefficients
-) -> Alignment:
-    """Every reviewer's correlation with the leave-one-out consensus, with its interval.
+def sum_opinions(
+    community: Community, weights: Floats | None, n_min: int, literal: bool = False
+) -> OpinionSums:
+    """The sums of opinions that count, each compared with what the others say of its item.
 
-    The consensus is weighted as qualities are; a reviewer's own items on the list all count
-    alike. The agreement rate is the share of items on which the others lean to the
-    reviewer's side of the scale's middle; where they lean to neither it says nothing.
+    An item has a consensus from `n_min` opinions on. The consensus is weighted as qualities
+    are; a reviewer's own items on the list all count alike. `literal` is the published
+    scoring code: an item needs three opinions of any kind, the consensus leaves out all of this
+    reviewer's words on it, and needs two others; each repeat is one more point.
     """
-    return aligned(voice_sums(community, sums, weights, coefficients), community.scale)
-
-
-def voice_sums(
-    community: Community, sums: ItemSums, weights: Floats | None, coefficients: Coefficients
-) -> VoiceSums:
-    """What a correlation with the leave-one-out consensus takes, by person."""
-    n_min = max(coefficients.min_reviews_for_quality, N_FOR_CONSENSUS)
-    if weights is None:
-        return _summed(community, _equal_others(community, sums, n_min))
-
-    def others(rows: slice) -> tuple[Floats, Ints]:
-        voices = community.kept(rows)
-        total, own = sums.weight[voices.item], weights[rows]
-        rest = total - own
+    scale, level = community.scale, community.level
+    items, item = _compact(community.item, community.n_items)
+    people, reviewer = _compact(community.reviewer, community.n_people)
+    sums = item_sums(item, level, len(items), scale, weights)
+    if literal:
+        pairs = cells_of(item, reviewer, len(people))
+        consensus, side = _others_of_pairs(sums, item, pairs, community)
+    elif weights is None:
+        consensus, side = _equal_others(sums, item, community, max(n_min, N_FOR_CONSENSUS))
+    else:
+        total = sums.weight[item]
+        rest = total - weights
         # Less is what subtraction leaves of nothing.
-        heard = (sums.n[voices.item] >= n_min) & (rest > SAME * total)
-        apart = sums.total[voices.item] - own * voices.value
-        return _sided(apart / np.where(heard, rest, 1.0), heard, community.middle)
+        heard = (sums.n[item] >= max(n_min, N_FOR_CONSENSUS)) & (rest > SAME * total)
+        apart = sums.total[item] - weights * community.value
+        consensus, side = _sided(apart / np.where(heard, rest, 1.0), heard, community.middle)
+    said = cells_of(reviewer, level, len(scale))
+    size = len(people) * len(scale)
+    sides = np.bincount(cells_of(said, side, N_SIDES), minlength=size * N_SIDES)
+    ys = sums_by(said, consensus, size)
+    yys = sums_by(reviewer, consensus * consensus, len(people))
+    shape = (len(people), len(scale))
+    by_person = np.column_stack(
+        [sides.reshape(len(people), shape[1] * N_SIDES), ys.reshape(shape), yys]
+    )
+    by_item: Floats = np.column_stack([sums.n.astype(np.float64), sums.weight, sums.total])
+    return OpinionSums(
+        community.n,
+        community.n_own,
+        community.n_superseded,
+        Cells(items, np.zeros_like(items), by_item),
+        Cells(people, np.zeros_like(people), by_person),
+    )
 
-    return _summed(community, others)
+
+def add_sums(parts: Sequence[OpinionSums]) -> OpinionSums:
+    """The sums of several blocks of whole items together."""
+    return OpinionSums(
+        sum(part.n for part in parts),
+        sum(part.n_own for part in parts),
+        sum(part.n_superseded for part in parts),
+        merge([part.items for part in parts]),
+        merge([part.reviewers for part in parts]),
+    )
 
 
-def _equal_others(community: Community, sums: ItemSums, n_min: int) -> Others:
+def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
+    """The codes that there are, in order, and each row's place among them."""
+    there = np.zeros(n, dtype=bool)
+    there[codes] = True
+    held = np.flatnonzero(there)
+    if len(held) == n:
+        return held, codes
+    place = np.cumsum(there) - 1
+    return held, place[codes]
+
+
+def _equal_others(
+    sums: ItemSums, item: Ints, community: Community, n_min: int
+) -> tuple[Floats, Ints]:
     """The others where everyone weighs the same.
 
     An item and a level make a consensus: a small table, looked up once an opinion.
@@ -102,33 +148,21 @@ def _equal_others(community: Community, sums: ItemSums, n_min: int) -> Others:
     apart = (sums.total[:, None] - scale) / np.maximum(sums.n - 1, 1)[:, None]
     heard = np.broadcast_to((sums.n >= n_min)[:, None], apart.shape)
     consensus, side = _sided(apart, heard, community.middle)
-
-    def others(rows: slice) -> tuple[Floats, Ints]:
-        cells = cells_of(community.item[rows], community.level[rows], len(scale))
-        return consensus.ravel()[cells], side.ravel()[cells]
-
-    return others
+    cells = cells_of(item, community.level, len(scale))
+    return consensus.ravel()[cells], side.ravel()[cells]
 
 
-def literal_alignment(community: Community, sums: ItemSums) -> Alignment:
-    """The same as the published scoring code has it: own items and repeats count."""
-    return aligned(literal_voice_sums(community, sums), community.scale)
-
-
-def literal_voice_sums(community: Community, sums: ItemSums) -> VoiceSums:
-    """The sums of the published scoring code.
-
-    An item needs three opinions of any kind, the consensus leaves out all of this
-    reviewer's words on it, and needs two others; each repeat is one more point.
-    """
-    _, pair = np.unique(pair_keys(community), return_inverse=True)
+def _others_of_pairs(
+    sums: ItemSums, item: Ints, pairs: Ints, community: Community
+) -> tuple[Floats, Ints]:
+    """The others where one's own words on an item may be several."""
+    _, pair = np.unique(pairs, return_inverse=True)
     said = np.bincount(pair)[pair]
     summed = np.bincount(pair, weights=community.value)[pair]
-    n_others = sums.n[community.item] - said
-    heard = (sums.n[community.item] >= N_FOR_CONSENSUS) & (n_others >= 2)
-    apart = (sums.total[community.item] - summed) / np.where(heard, n_others, 1)
-    consensus, side = _sided(apart, heard, community.middle)
-    return _summed(community, lambda rows: (consensus[rows], side[rows]))
+    n_others = sums.n[item] - said
+    heard = (sums.n[item] >= N_FOR_CONSENSUS) & (n_others >= 2)
+    apart = (sums.total[item] - summed) / np.where(heard, n_others, 1)
+    return _sided(apart, heard, community.middle)
 
 
 def _sided(consensus: Floats, heard: Bools, middle: float) -> tuple[Floats, Ints]:
@@ -137,29 +171,30 @@ def _sided(consensus: Floats, heard: Bools, middle: float) -> tuple[Floats, Ints
     return np.where(heard, consensus, 0.0), side
 
 
-def _summed(community: Community, others: Others) -> VoiceSums:
-    n_people, n_levels = community.n_people, len(community.scale)
-    size = n_people * n_levels
-    sides, ys, yys = np.zeros(size * N_SIDES, dtype=np.int64), np.zeros(size), np.zeros(n_people)
-    for rows in strides(community.n, len(sides)):
-        consensus, side = others(rows)
-        reviewer = community.reviewer[rows]
-        cells = cells_of(reviewer, community.level[rows], n_levels)
-        ys += np.bincount(cells, weights=consensus, minlength=size)
-        yys += np.bincount(reviewer, weights=consensus * consensus, minlength=n_people)
-        sides += np.bincount(cells_of(cells, side, N_SIDES), minlength=len(sides))
-    return VoiceSums(sides.reshape(-1, n_levels, N_SIDES), ys.reshape(-1, n_levels), yys)
+def _dense(cells: Cells, n: int) -> Floats:
+    """A row of sums for each of n subjects, zero for those that have none."""
+    table = np.zeros((n, cells.sums.shape[1]))
+    table[cells.subject] = cells.sums
+    return table
 
 
-def aligned(said: VoiceSums, scale: tuple[float, ...]) -> Alignment:
-    """From sums to correlations, intervals and rates."""
+def alignment(sums: OpinionSums, n_people: int, scale: tuple[float, ...]) -> Alignment:
+    """Every reviewer's correlation with the leave-one-out consensus, with its interval.
+
+    The agreement rate is the share of items on which the others lean to the reviewer's side
+    of the scale's middle; where they lean to neither it says nothing.
+    """
     levels = np.asarray(scale)
-    counts = said.sides[:, :, :UNHEARD].sum(axis=2)
+    n_levels = len(levels)
+    table = _dense(sums.reviewers, n_people)
+    sides = table[:, : n_levels * N_SIDES].reshape(-1, n_levels, N_SIDES).astype(np.int64)
+    ys, yys = table[:, n_levels * N_SIDES : -1], table[:, -1]
+    counts = sides[:, :, :UNHEARD].sum(axis=2)
     n = counts.sum(axis=1)
-    moments = (n, counts @ levels, said.ys.sum(axis=1), counts @ levels**2, said.yys)
-    r = _snapped(correlations_from_sums(np.column_stack((*moments, said.ys @ levels))))
+    moments = (n, counts @ levels, ys.sum(axis=1), counts @ levels**2, yys)
+    r = _snapped(correlations_from_sums(np.column_stack((*moments, ys @ levels))))
     low, high = fisher_intervals(r, n)
-    return Alignment(r, low, high, _agreement(said, levels), n, said.sides.sum(axis=(1, 2)))
+    return Alignment(r, low, high, _agreement(sides, levels), n, sides.sum(axis=(1, 2)))
 
 
 def _snapped(r: Floats) -> Floats:
@@ -170,11 +205,11 @@ def _snapped(r: Floats) -> Floats:
     return snapped
 
 
-def _agreement(said: VoiceSums, levels: Floats) -> Floats:
+def _agreement(sides: Ints, levels: Floats) -> Floats:
     """By person: of the items on which the others lean, the share on which they lean alike."""
     own = np.sign(levels - (levels[0] + levels[-1]) / 2.0).astype(np.int8) + AT
-    decided = (said.sides[:, :, BELOW] + said.sides[:, :, ABOVE]).sum(axis=1)
-    alike = sum(said.sides[:, level, side] for level, side in enumerate(own) if side != AT)
+    decided = (sides[:, :, BELOW] + sides[:, :, ABOVE]).sum(axis=1)
+    alike = sum(sides[:, level, side] for level, side in enumerate(own) if side != AT)
     rate: Floats = np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
     return rate
 

@@ -1,50 +1,78 @@
-"""Voting rings: sets of people who support each other beyond chance, and the evidence.
+"""Rings: people who praise each other's items more than habits and the items explain.
 
-Consensus methods amplify a ring that is a local majority, so none is used here: the support
-graph alone speaks, against shuffles of itself. A ring that is found is named and shown; what
-becomes of its opinions is for the operator to decide.
+Blocks of people who exchange many reviews are found without looking at opinions; then each
+is tested for praise beyond what its members' habits and the items explain, against opinions
+dealt again within items. A block that exchanges much and judges fairly is a cluster, and no
+fault. What is found is unexplained mutual praise: shown, and left to the operator to judge.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from peerage.boards.exchange import Blocks, Exchange, candidate_blocks, exchanges
 from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
-from peerage.boards.support import (
-    Block,
-    Places,
-    Support,
-    densest,
-    shuffled,
-    support_graph,
-    without_block,
+from peerage.boards.praise import (
+    HALF,
+    Praise,
+    deal_again,
+    expected_praise,
+    informative,
+    refit,
+    weigh_blocks,
 )
+from peerage.stats.clusters import ratio_interval
 from peerage.stats.resampling import generator
-from peerage.stats.tails import benjamini_hochberg
+from peerage.stats.tails import benjamini_hochberg, normal_p
 
-N_SHUFFLES = 199
-P_FLAGGED = 0.01  # a ring is named below it
-ENOUGH = 10  # shuffles as dense as the real graph after which no more are drawn
-MAX_RINGS = 50
-STEPS = 30
+N_DEALS = 199
+STAGES = (39, 99)  # deals after which no more are made where p is clearly too large
+CLEARLY = 0.2  # a p from so few deals that is this large cannot become a small one
+P_FLAGGED = 0.05
+GAP_FLAGGED = 0.1  # of the scale's range, members' opinions above outsiders' on the same items
+MIN_MEMBERS = 3  # two who praise each other are a pair, listed as such
+MIN_EACH = 2.0  # exchanged opinions a head of a block worth testing
+MIN_WEIGHT = 0.5  # of what can be told about a block
+TOLERANCE = 0.25  # logits of mutual liking that are nobody's business
+TRIMMED = 0.2  # of the blocks, at either end, when asked what liking is usual
+SHRINKAGE = 4.0  # weight of "no liking" beside what other blocks show
+MEMBER_Z = 1.0
+DENSE = 0.5  # of the ordered pairs, those with a review, from which a block is a cluster
+MAX_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """People who support each other, by code, and how unlikely that is."""
+    """People, by code, with unexplained mutual praise; the gap is in points of the scale."""
 
-    members: Places
+    members: Ints
     p: float
-    density: float  # of the ordered pairs of members, those with support
+    density: float  # of the ordered pairs of members, those with a review
+    gap: float
+    gap_low: float | None
+    gap_high: float | None
     evidence: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Cluster:
+    """People who review each other much. `gap` is None where no outsider can tell."""
+
+    members: Ints
+    density: float
+    n: int
+    gap: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pair:
-    """Two who support each other's items: how far above the other reviewers of the same items."""
+    """Two who praised each other's items: how far above the other reviewers of the same items."""
 
     a: int
     b: int
@@ -56,12 +84,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Rings:
-    """What a search found; `strongest_p` is that of the densest block, ring or not."""
+    """What a search found; `strongest_p` is that of the block that stands out most."""
 
     rings: tuple[Ring, ...]
     pairs: tuple[Pair, ...]
+    clusters: tuple[Cluster, ...]
     strongest_p: float | None
-    n_shuffles: int
+    n_deals: int
+    note: str
     names: Any
     flags: tuple[str, ...] = ()
     hint: str = ""  # what a person can do about there being no opinions
@@ -71,233 +101,463 @@ class Rings:
 
     def document(self) -> dict[str, Any]:
         """The JSON of `rings`."""
-        named = self.names
+        names = self.names
         return {
-            "rings": [
-                {
-                    "members": [named[code] for code in ring.members],
-                    "p": ring.p,
-                    "density": ring.density,
-                    "evidence": ring.evidence,
-                }
-                for ring in self.rings
-            ],
+            **{
+                kind: [
+                    {**asdict(one), "members": [names[code] for code in one.members]}
+                    for one in blocks
+                ]
+                for kind, blocks in (("rings", self.rings), ("clusters", self.clusters))
+            },
             "pairs": [
-                {
-                    "a": named[pair.a],
-                    "b": named[pair.b],
-                    "gap": pair.gap,
-                    "n": pair.n,
-                    "p": pair.p,
-                    "q": pair.q,
-                }
-                for pair in self.pairs
+                {**asdict(pair), "a": names[pair.a], "b": names[pair.b]} for pair in self.pairs
             ],
+            "note": self.note,
             "parameters": {
-                "shuffles": self.n_shuffles,
+                "shuffles": self.n_deals,
                 "strongest_p": self.strongest_p,
                 "named_below": P_FLAGGED,
+                "least_gap": GAP_FLAGGED,
             },
             "flags": list(self.flags),
         }
 
 
-def find_rings(community: Community, seed: object = 0, n_shuffles: int = N_SHUFFLES) -> Rings:
-    """The rings among eligible opinions, the least likely first, and the mutual pairs.
+def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -> Rings:
+    """The rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
-    The p of a block is the part of shuffled graphs whose densest block stands out as much:
-    it holds for the whole search, however many blocks there were to choose from. Each
-    further ring is sought without the support inside those found, against the same shuffles.
+    The p of a block is the part of deals whose strongest block stands out as much: it holds
+    for the whole search, however many blocks there were to choose from.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
     community = community.kept(np.argsort(pair_keys(community), kind="stable"))
-    graph = support_graph(community)
-    block = densest(graph)
-    found: list[Ring] = []
-    strongest = None
-    draws = np.zeros(0)
-    if block is not None:
-        draws = _null(graph, block.score, generator("rings", seed), n_shuffles)
-        strongest = _p(block.score, draws)
-    while block is not None and len(found) < MAX_RINGS:
-        p = _p(block.score, draws)
-        if p >= P_FLAGGED:
-            break
-        found.append(_ring(community, graph, block, p))
-        graph = without_block(graph, block.members)
-        block = densest(graph)
+    exchange = exchanges(community)
+    rows, positive = informative(community)
+    blocks = list(candidate_blocks(exchange))
+    tested: list[TestedBlocks] = []
+    deals = Deals(np.zeros((0, 0)))
+    rings: tuple[Ring, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    if len(exchange.a) and len(rows):
+        praise = expected_praise(
+            community.kept(rows), positive, exchange.pair[rows], len(exchange.a)
+        )
+        tested = [one for some in blocks if (one := _tested(praise, exchange, some)) is not None]
+        deals = deal_often(praise, tested, generator("rings", seed), n_deals)
+        rings = _named(community, praise, tested, deals)
+        pairs = _pairs(community, exchange, praise)
+    clusters = _clusters(community, exchange, blocks, tested, rings)
+    note = _note(community, exchange, len(rows), rings, clusters)
     return Rings(
-        tuple(found), tuple(mutual_pairs(community)), strongest, len(draws), community.people
+        rings, pairs, clusters, deals.strongest_p(tested), len(deals.maxima), note, community.people
     )
-
-
-def _null(graph: Support, score: float, rng: np.random.Generator, n_shuffles: int) -> Floats:
-    """Scores of shuffled graphs' densest blocks; few are drawn where they settle it at once."""
-    draws: list[float] = []
-    n_beyond = 0
-    while len(draws) < n_shuffles and n_beyond < ENOUGH:
-        block = densest(shuffled(graph, rng))
-        draws.append(-np.inf if block is None else block.score)
-        n_beyond += draws[-1] >= score
-    return np.array(draws)
-
-
-def _p(score: float, draws: Floats) -> float:
-    """The p of a score among draws that may have been stopped early (Besag and Clifford)."""
-    n_beyond = int(np.count_nonzero(draws >= score))
-    if n_beyond >= ENOUGH:
-        return n_beyond / len(draws)
-    return (1 + n_beyond) / (1 + len(draws))
-
-
-def _ring(community: Community, graph: Support, block: Block, p: float) -> Ring:
-    """A block with its evidence: who supported whom, and how far from outsiders."""
-    member = np.zeros(community.n_people, dtype=bool)
-    member[block.members] = True
-    inner = np.flatnonzero(member[graph.giver] & member[graph.taker])
-    size = len(block.members)
-    n_by_pair: dict[tuple[int, int], int] = {}
-    for giver, taker, n in zip(
-        graph.giver[inner].tolist(),
-        graph.taker[inner].tolist(),
-        graph.n[inner].tolist(),
-        strict=True,
-    ):
-        n_by_pair[giver, taker] = n_by_pair.get((giver, taker), 0) + int(n)
-    names = community.people
-    evidence = {
-        "support_inside": int(block.inside),
-        "support_expected": block.expected,
-        **_outsiders(community, member),
-        "support": [
-            {"from": names[giver], "to": names[taker], "n": n}
-            for (giver, taker), n in sorted(n_by_pair.items())
-        ],
-    }
-    return Ring(block.members, p, len(n_by_pair) / (size * (size - 1)), evidence)
-
-
-def _outsiders(community: Community, member: Bools) -> dict[str, float | None]:
-    """What members and others think of members' items: means over items that both reviewed."""
-    on_ring = member[community.author[community.item]]
-    by_ring = member[community.reviewer]
-    n_items = community.n_items
-    means = []
-    for rows in (on_ring & by_ring, on_ring & ~by_ring):
-        counts = np.bincount(community.item[rows], minlength=n_items)
-        sums = sums_by(community.item[rows], community.value[rows], n_items)
-        means.append(np.where(counts > 0, sums, np.nan) / np.maximum(counts, 1))
-    both = np.isfinite(means[0]) & np.isfinite(means[1])
-    if not both.any():
-        return {"members_mean": None, "outsiders_mean": None, "gap": None}
-    inside, outside = float(means[0][both].mean()), float(means[1][both].mean())
-    return {"members_mean": inside, "outsiders_mean": outside, "gap": inside - outside}
 
 
 def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
     """The opinions of members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
-        member = np.zeros(community.n_people, dtype=bool)
-        member[ring.members] = True
+        member = _mask(community, ring.members)
         flagged |= member[community.reviewer] & member[community.author[community.item]]
     return flagged
 
 
-# -- mutual pairs -----------------------------------------------------------------------------
+def _mask(community: Community, members: Ints) -> Bools:
+    member = np.zeros(community.n_people, dtype=bool)
+    member[members] = True
+    return member
 
 
-def mutual_pairs(community: Community) -> list[Pair]:
-    """Every two people who support each other, the least likely first.
+# -- blocks of which something can be told ----------------------------------------------------
 
-    The gap is the mean of own opinion less the outsiders' mean on the same items. p is the
-    chance of as much support among those opinions or more, if each had the chance that the
-    outsiders' opinions and the reviewer's habit elsewhere give it: a generous reviewer of
-    a good item owes nobody an explanation. Pairs are listed for supporting each other once,
-    so small p are more common among them than among all pairs: read q.
+
+@dataclass(frozen=True, slots=True)
+class TestedBlocks:
+    """Blocks of one size, with the variance of their excess and the z of what is not usual."""
+
+    blocks: Blocks
+    variance: Floats
+    z: Floats
+
+
+def _tested(praise: Praise, exchange: Exchange, blocks: Blocks) -> TestedBlocks | None:
+    """The blocks of which something can be told, measured; None where there are none."""
+    n_rows = np.diff(praise.starts).astype(np.float64)
+    busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
+    blocks = blocks.only(busy)
+    weight, variance = weigh_blocks(praise, exchange, blocks)
+    told = np.flatnonzero(weight >= MIN_WEIGHT)
+    if not len(told):
+        return None
+    blocks, weight, variance = blocks.only(told), weight[told], variance[told]
+    excess = blocks.sums(praise.excess(praise.positive, praise.real))
+    close = blocks.sums(exchange.pull)
+    tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
+    z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
+    return TestedBlocks(blocks, variance, z)
+
+
+def _tolerance(
+    blocks: Blocks, close: Floats, weight: Floats, variance: Floats, excess: Floats
+) -> tuple[Floats, Floats]:
+    """The liking usual in blocks that share no member with each, and its variance, in logits.
+
+    Both are pooled over disjoint blocks, the closest-knit first. Rings must not pass for what
+    is usual: the most and the least liking fifths are left out of the one, and the other is
+    that of blocks with less than usual liking (a moment estimate less one standard error).
     """
-    graph = support_graph(community)
-    n_people = community.n_people
-    given = np.unique(graph.giver * n_people + graph.taker)
-    back = given % n_people * n_people + given // n_people
-    mutual = given[np.isin(given, back) & (given // n_people < given % n_people)]
-    if not len(mutual):
-        return []
-    author = community.author[community.item].astype(np.int64)
-    reviewer = community.reviewer.astype(np.int64)
-    key = np.minimum(author, reviewer) * n_people + np.maximum(author, reviewer)
-    insider = np.isin(key, mutual)
-    n_outside = np.bincount(community.item[~insider], minlength=community.n_items)
-    gaps, supports, chances = _surprise(community, ~insider, n_outside)
-    rows = np.flatnonzero(insider & (n_outside[community.item] > 0))
-    rows = rows[np.argsort(key[rows], kind="stable")]
-    starts = np.searchsorted(key[rows], mutual)
-    ends = np.searchsorted(key[rows], mutual, side="right")
-    pairs = [
-        _pair(int(code), n_people, rows[start:end], (gaps, supports, chances))
-        for code, start, end in zip(mutual, starts, ends, strict=True)
-    ]
-    qs = benjamini_hochberg([pair.p for pair in pairs])
-    pairs = [
-        Pair(pair.a, pair.b, pair.gap, pair.n, pair.p, q) for pair, q in zip(pairs, qs, strict=True)
-    ]
-    return sorted(pairs, key=lambda pair: (2.0 if pair.p is None else pair.p, pair.a, pair.b))
+    packed = _disjoint(blocks.members, np.argsort(-close, kind="stable"))
+    home = np.full(int(blocks.members.max()) + 1, -1, dtype=np.int64)
+    home[blocks.members[packed]] = np.arange(len(packed))[:, None]
+    met = np.sort(home[blocks.members], axis=1)
+    met[:, 1:][met[:, 1:] == met[:, :-1]] = -1
+
+    def elsewhere(values: Floats) -> Floats:
+        """By block: the sum over the packed blocks that it shares no member with."""
+        sums: Floats = values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
+        return sums
+
+    s, d, v = excess[packed], weight[packed], variance[packed]
+    order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
+    n_cut = math.ceil(TRIMMED * len(order))
+    middling = np.zeros(len(order))
+    middling[order[n_cut : len(order) - n_cut]] = 1.0
+    usual = elsewhere(s * middling) / (elsewhere(d * middling) + SHRINKAGE)
+    centre = float((s * middling).sum() / ((d * middling).sum() + SHRINKAGE))
+    below = (s < centre * d).astype(np.float64)
+    dd = np.maximum(elsewhere(below * d**2), 1e-9)
+    raw = np.maximum(0.0, elsewhere(below * ((s - centre * d) ** 2 - v)) / dd)
+    noise = elsewhere(below * v**2) + raw * elsewhere(below * 2.0 * v * d**2)
+    noise += raw**2 * elsewhere(below * d**4)
+    spread = np.maximum(0.0, raw - np.sqrt(np.maximum(0.0, 2.0 * noise)) / dd)
+    return np.maximum(TOLERANCE, usual), spread
 
 
-def _pair(code: int, n_people: int, rows: Ints, known: tuple[Floats, Bools, Floats]) -> Pair:
-    gaps, supports, chances = known
-    a, b = divmod(code, n_people)
-    if not len(rows):
-        return Pair(a, b, None, 0, None)
-    p = _tail(chances[rows], int(np.count_nonzero(supports[rows])))
-    return Pair(a, b, float(gaps[rows].mean()), len(rows), p)
+def _disjoint(members: Ints, order: Ints) -> Ints:
+    """Of sets in this order, those that share nobody with one before."""
+    taken = np.zeros(int(members.max()) + 1, dtype=bool)
+    kept = []
+    for place in order.tolist():
+        people = members[place]
+        if not taken[people].any():
+            taken[people] = True
+            kept.append(place)
+    return np.array(kept, dtype=np.int64)
 
 
-def _surprise(
-    community: Community, outsider: Bools, n_outside: Ints
-) -> tuple[Floats, Bools, Floats]:
-    """By opinion: its gap to the outsiders' mean, whether it supports, the chance that it would.
-
-    Outsiders to an item are those who are in no mutual support with its contributor; an
-    outsider is not compared with itself.
-    """
-    value, item, reviewer = community.value, community.item, community.reviewer
-    n_others = n_outside[item] - outsider
-    totals = sums_by(item[outsider], value[outsider], community.n_items)
-    gaps = value - (totals[item] - value * outsider) / np.maximum(n_others, 1)
-    supports = value > community.middle
-    liked = np.bincount(item[supports & outsider], minlength=community.n_items)
-    rate = (liked[item] - (supports & outsider) + 0.5) / (n_others + 1.0)
-    item_logit = np.log(rate / (1.0 - rate))
-    habit = _habits(
-        item_logit[outsider], supports[outsider], reviewer[outsider], community.n_people
-    )
-    return gaps, supports, 1.0 / (1.0 + np.exp(-item_logit - habit[reviewer]))
+# -- against opinions dealt again -------------------------------------------------------------
 
 
-def _habits(item_logit: Floats, supports: Bools, reviewer: Ints, n_people: int) -> Floats:
-    """Each person's own log odds of support beyond the items', drawn weakly to none.
+@dataclass(frozen=True, slots=True)
+class Deals:
+    """The largest z of each size of block, in each deal."""
 
-    Newton's steps on one concave likelihood a person; half a supporting and half a
-    rejecting opinion on a middling item keep it finite.
-    """
-    habit = np.zeros(n_people)
-    wanted = sums_by(reviewer, supports.astype(np.float64), n_people)
-    for _ in range(STEPS):
-        chance = 1.0 / (1.0 + np.exp(-item_logit - habit[reviewer]))
-        own = 1.0 / (1.0 + np.exp(-habit))
-        gradient = wanted - sums_by(reviewer, chance, n_people) + 0.5 - own
-        bend = sums_by(reviewer, chance * (1.0 - chance), n_people) + own * (1.0 - own)
-        step = np.clip(gradient / np.maximum(bend, 1e-12), -1.0, 1.0)
-        habit += step
-        if float(np.abs(step).max(initial=0.0)) < 1e-9:
+    maxima: Floats
+
+    def standardised(self, z: Floats, size: int) -> Floats:
+        """A z beside the largest ones of its size by chance."""
+        by_chance = self.maxima[:, size]
+        scaled: Floats = (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
+        return scaled
+
+    def p(self, scaled: float) -> float:
+        """The part of deals, the real one among them, whose strongest block is as strong."""
+        by_chance = [self.standardised(z, k) for k, z in enumerate(self.maxima.T)]
+        n_beyond = int(np.count_nonzero(np.max(by_chance, axis=0) >= scaled))
+        return (1 + n_beyond) / (1 + len(self.maxima))
+
+    def strongest_p(self, tested: Sequence[TestedBlocks]) -> float | None:
+        if not tested or not len(self.maxima):
+            return None
+        return self.p(max(float(self.standardised(t.z, k).max()) for k, t in enumerate(tested)))
+
+
+def deal_often(
+    praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
+) -> Deals:
+    """What chance makes of the blocks; fewer deals where few settle that nothing stands out."""
+    maxima: list[list[float]] = []
+    while tested and len(maxima) < n_deals:
+        dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
+        by_pair = praise.excess(dealt, refit(praise.exposed, dealt, praise.real))
+        maxima.append(
+            [float((t.blocks.sums(by_pair) / np.sqrt(t.variance + HALF)).max()) for t in tested]
+        )
+        if len(maxima) in STAGES:
+            p = Deals(np.array(maxima)).strongest_p(tested)
+            if p is not None and p > CLEARLY:
+                break
+    return Deals(np.array(maxima).reshape(len(maxima), len(tested)))
+
+
+# -- who is named -----------------------------------------------------------------------------
+
+
+def _named(
+    community: Community, praise: Praise, tested: Sequence[TestedBlocks], deals: Deals
+) -> tuple[Ring, ...]:
+    """The blocks that stand out and share no member, each cut to those who take part."""
+    outstanding = []
+    for k, one in enumerate(tested):
+        scaled = deals.standardised(one.z, k)
+        outstanding += [
+            (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
+        ]
+    taken = np.zeros(community.n_people, dtype=bool)
+    rings: list[Ring] = []
+    for scaled_down, k, place in sorted(outstanding):
+        p = deals.p(-scaled_down)
+        if p > P_FLAGGED or len(rings) == MAX_LISTED:
             break
-    return habit
+        members = tested[k].blocks.members[place]
+        if taken[members].any():
+            continue
+        members = _taking_part(praise, members)
+        ring = _ring(community, members, p) if len(members) >= MIN_MEMBERS else None
+        if ring is not None:
+            taken[members] = True
+            rings.append(ring)
+    return tuple(sorted(rings, key=lambda ring: (-ring.gap, ring.members.tolist())))
 
 
-def _tail(chances: Floats, n_hits: int) -> float:
-    """P(at least n_hits successes) of independent trials with these chances, exactly."""
-    spread = np.ones(1)
-    for chance in chances.tolist():
-        spread = np.convolve(spread, (1.0 - chance, chance))
-    return float(min(1.0, spread[n_hits:].sum()))
+def _taking_part(praise: Praise, members: Ints) -> Ints:
+    """The members whose own exchanges, given and got, are praised beyond chance.
+
+    Who gives none beyond expectation is left out, however much is got; and so is who
+    exchanged less than half as many opinions as the usual member: a mere acquaintance.
+    """
+    community, n = praise.community, praise.community.n_people
+    member = _mask(community, members)
+    author = community.author[community.item[praise.rows]]
+    inside = member[community.reviewer[praise.rows]] & member[author]
+    rows, author = praise.rows[inside], author[inside]
+    giver = community.reviewer[rows]
+    excess = praise.positive[rows] - praise.real.chance[rows]
+    told = praise.told(rows, praise.place[rows])
+    unsure = told * praise.habit_sd[rows]
+    given = sums_by(giver, excess, n)
+    both = given + sums_by(author, excess, n)
+    weight = sums_by(giver, told, n) + sums_by(author, told, n)
+    variance = weight + sums_by(giver, unsure, n) ** 2 + sums_by(author, unsure**2, n)
+    n_own = np.bincount(giver, minlength=n) + np.bincount(author, minlength=n)
+    part = (given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
+    part &= 2 * n_own >= np.median(n_own[members])
+    return np.sort(members[part[members]])
+
+
+def _ring(community: Community, members: Ints, p: float) -> Ring | None:
+    """The members with the evidence, or None where the gap to outsiders is too small."""
+    member = _mask(community, members)
+    beside = _beside_outsiders(community, member)
+    least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
+    if beside is None or beside.gap < least:
+        return None
+    author = community.author[community.item]
+    inside = np.flatnonzero(member[community.reviewer] & member[author])
+    supports = community.value[inside] > community.middle
+    pairs = community.reviewer[inside].astype(np.int64) * community.n_people + author[inside]
+    seen, which = np.unique(pairs, return_inverse=True)
+    n_support = np.bincount(which[supports], minlength=len(seen))
+    n_said = np.bincount(which, minlength=len(seen))
+    names, n = community.people, community.n_people
+    evidence = {
+        "opinions_inside": len(inside),
+        "support_inside": int(supports.sum()),
+        "support_expected": beside.support_expected,
+        "members_mean": beside.members_mean,
+        "outsiders_mean": beside.outsiders_mean,
+        "gap": beside.gap,
+        "support": [
+            {"from": names[key // n], "to": names[key % n], "n": liked, "of": said}
+            for key, liked, said in zip(
+                seen.tolist(), n_support.tolist(), n_said.tolist(), strict=True
+            )
+        ],
+    }
+    density = len(seen) / (len(members) * (len(members) - 1))
+    return Ring(members, p, density, beside.gap, beside.low, beside.high, evidence)
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Members' opinions on members' items beside outsiders' on the same ones, in points."""
+
+    members_mean: float
+    outsiders_mean: float
+    low: float | None
+    high: float | None
+    support_expected: float  # positive opinions inside, had members said what outsiders say
+
+    @property
+    def gap(self) -> float:
+        return self.members_mean - self.outsiders_mean
+
+
+def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
+    """Both sides over the items that both reviewed; None where there are none.
+
+    The interval is over the items' authors.
+    """
+    author = community.author[community.item]
+    rows = np.flatnonzero(member[author])
+    item, value, inside = (
+        community.item[rows],
+        community.value[rows],
+        member[community.reviewer[rows]],
+    )
+    places, place = np.unique(item, return_inverse=True)
+    n = len(places)
+    n_in, n_out = (np.bincount(place[side], minlength=n) for side in (inside, ~inside))
+    both = (n_in > 0) & (n_out > 0)
+    if not both.any():
+        return None
+    sum_in, sum_out = (sums_by(place[side], value[side], n) for side in (inside, ~inside))
+    liked = value > community.middle
+    liked_in, liked_out = (
+        sums_by(place[side & liked], np.ones(int((side & liked).sum())), n)
+        for side in (inside, ~inside)
+    )
+    share = np.maximum(n_out, 1)
+    expected = np.where(both, n_in * liked_out / share, liked_in).sum()
+    rivals = np.where(both, n_in * sum_out / share, 0.0)
+    own, weight = np.where(both, sum_in, 0.0), np.where(both, n_in, 0)
+    _, by = np.unique(community.author[places], return_inverse=True)
+    interval = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    total = float(weight.sum())
+    return Beside(
+        float(own.sum()) / total,
+        float(rivals.sum()) / total,
+        None if interval is None else interval.low,
+        None if interval is None else interval.high,
+        float(expected),
+    )
+
+
+# -- clusters, pairs and the note -------------------------------------------------------------
+
+FAIR = "exchange many reviews; no unexplained praise stands out"
+UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opinions differ on"
+
+
+def _clusters(
+    community: Community,
+    exchange: Exchange,
+    blocks: Sequence[Blocks],
+    tested: Sequence[TestedBlocks],
+    rings: Sequence[Ring],
+) -> tuple[Cluster, ...]:
+    """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
+    taken = np.zeros(community.n_people, dtype=bool)
+    for ring in rings:
+        taken[ring.members] = True
+    told = {one.blocks.size: {tuple(m) for m in one.blocks.members.tolist()} for one in tested}
+    clusters: list[Cluster] = []
+    for some in reversed(blocks):
+        n = some.sums(exchange.n.astype(np.float64))
+        density = np.bincount(some.block, minlength=len(some)) * 2.0 / (some.size * (some.size - 1))
+        dense = (density >= DENSE) & (n >= MIN_EACH * some.size)
+        for place in np.lexsort((-n, -density))[: int(dense.sum())].tolist():
+            members = some.members[place]
+            if len(clusters) == MAX_LISTED:
+                return tuple(clusters)
+            if not dense[place] or taken[members].any():
+                continue
+            taken[members] = True
+            known = tuple(members.tolist()) in told.get(some.size, ())
+            beside = _beside_outsiders(community, _mask(community, members)) if known else None
+            clusters.append(
+                Cluster(
+                    members,
+                    float(density[place]),
+                    int(n[place]),
+                    None if beside is None else beside.gap,
+                    UNTOLD if beside is None else FAIR,
+                )
+            )
+    return tuple(clusters)
+
+
+def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pair, ...]:
+    """Every two people who praised each other, the least likely first.
+
+    Measured like a block of two. The gap is to those reviewers of the same items who do not
+    exchange reviews with the author. Pairs are listed for praising each other once, so small
+    p are more common among them than among all pairs: read q.
+    """
+    value, item, inside = community.value, community.item, exchange.pair >= 0
+    n_pairs, n_items = len(exchange.a), community.n_items
+    n_out = np.bincount(item[~inside], minlength=n_items)
+    mean_out = sums_by(item[~inside], value[~inside], n_items) / np.maximum(n_out, 1)
+    compared = inside & (n_out[item] > 0)
+    pair = exchange.pair[compared]
+    n = np.bincount(pair, minlength=n_pairs)
+    gap = sums_by(pair, value[compared] - mean_out[item[compared]], n_pairs) / np.maximum(n, 1)
+    liked = np.flatnonzero(inside & (value > community.middle))
+    forth = community.reviewer[liked] == exchange.a[exchange.pair[liked]]
+    mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
+    mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
+    numbers = np.arange(n_pairs)
+    twos = Blocks(
+        2,
+        np.column_stack((exchange.a, exchange.b)),
+        numbers,
+        numbers,
+        np.zeros(n_pairs, dtype=np.int64),
+        np.ones(n_pairs, dtype=np.int64),
+    )
+    weight, variance = weigh_blocks(praise, exchange, twos)
+    beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
+    z = beyond / np.sqrt(variance + HALF)
+    listed = np.flatnonzero(mutual)
+    told = (weight > 0.0) & (n > 0)
+    ps = [upper_tail(float(z[k])) if told[k] else None for k in listed]
+    found = [
+        Pair(
+            int(exchange.a[k]),
+            int(exchange.b[k]),
+            float(gap[k]) if n[k] else None,
+            int(n[k]),
+            p,
+            q,
+        )
+        for k, p, q in zip(listed, ps, benjamini_hochberg(ps), strict=True)
+    ]
+    return tuple(
+        sorted(found, key=lambda pair: (2.0 if pair.p is None else pair.p, pair.a, pair.b))
+    )
+
+
+def upper_tail(z: float) -> float:
+    """The chance of a standard normal value of at least z."""
+    return normal_p(z) / 2.0 if z >= 0.0 else 1.0 - normal_p(z) / 2.0
+
+
+def _note(
+    community: Community,
+    exchange: Exchange,
+    n_informative: int,
+    rings: Sequence[Ring],
+    clusters: Sequence[Cluster],
+) -> str:
+    """What was found, in a few plain sentences."""
+    said = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
+    n_untold = sum(cluster.gap is None for cluster in clusters)
+    if not len(exchange.a):
+        said.append("No two people reviewed each other's items: there is nothing to test.")
+    elif not n_informative:
+        said.append("On every item all opinions are alike: nothing can be told.")
+    elif rings:
+        said.append(
+            "Rings are unexplained mutual praise, beyond members' habits and what others think "
+            "of the same items; look at the evidence before you act."
+        )
+    else:
+        said.append("No unexplained mutual praise stands out from chance.")
+    if len(clusters) > n_untold:
+        said.append(
+            f"{len(clusters) - n_untold} clusters exchange many reviews, without standing out."
+        )
+    if n_untold:
+        said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
+    return " ".join(said)

@@ -47,12 +47,13 @@ from peerage.council.rankings import (
 from peerage.council.replies import (
     FENCE_AND_SPACE,
     MAX_REPLY_CHARACTERS,
+    OWN_WORDS,
     Found,
     Reply,
     Shape,
     objects_of,
-    valid_text,
 )
+from peerage.text import valid_text
 from peerage.types import Ballot, Review
 
 __all__ = ["Decision", "canonical_label", "parse", "parse_decision", "review_of"]
@@ -74,11 +75,6 @@ OTHER_NAMES = {
     "ratings": "scores",
 }
 HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
-STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
-OWN_LEAD = re.compile(
-    r"(?:.{0,80}\b(?:my|final|the|here)\b.{0,80}\b(?:verdict|ranking|ballot|review|json)\b.{0,20}:)?",
-    re.IGNORECASE,
-)
 
 
 # -- ballots -------------------------------------------------------------------------------------
@@ -135,12 +131,13 @@ def _stated(text: str, labels: Labels) -> Stated | str:
         lambda value: bool(abstention(value)) or names_a_label(value, labels),
     )
     reply = objects_of(text, shape)
-    verdicts = reply.verdicts
-    own = [found for found in verdicts if found.standing != "quoted"]
-    if own:
-        return _last_word(own[-1], reply)
-    if verdicts:
-        return _quoted_end(verdicts, reply)
+    last = reply.last_word()
+    if isinstance(last, Found):
+        return _last_word(last, reply)
+    if last == "quoted":
+        return _quoted_end(reply.verdicts, reply)
+    if last != "none":
+        return last
     prose = reply.prose()
     stated = _unwrapped(reply, labels) or stated_in_prose(prose, labels)
     if stated is None:
@@ -154,21 +151,11 @@ def _last_word(last: Found, reply: Reply) -> Stated | str:
     The end of a string and a brace that closes nothing, behind the object, mean that it
     was quoted in the notes of a verdict that forgot to escape it.
     """
-    if last.standing == "doubtful":
-        return "truncated" if last.state == "cut" else "unparsed"
     if says_worst_first(last.context):
         return "ambiguous"
     if last.state != "whole" and not reply.shape.is_verdict(last.value):
         return "truncated" if last.state == "cut" else "unparsed"
-    if last.state != "cut" and has_loose_end(reply.text, last.end):
-        return "unparsed"
     return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
-
-
-def has_loose_end(text: str, end: int) -> bool:
-    """Whether what follows an object is the rest of a string inside another one."""
-    tail = text[end:]
-    return tail.count("}") > tail.count("{") and STRING_END.search(tail) is not None
 
 
 def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
@@ -176,7 +163,8 @@ def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
     last = verdicts[-1]
     tail = reply.text[last.end :]
     in_code = tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
-    is_led = OWN_LEAD.fullmatch(last.context.partition("\n")[0].strip("` "))
+    lead = last.context.partition("\n")[0].strip("` ")
+    is_led = not lead or OWN_WORDS.fullmatch(lead)
     if len(verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
         return "quoted"
     return Stated(last.value, (*last.repairs, "quoted"))
@@ -247,6 +235,18 @@ DECISION_KEYS = frozenset(
 NEGATED_KEYS = frozenset({"rejected", "reject"})
 
 
+LETTER = re.compile(r"[^\W\d_]")
+# A word that says the reviewer itself is about to decide; an approval that is introduced has one.
+OWN_CUE = re.compile(
+    r"\b(?:I|we|my|our|here|below|so|sure|yes|thus|therefore|hence|verdict|decision|vote|judge?ment"
+    r"|ranking|evaluation|review|assess\w{0,6}|analysis|json|results?|output|conclusion|final|overall"
+    r"|answer|response|rubric|based|given|having|ich|mein|urteil|je|mon|yo|mi|veredicto|мой|вердикт"
+    r"|revised|correct(?:ed|ion)|accuracy|nothing|but|reflection|instructions)\b|我|評|评|判|結果|结果",
+    re.IGNORECASE,
+)
+CLOSING_TAG = re.compile(r"</\w{1,40}>")  # of one's own: within any other it would be quoted
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     """One vote on a yes-or-no question; None is an abstention, and the flag says why."""
@@ -270,13 +270,13 @@ def parse_decision(text: str) -> Decision:
         frozenset({"reasons", "reason", "confidence", "abstained"}),
         lambda value: not DECISION_KEYS.isdisjoint(value) or bool(abstention(value)),
     )
-    verdicts = objects_of(body, shape).verdicts
-    own = [found for found in verdicts if found.standing != "quoted"]
-    if not own:
-        return Decision(None, flag="quoted" if verdicts else "no_decision")
-    last = own[-1]
+    reply = objects_of(body, shape)
+    verdicts, last = reply.verdicts, reply.last_word()
+    if isinstance(last, str):
+        flag = {"none": "no_decision", "unparsed": "unreadable_decision"}.get(last, last)
+        return Decision(None, flag=flag)
     approved = _approval(last.value)
-    if approved is None or last.standing == "doubtful" or last.state != "whole":
+    if approved is None or last.state != "whole":
         return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
     if approved and not _is_plain(last, body):
         return Decision(None, flag="doubtful_approval")
@@ -298,7 +298,9 @@ def _approval(value: Object) -> bool | None:
         return None
     words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
     approved = words.pop("approved")
-    others = {word is not (key in NEGATED_KEYS) for key, word in words.items() if word is not None}
+    others = {
+        None if word is None else word is not (key in NEGATED_KEYS) for key, word in words.items()
+    }
     return None if others - {approved} else approved
 
 
@@ -311,9 +313,13 @@ def _decided(value: object) -> bool | None:
 def _is_plain(found: Found, text: str) -> bool:
     """Whether an approval is whole, was read without guessing at quotes, and ends its line."""
     rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
+    rest = "" if CLOSING_TAG.fullmatch(rest) else rest
     before = text[: found.start].rpartition("\n")[2]
-    clean = "unescaped_quotes" not in found.repairs
-    return clean and not rest and '"' not in before and not has_loose_end(text, found.end)
+    lead = found.context.partition("\n")[0]
+    clean = "unescaped_quotes" not in found.repairs and (
+        OWN_CUE.search(lead) or not LETTER.search(lead)
+    )
+    return bool(clean) and not rest and '"' not in before
 
 
 # -- from a verdict to a review --------------------------------------------------------------------

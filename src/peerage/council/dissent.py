@@ -33,11 +33,17 @@ def with_names(quote: str, ballot: Ballot) -> str:
     """A quote with authors in place of the ballot's labels ("Response A"), in one pass.
 
     Only whole labels are replaced, the longest that fits: "Response AA" is not "Response A".
+    Of "Responses A and B" all are replaced, or none where one is not on the ballot.
     """
     author_by_label = ballot.author_by_label
     longest_first = sorted(map(re.escape, author_by_label), key=len, reverse=True)
-    label = re.compile(rf"\bResponse ({'|'.join(longest_first)})(?!\w|-\w)")
-    return label.sub(lambda match: author_by_label[match[1]], quote)
+    one = rf"(?:{'|'.join(longest_first)})(?![\w\u0300-\u036f]|-\w)"
+    joint = r"(?:, (?:and |or )?| and | or | & |/)"
+    labels = re.compile(
+        rf"\b(?i:responses?)\s+({one}(?:{joint}(?!I\b){one})*)(?!{joint}(?!I\b)[A-Z]{{1,2}}\b)"
+    )
+    label = re.compile(one)
+    return labels.sub(lambda m: label.sub(lambda name: author_by_label[name[0]], m[1]), quote)
 
 
 def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:

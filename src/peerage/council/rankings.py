@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from peerage.council.jsonish import MAX_CACHED, fold_key, key_value
-from peerage.council.replies import standing_in
+from peerage.council.replies import OWN_WORDS, lead_of, standing_in
 from peerage.types import MAX_LABELS, Ballot
 
 Tiers = list[tuple[str, ...]]
@@ -241,11 +241,21 @@ WORST_FIRST = re.compile(
     rf"|\b{HIGH}\W{{1,2}}(?:one )?(?:is |comes |goes |listed )?(?:last|at the (?:bottom|end))\b"
     rf"|\blast\W{{1,3}}(?:is|=|being)\W{{0,3}}(?:the )?{HIGH}\b"
     rf"|\b(?:1|one|first)\W{{1,3}}(?:is|=|being|means)?\W{{0,3}}(?:the )?{LOW}\b"
-    rf"|\b(?:with|from|at) the {LOW}\b|\bascending\b|\bincreasing\b|\breversed?\b|\bbackwards?\b"
+    rf"|\b(?:with|from|at) the {LOW}\b|\b(?:rank|order|list)[^.\n]{{0,60}}\b(?:ascending|revers)"
     r"|du (?:pire|moins bon) au|vom (?:schlechtesten|schwächsten)|schlechteste[rsn]? zuerst"
-    r"|aufsteigend|(?:de|del) peor a|dal peggiore|do pior|от худш|по возрастанию"
-    r"|croissant|ascendente|crescente|最差到|从差到|由差到|最悪から|低い順",
+    r"|(?:de|del) peor a|dal peggiore|do pior|от худш|最差到|从差到|由差到|最悪から|低い順",
     re.IGNORECASE,
+)
+# Words that mean it in a heading or a remark, and in a longer text may be about anything.
+UPWARDS = re.compile(
+    r"\b(?:ascending|increasing|reversed?|backwards?|aufsteigend|croissant|ascendente|crescente"
+    r"|по возрастанию)\b",
+    re.IGNORECASE,
+)
+MAX_HEADING = 48
+WORST = re.compile(rf"\b{LOW}\b", re.IGNORECASE)
+BEST = re.compile(
+    r"(?<!second)(?<!next)(?<!nd)(?<!rd)[\W_](?:best|strongest|winner)\b", re.IGNORECASE
 )
 
 
@@ -266,7 +276,10 @@ def _counts_up(numbers: Sequence[float]) -> bool:
 
 def says_worst_first(text: str) -> bool:
     """Whether a text says that what it introduces runs from the worst to the best."""
-    return WORST_FIRST.search(text.replace("_", " ")) is not None
+    text = text.replace("_", " ")
+    if WORST_FIRST.search(text):
+        return True
+    return any(UPWARDS.search(line) for line in text.splitlines() if len(line) <= MAX_HEADING)
 
 
 class Ranking:
@@ -333,7 +346,8 @@ class Ranking:
         return tiers if all(named) else []
 
     def _letters(self, text: str) -> bool:
-        return any(self.labels.exactly(word) for word in text[:MAX_LINE].split())
+        words = text[:MAX_LINE].split()
+        return any(word.strip(WRAPPING).isupper() and self.labels.exactly(word) for word in words)
 
     def is_label(self, name: str) -> bool:
         return self.labels.find(name) is not None or LETTERS.fullmatch(name) is not None
@@ -383,6 +397,11 @@ class Ranking:
             known = [self.labels.exactly(text) for text in texts]
             if not any(known):
                 return self.numbered(texts)
+        if len(items) > 1 and (
+            (isinstance(items[0], str) and WORST.search(items[0][:MAX_PHRASE]))
+            or (isinstance(items[-1], str) and BEST.search(items[-1][:MAX_PHRASE]))
+        ):
+            self._give_up("worst_first")
         tiers = []
         for item in items:
             label = self.labels.exactly(item) if isinstance(item, str) else None
@@ -393,6 +412,10 @@ class Ranking:
                 tiers += self.from_text(item)
                 continue
             inner = item if isinstance(item, LISTS) else (item,)
+            if len(inner) > 1 and any(
+                isinstance(x, NUMBERS) and not self.labels.find(x) for x in inner
+            ):
+                self._give_up("numbers_in_a_tie")
             tier = tuple(label for part in inner for label in self._item(part))
             tiers += [tier] if tier else []
         return tiers
@@ -458,6 +481,8 @@ class Ranking:
                 self._give_up("lookalike_label")
             if part.strip():
                 name = self.labels.read(part)
+                if self.labels.find(part) is None and self._letters(part):
+                    self._give_up("not_a_label")
                 if alone and self.labels.mentioned(part[:MAX_LINE]) - {name}:
                     self._give_up("several_labels")
                 yield name
@@ -546,11 +571,15 @@ def stated_in_prose(prose: str, labels: Labels) -> Stated | None:
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
     """The tiers under the last "FINAL RANKING:" that names a label of the ballot."""
     end = len(prose)
-    for heading in reversed(list(FINAL_RANKING.finditer(prose))):
+    headings = list(FINAL_RANKING.finditer(prose))
+    for heading in reversed(headings):
         tiers = _under(heading[0], prose[heading.end() : end], ranking)
         if ranking.unclear or any(map(ranking.labels.find, (n for tier in tiers for n in tier))):
             line_end = prose.find("\n", heading.end())
             standing = standing_in(prose, heading.start(), line_end if line_end >= 0 else end)
+            lead = lead_of(prose[max(0, heading.start() - MAX_LINE) : heading.start()])
+            if lead and heading is not headings[0] and not OWN_WORDS.fullmatch(lead):
+                standing = "doubtful"
             if standing != "quoted":
                 if standing == "doubtful":
                     ranking.unclear = "doubtful"

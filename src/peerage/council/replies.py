@@ -72,18 +72,47 @@ class Reply(NamedTuple):
         is_verdict = self.shape.is_verdict
         return [f for f in self.objects if f.is_ruined_verdict or is_verdict(f.value)]
 
+    def last_word(self) -> Found | str:
+        """The verdict that stands, or why none does.
+
+        Where the reviewer gave another before, the last must be introduced as its own, or
+        follow with nothing said at all: who quotes a verdict does not always mark it.
+        """
+        verdicts = self.verdicts
+        own = [found for found in verdicts if found.standing != "quoted"]
+        if not own:
+            return "quoted" if verdicts else "none"
+        last, tail = own[-1], self.text[own[-1].end :]
+        announced = lead_of(tail[-MAX_CONTEXT:])
+        cut_off = (
+            last.state == "cut"
+            or tail.count("{") > tail.count("}")
+            or (announced.endswith(":") and OWN_WORDS.fullmatch(announced) is not None)
+        )
+        if last.standing == "doubtful" or cut_off > (last.state == "cut"):
+            return "truncated" if cut_off else "unparsed"
+        if last.state != "cut" and tail.count("}") > tail.count("{") and STRING_END.search(tail):
+            return "unparsed"  # the object was quoted in a string that forgot to escape it
+        if TAKEN_BACK.search(tail):
+            return "taken_back"
+        rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
+        if rivals:
+            between = self.text[rivals[-1].end : last.start]
+            said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
+            lead = lead_of(between)
+            revised = (
+                OWN_WORDS.fullmatch(lead) if lead else RECONSIDERED.search(said[-MAX_CONTEXT:])
+            )
+            bare = not said and not tail.strip(FENCE_AND_SPACE) and "    " not in between
+            if not (revised or bare):
+                return "contested"
+        return last
+
     def prose(self) -> str:
         """The text outside objects, thoughts and quotations."""
         spans = [(f.start, f.end) for f in self.objects if f.state != "cut" or f.is_ruined_verdict]
         parts = (self.text[start:end] for start, end in _gaps(self.text, [*spans, *self.hidden]))
         return "\n".join(parts)
-
-
-def valid_text(text: str) -> str:
-    """A text with U+FFFD in place of half characters, which no store or page can hold."""
-    if text.isascii() or not SURROGATE.search(text):
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -94,21 +123,23 @@ def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield at, len(text)
 
 
-SURROGATE = re.compile("[\ud800-\udfff]")
-
 # -- what is not the reviewer's word ------------------------------------------------------------
 
 THINK_TAG = re.compile(
     r"(?:<|&lt;)(/?)(?:think|thinking|thought|reasoning)(?:>|&gt;)", re.IGNORECASE
 )
 BRACKET_TAG = re.compile(r"\[(/?)THINK\]")
-# In pairs, the same name at both ends: fences of our prompt, quotations in HTML and BBCode.
+# In pairs, the same name at both ends: fences of our prompt, tags, quotations in BBCode.
 BLOCK = re.compile(
     r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
-    r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>blockquote|quote|cite|q)"
-    r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)",
+    r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>(?<=\[)(?:quote|cite)|(?<=\[/)(?:quote|cite)"
+    r"|(?<!\[)(?<!\[/)[a-z][\w.:-]{0,40}+)"
+    r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)|(?P<comment><!--|-->)",
     re.IGNORECASE,
 )
+# Tags that a reviewer puts around its own verdict; whatever else is tagged is quoted.
+OWN_TAGS = frozenset({"answer", "final", "final_answer", "output", "verdict", "result", "json"})
+OWN_TAGS |= {"ballot", "review", "evaluation", "judgment", "judgement", "decision", "ranking"}
 QUOTATION = re.compile(r"^[ \t]{0,20}+(?:>|&(?:amp;){0,3}gt;)[^\n]*+", re.MULTILINE)
 CODE_FENCE = re.compile(r"^[ \t]{0,20}+(?:```|~~~)[`~]*+([^\n`]{0,200})$", re.MULTILINE)
 QUOTING = re.compile(
@@ -125,12 +156,56 @@ MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
 BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
 ATTRIBUTED = re.compile(
-    r"\b(?:(?i:response|answer|candidate|option|submission|model|assistant|author|text|it|they)"
-    r"|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wrote|writes|written|says?|said|states?|claims?"
-    r"|contains?|includes?|reads|ends|begins|tells?|told|instructs?|asks?|demands?|quotes?"
-    r"|embeds?|injects?|suggests?|proposes?|wants?)\b"
+    r"\b(?:(?i:responses?|answers?|candidates?|options?|submissions?|models?|assistants?|authors?"
+    r"|judges?|texts?|it|they|attackers?)|[A-HJ-Z]{1,2})\b[^.;!?\n]{0,60}\b(?i:wr[oi]te?s?|written"
+    r"|sa(?:ys?|id)|reads?|told|put|has|had|hop(?:e|ed|es)|(?:state|claim|contain|include|end|begin"
+    r"|tell|instruct|ask|demand|quote|embed|inject|suggest|propose|want)(?:s|e?d|ing)?)\b"
 )
-CLAUSE_END = re.compile(r"[.;!?\n]")
+ALIEN = re.compile(
+    r"(?i:\b(?:quot|verbatim|excerpt|inject|plant|payload|attack|manipulat|smuggl|hidden|ignor"
+    r"|disregard|example|format:|format is|withdr|reject(?:ed)? as|opposed|rather than|instead of"
+    r"|draft|(?:not|never) (?:this|the|to|mine|my|say|write|answer|choose|what|output)"
+    r"|would (?:never|have)|wrong to|mistake to|forbidden|refus|declin|cannot|told|text of"
+    r"|whereas|colleague|someone|trap\b|suspicious|user\b|(?:their|its|his|her)\b|zitat|zitier|beispiel|cit(?:e|é|at|az)|exemple|ejemplo)"
+    r"|(?:response|answer|candidate|author|attacker|judge|model|assistant|\b[a-hj-z])"
+    r"(?: [a-z])?['’]s\b"
+    r"|(?:first|second|third|last|other) (?:answer|response|candidate|one)\b"
+    r"|цитат|игнор|пример|引用|忽略|无视|例)"
+)
+# A letter that is somebody's name in any language, as in "Antwort B schreibt".
+NAMED = re.compile(r"[^\W\d_]{2}[ _-]?(?<![A-Z])([A-HJ-Z])(?![A-Za-z])|^\W{0,9}([A-HJ-Z])\W{0,9}$")
+SOMEBODY = re.compile(r"\b(?:response|answer|candidate|submission|option|model)s?\b", re.IGNORECASE)
+OWN_SEGMENT = re.compile(
+    r"(?:^|,)[^,\"'`“”‘’«»]*\b(?:my|our)\b[^,\"'`“”‘’«»]*$|, (?:so|thus|hence|therefore)\W*$",
+    re.IGNORECASE,
+)
+# Nothing but such words introduces another verdict of one's own.
+OWN_WORDS = re.compile(
+    r"(?:\W{0,5}\b(?:so|thus|no|wait|here(?:['’]s)?|is|my|mine|the|own|new|final|finally|actual"
+    r"|correct(?:ion|ed)?|revis(?:ed|ion)|updated?|amended|verdict|ranking|ballot|decision|review"
+    r"|answer|vote|judge?ment|evaluation|assessment|json|result|output|conclusion|as|follows|after"
+    r"|on|upon|reflection|second thoughts?|instead|now|therefore|below|mein|das|endgültige?s?"
+    r"|urteil|mon|ma|le|la|définiti(?:f|ve)|mi|el|veredicto|мой|вердикт|итог|最终|我的)\b){1,9}\W{0,9}",
+    re.IGNORECASE,
+)
+RECONSIDERED = re.compile(
+    r"\bI\b[^.\n]{0,30}\b(?:reconsider|misread|changed|correct|revis|was wrong|made a mistake)"
+    r"|\b(?:on|upon) (?:reflection|second thoughts?)",
+    re.IGNORECASE,
+)
+# What a reviewer says who takes a verdict back without giving another.
+TAKEN_BACK = re.compile(
+    r"\b(?:I|we) (?:\w{1,12} ){0,2}(?:withdraw|retract|abstain|decline|recuse|reject"
+    r"|take (?:it|that|this) back)|\b(?:scratch|strike) that|\b(?:on|upon) second thoughts?"
+    r"|\bnever ?mind\b|^\W{0,5}(?:correction|wait|actually)\s{0,3}[,:.!—-]"
+    r"|\b(?:above|previous|that|this)\b[^.\n]{0,40} (?:is|was) (?:what|from|copied"
+    r"|quoted|taken|not my|an? (?:\w{1,12} )?(?:candidate|attack|quote|injection|mistake))"
+    r"|\b(?:above|that|this)\b[^.\n]{0,20}\bnot my verdict"
+    r"|\bthe candidate['’]s (?:text|words|verdict)|\bno verdict\b|\A\s{0,20}(?:is|was)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(–—←^]{1,9} ?\w)")
+CLAUSE_END = re.compile(r"[.;!?。\n]")
 
 
 class _Aside(NamedTuple):
@@ -181,8 +256,11 @@ def _blocks(text: str) -> Iterator[_Aside]:
     """Blocks that end under the name they began with; the inner ones are part of the outer."""
     ends: dict[str, list[int]] = defaultdict(list)
     for match in reversed(list(BLOCK.finditer(text))):
-        name = match["title"] or match["tag"].casefold()
-        if match["slash"] or (match["fence"] or "").upper() == "END":
+        name = match["title"] or (match["tag"] or "<!--").casefold()
+        closes = match["slash"] or match["comment"] == "-->" or match[0][1:4].upper() == "END"
+        if name in OWN_TAGS or _between_quotes(text, *match.span()):
+            continue
+        if closes:
             ends[name].append(match.end())
         elif ends[name]:
             end = ends[name].pop() if match["tag"] else ends[name][-1]
@@ -201,6 +279,7 @@ COMMENTS = r"(?:(?://|\#)[^\n{]{0,200}+\n\s{0,200}+|/\*[^*{]{0,200}+\*/\s{0,200}
 OPENER = re.compile(rf"\{{(?=\s{{0,1000}}+{COMMENTS}{KEY.pattern})")
 LINE_OPENER = re.compile(r"\n[ \t]{0,200}+\{")
 BRACE = re.compile(r"[{}]")
+STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
 
@@ -210,12 +289,12 @@ class _Walk:
     def __init__(self, text: str, shape: Shape) -> None:
         self.text = text
         self.shape = shape
+        self.first = len(text) - len(text.lstrip())
         self.reader = Reader(text)
         self.marks = _asides(text)
         self.at_mark = 0
         self.found: list[Found] = []
         self.hidden: list[tuple[int, int]] = []
-        self.drifts_from = len(text)
         self.n_refused = 0
         self.reread = 0
         self.closing: dict[int, int] | None = None  # by opening brace, made when first needed
@@ -245,7 +324,6 @@ class _Walk:
                 pos = self._object(here)
             else:
                 break
-        self._settle_drift()
         found = _with_standing(self.text, self.found, self.hidden)
         return Reply(self.text, tuple(found), tuple(self.hidden), self.shape)
 
@@ -262,38 +340,12 @@ class _Walk:
                 self.found.clear()
                 self.hidden = [(0, mark.end)]
                 self._forget_ruins()
-        elif mark.kind == "drifts" and self._has_spoken(mark.start):
+        elif mark.kind == "drifts" and mark.start > self.first:
+            self.all_doubtful |= self._begins_line(mark.start) or bool(self.found)
             return mark.start + 1
         else:
             self.hidden.append((mark.start, mark.end))
         return mark.end
-
-    def _has_spoken(self, before: int) -> bool:
-        if self.drifts_from == len(self.text):
-            gaps = _gaps(self.text[:before], self.hidden)
-            if not any(self.text[start:end].strip() for start, end in gaps):
-                return False
-        self.drifts_from = min(self.drifts_from, before)
-        return True
-
-    def _settle_drift(self) -> None:
-        """Decide what a lone opening tag in the midst of a reply means for what follows it.
-
-        In the midst of a line too, and with the only verdict at the very end, it was a word
-        about a tag. Otherwise a verdict behind it may be a thought or may be meant.
-        """
-        if self.drifts_from == len(self.text):
-            return
-        verdicts = Reply(self.text, tuple(self.found), (), self.shape).verdicts
-        doubtful = [found for found in verdicts if found.start > self.drifts_from]
-        at_end = doubtful and not self.text[doubtful[-1].end :].strip(FENCE_AND_SPACE)
-        if at_end and len(doubtful) == len(verdicts) and not self._begins_line(self.drifts_from):
-            return
-        if doubtful:
-            self.found, self.hidden = [], [(0, len(self.text))]
-        else:
-            self.found = [found for found in self.found if found.start < self.drifts_from]
-            self.hidden.append((self.drifts_from, len(self.text)))
 
     def _object(self, start: int) -> int:
         """Take the object at `start`, and return where to look on."""
@@ -398,42 +450,38 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
     for i, item in enumerate(found):
         after = found[i - 1].end if i else 0
         before = text[max(after, item.start - MAX_CONTEXT) : item.start]
-        context = _context(before, text[item.end : item.end + MAX_CONTEXT])
+        until = found[i + 1].start if i + 1 < len(found) else len(text)
+        lead, behind = lead_of(before), text[item.end : min(until, item.end + MAX_CONTEXT)]
         standing = item.standing
         if standing == "own":
             standing = straight.standing(text, item)
-        if standing == "own" and (doubtful.covers(item) or ATTRIBUTED.search(context)):
+        if standing == "own" and (_covers(doubtful, item) or _is_attributed(lead, behind)):
             standing = "doubtful"
         fenced = before.endswith("```")
         if item.standing == "own" and not fenced:
             adjacent = _between_quotes(text, item.start, item.end)
-            standing = "quoted" if adjacent or quoted.covers(item) else standing
+            standing = "quoted" if adjacent or _covers(quoted, item) else standing
+        context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
         result.append(item._replace(standing=standing, context=context))
     return result
 
 
-class _Spans:
-    """Spans in order, none inside another."""
-
-    def __init__(self) -> None:
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-
-    def add(self, start: int, end: int) -> None:
-        self.starts.append(start)
-        self.ends.append(end)
-
-    def covers(self, item: Found) -> bool:
-        i = bisect_left(self.starts, item.start) - 1
-        return i >= 0 and item.end <= self.ends[i]
+Spans = list[tuple[int, int]]
 
 
-def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
+def _covers(spans: Spans, item: Found) -> bool:
+    """Whether one of these spans, in order and none inside another, has an object in it."""
+    i = bisect_left(spans, (item.start,)) - 1
+    return i >= 0 and item.end <= spans[i][1]
+
+
+def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[Spans, Spans]:
     """The spans of prose between quotation marks with two sides, and between backticks.
 
     Over several paragraphs, or without end, it is in doubt who speaks.
     """
-    quoted, doubtful = _Spans(), _Spans()
+    quoted: Spans = []
+    doubtful: Spans = []
     mark, opened = "", 0
     for match in (m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end)):
         char = match[0]
@@ -446,11 +494,11 @@ def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[_Spans, _Spans]:
             mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
         elif char[0] in QUOTES[mark]:
             goes_on = text.find("\n\n", opened, match.start()) >= 0
-            (doubtful if goes_on else quoted).add(opened, match.start())
+            (doubtful if goes_on else quoted).append((opened, match.start()))
             mark = ""
     if mark and mark != "`":
         end = text.find("\n\n", opened)
-        doubtful.add(opened, len(text) if end < 0 else end)
+        doubtful.append((opened, len(text) if end < 0 else end))
     return quoted, doubtful
 
 
@@ -497,12 +545,24 @@ def _straight_marks(text: str, prose: list[tuple[int, int]]) -> _Straight:
     return _Straight(marks, blanks, next(odd, len(text)))
 
 
-def _context(before: str, behind: str) -> str:
-    """The clause that introduces an object, and the one that follows it on its line."""
+def lead_of(before: str) -> str:
+    """The clause that introduces an object: on its line, or before a colon."""
     lead = before.rstrip(FENCE_AND_SPACE).removesuffix("json").rstrip(FENCE_AND_SPACE)
-    led = lead.endswith(":") or "\n" not in before[len(lead) :]
-    lead = CLAUSE_END.split(lead)[-1] if led else ""
-    return f"{lead}\n{CLAUSE_END.split(behind)[0]}"
+    led = lead.rstrip("*_ ").endswith((":", "：")) or "\n" not in before[len(lead) :]
+    return CLAUSE_END.split(lead)[-1] if led else ""
+
+
+def _is_attributed(lead: str, behind: str) -> bool:
+    """Whether the words around an object say, or may say, that it is somebody else's."""
+    goes_on = CONTINUES.match(behind)
+    after = CLAUSE_END.split(behind[goes_on.end() :])[0] if goes_on else ""
+    if ATTRIBUTED.search(after) or ALIEN.search(after) or SOMEBODY.search(after):
+        return True
+    own = OWN_SEGMENT.search(lead)
+    if own and not ALIEN.search(own[0]):
+        return False
+    named = set(NAMED.findall(lead)) if lead.rstrip(" *_").endswith((":", "：")) else ()
+    return bool(ATTRIBUTED.search(lead) or ALIEN.search(lead) or len(named) == 1)
 
 
 def objects_of(text: str, shape: Shape) -> Reply:

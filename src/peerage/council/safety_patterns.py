@@ -231,7 +231,8 @@ CONTEXTS = {
     (WORDS, "prohibition"): rf"\b(?P<undone>(?:{NOT}|no (?:law|rule|reason)|why|said)(?:\x20{WORD})"
     r"{0,3}\x20)?(?:do not|don't|never|should not|shouldn't|must not|mustn't|may not|(?:i|we|you)"
     r" (?:can't|cannot|can not|won't|will not)|(?:i'm|we're) not going to|(?:no one|nobody) should"
-    rf"|not to|refuses? to|advise against|{ILLEGAL} (?:for \w{{1,20}} )?to)(?: (?:ever|even|be"
+    rf"|not to|refuses? to|advise against|(?:prohibit|forbid|ban|outlaw)s?"
+    rf"|{ILLEGAL} (?:for \w{{1,20}} )?to)(?: (?:ever|even|be"
     rf"|(?:try|trying|attempt|attempting) to|think about)){{0,2}} <[^<>]*>(?!(?: {WORD}){{0,4}}"
     rf" (?:unless|until|without(?! (?:{WORD} ){{0,2}}(?:permission|authori|consent|licen[cs]e))))",
     # the match is the harm that is guarded against, not the means of guarding
@@ -245,7 +246,8 @@ CONTEXTS = {
     r"\b))*(?:\b(?:from|of|against|who|that|which|to|can|could|might|may|will|would|or|about|on|for"
     rf"|{THREAT})\x20<|<\w{{2,20}}ing\b)",
     (WORDS, "report"): r"\b(?:(?:arrested|convicted|charged|accused|jailed|imprisoned|prosecuted"
-    r"|suspected|sentenced|guilty|caught|indicted|banned)\x20(?:for|of|with|from|on)|tried"
+    r"|suspected|sentenced|guilty|caught|indicted|banned)\x20(?:(?:an?|the|two|three|\w{1,20}s)\x20"
+    r"(?:\w{1,20}\x20){0,2})?(?:for|of|with|from|on)|tried"
     r"|attempted|plotted|conspired|planned|plots?|conspiracy|threatened|someone is planning)"
     r"(?:\x20(?:trying|attempting|conspiring|planning|plotting|possessing|of|to)){0,2}\x20<",
     # a reported question that is left at that, or met with a refusal

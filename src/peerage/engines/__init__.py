@@ -5,41 +5,50 @@ write a sum, and both give the same numbers on each engine:
 
 - as narwhals expressions on the relation (`open`, then `arrays`): counts and plain sums by
   group, which is what boards mostly are;
-- as a pure function of arrays (`fold`): where a sum needs an answer's other reviewers or a
-  ballot's other rows, the engine hands over blocks of whole sessions as codes and numbers,
-  in bounded memory and wherever it likes (in this process, or on a cluster's workers), and
-  returns the parts to be added.
+- as a pure function of arrays (`fold`): where a sum needs an answer's other reviewers or an
+  item's other opinions, the engine hands over blocks of whole groups (sessions, items) as codes
+  and numbers, in bounded memory and wherever it likes (in this process, or on a cluster's
+  workers), and adds up what was made of them.
 
 Ratios, correlations, ranks and resampling happen afterwards, once, in numpy. No engine's own
 hash, rounding, correlation or collation decides a result: names are sorted by Python, and
-sessions get their cluster from a checksum of their unit. Row order never matters.
+sessions get their cluster from a checksum of their unit.
 
-What narwhals cannot say on both backends stands in the engine, by name: `epoch` (times as
-seconds), the encoding of names inside `fold`, and the reading of files.
+What narwhals cannot say on both backends stands in the engine, by name: `epoch` and `zones` (of
+times), the encoding of names inside `fold`, and the reading of files.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from peerage.engines.sql import Sql, sql
+from peerage.engines.sql import NAME, Sql, quoted, sql
 from peerage.errors import PeerageError
 from peerage.plugins import Registry
 
 if TYPE_CHECKING:
     import narwhals as nw
+    import numpy as np
+    from numpy.typing import NDArray
 
-    from peerage.reviews.rows import Rows
+    from peerage.reviews.rows import Floats, Ints
 
     Frame = nw.LazyFrame[Any]
 
 T = TypeVar("T")
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
+MANY_PARTS = 16  # are added up before there are more
+Names = Any  # texts in order: a tuple, or an array of objects
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
+
+
+def zone_of(column: Sql) -> Sql:
+    """In SQL of either dialect, the zone at the end of a written time."""
+    return sql("regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)", column)
 
 
 class EngineError(PeerageError):
@@ -52,33 +61,61 @@ class EngineMemoryError(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which columns a fold needs, and the names that its codes count in.
+    """Which columns a fold hands over: texts as codes, numbers as floats, in blocks of groups.
 
-    `numbers` arrive as floats with NaN for null; `keys` as integers that are only compared,
-    negative for null; `deal`, if asked for among the keys, counts the distinct deals.
+    `names` are those of each text column, sorted: a code is a place among them, −1 for null.
+    The group's own codes count within a block where it has no names here.
     """
 
-    names: tuple[str, ...]
+    group: str  # rows that share it come in one block, in the order of the table
+    names: Mapping[str, Names]
     numbers: tuple[str, ...] = ()
-    keys: tuple[str, ...] = ()
+    query_id: bool = False  # as codes that are only compared; a query is then a cluster's unit
     text: bool = False
-    family_by_name: Mapping[str, str] = field(default_factory=dict)
-    panel: tuple[str, ...] = ()
-    clusters: bool = True  # False: the kernel does not ask which cluster a session is in
+    clusters: bool = False  # whether a block says which cluster each of its groups is in
     whole_queries: bool = False  # True: sessions that ask the same query come in one block
 
-    def unit(self, query_id: Sql = QUERY) -> Sql:
-        """In SQL, what a row's session is one observation of (`unit_of`)."""
-        if "query_id" in self.keys:
-            return sql("coalesce('query ' || {}, 'session ' || session_id)", query_id)
-        return sql("'session ' || session_id")
+    def unit(self, mark: str = NAME, query_id: Sql = QUERY) -> Sql:
+        """In SQL, what a row's group is one observation of (`unit_of`)."""
+        group = quoted(self.group, mark)
+        if self.query_id:
+            return sql("coalesce('query ' || {}, 'session ' || {})", query_id, group)
+        return sql("'session ' || {}", group)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some whole groups of a table as arrays of one length, by column."""
+
+    codes: Mapping[str, Ints]
+    numbers: Mapping[str, Floats]
+    query_id: Ints | None = None  # negative where there is none
+    text: NDArray[np.object_] | None = None
+    cluster: Ints | None = None  # by group, where asked for
+    n_clusters: int = 1
+
+
+class PartialSums(Generic[T]):
+    """Parts of a sum that come one after the other, never many of them at a time."""
+
+    def __init__(self, add: Callable[[Sequence[T]], T]) -> None:
+        self.add = add
+        self.parts: list[T] = []
+
+    def take(self, part: T) -> None:
+        self.parts.append(part)
+        if len(self.parts) == MANY_PARTS:
+            self.parts = [self.add(self.parts)]
+
+    def total(self) -> T:
+        return self.add(self.parts)
 
 
 class Engine(Protocol):
     """What reports ask of an engine."""
 
     def admit(self, *sources: Source | None) -> None:
-        """Say which files will be opened: those that are to be joined, or several at once."""
+        """Say which files, or files of which folders, will be opened together or in turn."""
         ...
 
     def open(self, source: Source) -> Frame:
@@ -97,12 +134,22 @@ class Engine(Protocol):
         """The relation with a column of numbers of `NUMBER_DIGITS` digits, in the order of rows."""
         ...
 
+    def zones(self, frame: Frame, column: str) -> set[str]:
+        """The zones that a column of written times names, "" for none."""
+        ...
+
     def keep(self, frame: Frame) -> Frame:
         """The same rows, kept so that reading them again is cheap."""
         ...
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> Sequence[T]:
-        """A pure function's value on each block of whole sessions; together they are the frame."""
+    def fold(
+        self,
+        frame: Frame,
+        reading: Reading,
+        kernel: Callable[[Block], T],
+        add: Callable[[Sequence[T]], T],
+    ) -> T:
+        """The sum of a pure function's values on blocks of whole groups, one at least."""
         ...
 
 

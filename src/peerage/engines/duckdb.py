@@ -20,18 +20,20 @@ from numpy.typing import NDArray
 from peerage.embedded import database, located, pattern
 from peerage.engines import (
     NUMBER_DIGITS,
+    Block,
     Columns,
     EngineError,
     EngineMemoryError,
+    PartialSums,
     Reading,
     Source,
     engines,
+    zone_of,
 )
-from peerage.engines.codes import Encoder, filled, projection
+from peerage.engines.blocks import Encoder, filled, streamed
 from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
-from peerage.engines.streams import streamed
 from peerage.errors import InputError
-from peerage.reviews.rows import Rows
+from peerage.reviews.columns import NAMES
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,7 +59,7 @@ READERS = {
 
 
 @lru_cache(maxsize=N_DATABASES)
-def _shared(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """One database for all that read the same files: to start one takes as long as a scan."""
     return database(files, folders)
 
@@ -104,10 +106,6 @@ def timestamp(column: Sql, cast: Sql) -> Sql:
 
 
 CAST, TRY_CAST = sql("cast"), sql("try_cast")
-TEXTS = frozenset(
-    {"session_id", "reviewer", "candidate", "category", "query_id", "text", "family", "deal"}
-    | {"item_id", "contributor", "user_id", "model_a", "model_b", "winner", "judge"}
-)
 
 
 @engines.register("duckdb")
@@ -146,7 +144,7 @@ class DuckDB:
         if self._limits:
             self._databases.append(database(self._files, self._folders, self._limits))
         else:
-            self._databases.append(_shared(self._files, self._folders).cursor())
+            self._databases.append(shared_database(self._files, self._folders).cursor())
 
     def close(self) -> None:
         _run_all(self._drops)
@@ -155,14 +153,19 @@ class DuckDB:
         self._databases.clear()
 
     def admit(self, *sources: Source | None) -> None:
-        files = {located(path) for source in sources for path in _paths(source)}
-        new = {file for file in files - self._files if not self._within_folders(file)}
+        paths = {located(path) for source in sources for path in _paths(source)}
+        new = {path for path in paths - self._files if not self._within_folders(path)}
+        folders = {path for path in new if Path(path).is_dir()}
         if new:
-            self._files |= new
+            self._folders = (*self._folders, *sorted(folders))
+            self._files |= new - folders
             self._connect()
 
     def _within_folders(self, file: str) -> bool:
-        return any(file.startswith(os.path.join(one, "")) for one in self._folders)  # noqa: PTH118
+        return any(
+            file == one or file.startswith(os.path.join(one, ""))  # noqa: PTH118
+            for one in self._folders
+        )
 
     def open(self, source: Source) -> Frame:
         import narwhals.stable.v2 as nw
@@ -218,33 +221,55 @@ class DuckDB:
         self._drops.append(drop)
         return nw.from_native(kept)
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
+    def zones(self, frame: Frame, column: str) -> set[str]:
+        relation = _native(frame)
+        kinds = dict(zip(relation.columns, relation.dtypes, strict=True))
+        if str(kinds.get(column)).upper() != "VARCHAR":
+            return set()
         with reported(self._place):
-            return self._fold(_native(frame), reading, kernel)
+            written = relation.project(zone_of(quoted(column))).distinct().fetchall()
+        return {zone or "" for (zone,) in written}
 
-    def _fold(self, relation: Relation, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
+    def fold(
+        self,
+        frame: Frame,
+        reading: Reading,
+        kernel: Callable[[Block], T],
+        add: Callable[[Sequence[T]], T],
+    ) -> T:
+        with reported(self._place):
+            return self._fold(_native(frame), reading, kernel, add)
+
+    def _fold(
+        self,
+        relation: Relation,
+        reading: Reading,
+        kernel: Callable[[Block], T],
+        add: Callable[[Sequence[T]], T],
+    ) -> T:
         encode = Encoder(self.connection, relation, reading)
-        projected = relation.project(projection(reading, encode.names.modulus))
-        parts = None
-        if not reading.clusters:
-            parts = streamed(projected, self._lent, lambda rows: kernel(encode.rows(rows)))
-        if parts is not None:
-            return parts
+        projected = relation.project(encode.projection())
         n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
         n_blocks = -(-n_rows // self.block_rows)
-        if reading.clusters and n_blocks > 1 and not reading.whole_queries:
-            parts = streamed(projected, self._lent, lambda rows: kernel(encode.rows(rows)))
-        if parts is not None:
-            return parts
         if n_blocks <= 1:
-            return [kernel(encode.rows(projected.fetchnumpy()))]
+            return add([kernel(encode.block(projected.fetchnumpy()))])
+
+        def each(rows: Mapping[str, NDArray[Any]]) -> T:
+            return kernel(encode.block(rows))
+
+        if not reading.whole_queries:
+            total = streamed(projected, reading.group, self._lent, each, add)
+            if total is not None:
+                return total
         block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
-        coded = relation.project(listed([projection(reading, encode.names.modulus), block]))
+        coded = relation.project(listed([encode.projection(), block]))
         # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
-        # whoever repeats one meets its other sessions. Which block a session is in changes nothing.
+        # whoever repeats one meets its other sessions. Which block a group is in changes nothing.
+        sums = PartialSums(add)
         with self._lent(coded) as kept:
-            chosen = [sql("block % {} = {}", n_blocks, i) for i in range(n_blocks)]
-            return [kernel(encode.rows(kept.filter(one).fetchnumpy())) for one in chosen]
+            for i in range(n_blocks):
+                sums.take(each(kept.filter(sql("block % {} = {}", n_blocks, i)).fetchnumpy()))
+        return sums.total()
 
     @contextmanager
     def _lent(self, rows: Relation) -> Iterator[Relation]:
@@ -313,7 +338,7 @@ class DuckDB:
             opening = getattr(self.connection, reader)
             found = [pattern(located(path)) for path in paths]
             relation = opening(found if len(found) > 1 else found[0], **how)
-            names = [name for name in relation.columns if name in TEXTS]  # a bad file says so here
+            names = [name for name in relation.columns if name in NAMES]  # a bad file says so here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
                 relation = opening(found, dtype=dict.fromkeys(names, "VARCHAR"), **how)
         except (duckdb.Error, OSError) as error:

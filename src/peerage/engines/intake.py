@@ -18,22 +18,21 @@ from peerage.embedded import located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Source
 from peerage.engines.duckdb import (
     READERS,
-    TEXTS,
     TRY_CAST,
     DuckDB,
     first_line,
     timestamp,
 )
-from peerage.engines.reviews import NUMBERS, refuse_many_marks
+from peerage.engines.reviews import refuse_many_marks
 from peerage.engines.sql import (
     MAX_NAME_CHARACTERS,
-    SPARK_NAME,
     is_safe,
     listed,
     quoted,
     sql,
 )
 from peerage.errors import InputError
+from peerage.reviews.columns import NAMES, is_number
 from peerage.text import is_unicode
 
 if TYPE_CHECKING:
@@ -49,7 +48,6 @@ N_THREADS = 2  # each has buffers of its own
 GROUP_ROWS = 8_192  # of what is only read again: a group is in memory as a whole
 N_SHOWN = 10
 N_REJECTS = 1_000  # looked at, to learn which columns they are about
-ZONE = "regexp_extract({}, ':.*?([zZ]|[+-][0-9][0-9](:?[0-9][0-9])?)$', 1)"
 
 # What a table may be at most: more is no table of judgements, and takes minutes to refuse later.
 MAX_COLUMNS = 500
@@ -301,11 +299,10 @@ def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     for column, kind in kinds.items():
         name = column.strip()
         timed = name == "at" and kind.startswith(("TIMESTAMP", "DATE"))
-        if name in TEXTS or timed or kind == "JSON":
+        if name in NAMES or timed or kind == "JSON":
             kind = "VARCHAR"
         elif "INT" in kind:
-            known = name in (*NUMBERS, "at", "opinion") or name.startswith("mark_")
-            kind = "DOUBLE" if known else "VARCHAR"
+            kind = "DOUBLE" if is_number(name) or name in ("at", "opinion") else "VARCHAR"
         safe[column] = kind
     return safe
 
@@ -333,16 +330,7 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
 
 def zones_of(engine: Engine, source: Source) -> list[str]:
     """The zones in which a table writes its times, if they are several; one without is UTC."""
-    native = engine.open(source).to_native()
-    if type(native).__module__.split(".")[0] == "pyspark":
-        texts = dict(native.dtypes).get("at") == "string"
-        zone = sql(ZONE, quoted("at", SPARK_NAME))
-        written = native.selectExpr(zone).distinct().collect() if texts else ()
-    else:
-        texts = _kinds(native).get("at") == "VARCHAR"
-        zone = sql(ZONE, quoted("at"))
-        written = native.project(zone).distinct().fetchall() if texts else ()
-    minutes = sorted({_minutes_east(one or "") for (one,) in written})
+    minutes = sorted({_minutes_east(one) for one in engine.zones(engine.open(source), "at")})
     return [_spelt(one) for one in minutes] if len(minutes) > 1 else []
 
 

@@ -18,38 +18,30 @@ import re
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peerage.embedded import database, located, pattern
-from peerage.engines.duckdb import reported
+from peerage.engines.duckdb import reported, shared_database
+from peerage.engines.sql import quoted, sql
+from peerage.reviews.columns import MARK, REVIEWS
+
+if TYPE_CHECKING:
+    import duckdb
 
 SMALL_BYTES = 1_000_000
+PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
 FORMAT = 2  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
-COLUMNS = {
-    "session_id": "VARCHAR",
-    "reviewer": "VARCHAR",
-    "candidate": "VARCHAR",
-    "rank": "DOUBLE",
-    "score": "DOUBLE",
-    "position": "BIGINT",
-    "words": "BIGINT",
-    "category": "VARCHAR",
-    "at": "DOUBLE",
-    "round": "BIGINT",
-    "query_id": "VARCHAR",
-    "reasoning_words": "BIGINT",
-    "family": "VARCHAR",
-    "deal": "VARCHAR",
-    "place": "BIGINT",
-}
+KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
+COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 
 
 def replace_file(target: Path, parts: Iterable[bytes]) -> None:
@@ -91,6 +83,11 @@ class Mirror:
         self.folder = folder
         self._folders = [folder] if read_only is None else [read_only, folder]
 
+    @property
+    def folders(self) -> list[str]:
+        """Where files of this mirror are."""
+        return [str(folder) for folder in self._folders if folder.is_dir()]
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """While no other process writes segments; OSError where this one cannot either."""
@@ -129,6 +126,10 @@ class Mirror:
         """The last row of the log that a segment covers; 0 for none."""
         segments = self.segments
         return self.rows_of(segments[-1])[1] if segments else 0
+
+    def is_segment(self, file: Path) -> bool:
+        """Whether a file was written from this store's own sessions."""
+        return SEGMENT.fullmatch(file.name) is not None
 
     def rows_of(self, segment: Path) -> tuple[int, int]:
         """The first and the last row of the log that a segment covers."""
@@ -171,15 +172,41 @@ class Mirror:
             lines = Path(scratch) / "rows.jsonl"
             with lines.open("w", encoding="utf-8") as out:
                 for row in rows:
-                    marks |= {name for name in row if name.startswith("mark_")}
+                    marks |= {name for name in row if name.startswith(MARK)}
                     out.write(json.dumps(row) + "\n")
             if left_out:
                 target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"
                 replace_file(target, [json.dumps(sorted(left_out)).encode()])
             columns = {**COLUMNS, **dict.fromkeys(sorted(marks), "DOUBLE")}
-            with reported(str(self.folder)), database(folders=[located(scratch)]) as db:
+            with reported(str(self.folder)), self._database() as db:
                 table = db.read_json(located(lines), columns=columns, format="newline_delimited")
                 self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
+
+    def _database(self) -> duckdb.DuckDBPyConnection:
+        """One that reaches this folder; to start one takes longer than to write a segment."""
+        return shared_database(frozenset(), (located(self.folder),)).cursor()
+
+    def keep_parts(
+        self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
+    ) -> list[Path]:
+        """A table of reviews with these bytes, as files of some whole sessions in order of time.
+
+        A window of time then cuts one of them, and not all that was ever imported. They are in
+        a folder of that name, which is there as a whole or not at all.
+        """
+        for folder in self._folders:
+            if (folder / name).is_dir():
+                return sorted((folder / name).iterdir())
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
+            whole, split = Path(scratch) / "whole.parquet", Path(scratch) / "parts"
+            replace_file(whole, parts)
+            split.mkdir()
+            with reported(str(self.folder)), self._database() as db:
+                _split(db, located(whole), located(split), part_rows)
+            with suppress(OSError):  # somebody else was quicker
+                split.rename(self.folder / name)
+        return sorted((self.folder / name).iterdir())
 
     def tidy(self) -> None:
         """Joins the small segments at the end where there are many, and drops what was joined."""
@@ -207,3 +234,29 @@ class Mirror:
         written = Path(located(scratch)) / "segment.parquet"
         table.write_parquet(str(written))
         written.replace(self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet")
+
+
+def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:
+    """Write the rows of a file as several, whole sessions by the last of their times."""
+    rows = db.read_parquet(pattern(whole), hive_partitioning=False)
+    name = f"peerage_{uuid.uuid4().hex}"
+    sessions = rows.aggregate('session_id, max("at") as last, count(*) as n', "session_id")
+    placed = sessions.project(
+        sql(
+            "session_id as session, last,"
+            " (sum(n) over (order by last, session_id) - n) // {} as part",
+            part_rows,
+        )
+    )
+    numbered = rows.project("*, row_number() over () as row")
+    joined = numbered.set_alias("rows").join(placed.set_alias("placed"), "session_id = session")
+    joined.order("part, last, session, row").create(name)
+    try:
+        table = db.table(name)
+        (n_parts,) = table.aggregate("max(part) + 1").fetchall()[0]
+        for i in range(int(n_parts)):
+            part = table.filter(sql("part = {}", i)).project("* exclude (session, last, part, row)")
+            if part.aggregate("count(*)").fetchall()[0][0]:
+                part.write_parquet(f"{folder}/{i:06}.parquet", compression="zstd")
+    finally:
+        db.execute(sql("drop table {}", quoted(name)))

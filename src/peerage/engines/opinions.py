@@ -1,155 +1,164 @@
-"""The `opinions`, `items` and `users` tables as one encoded community, on any engine.
+"""The `opinions`, `items` and `users` tables of a community, checked, on any engine.
 
-An engine hashes names, groups small things and hands the opinions over as numbers, some
-twenty bytes a row, of which nine are kept; the arithmetic is numpy's, once for all engines.
-The hash is the engine's own and never leaves this file: it only finds equal names. Codes are
-places in names sorted by Python, so no engine's collation decides a tie.
+Who and what there is comes from a few groupings; the opinions themselves are only ever handed
+over as blocks of whole items, in codes that are places in names sorted by Python.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from operator import lt
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community
-from peerage.engines import Engine, Source
-from peerage.engines.members import (
-    N_SHOWN,
-    Codes,
-    authors_of,
-    categories_of,
-    places_of,
-    read_items,
-    read_users,
-    require,
-    row_numbers,
-    sorted_names,
-    standing_of,
-)
-from peerage.engines.sql import NAME, SPARK_NAME, listed, quoted, sql
+from peerage.boards.opinions import Community, Floats, Names, listed_names
+from peerage.engines import Block, Engine, Reading, Source
 from peerage.errors import InputError
+from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column, required
 
 if TYPE_CHECKING:
     from peerage.engines import Columns, Frame
 
-Hashes = NDArray[np.uint64]
-Levels = NDArray[np.int8]
-Encoding = Callable[[NDArray[Any]], NDArray[Any]]  # of a column's values, some at a time
+T = TypeVar("T")
+Places = NDArray[np.int32]
 
-BATCH_ROWS = 1 << 18  # encoded at a time: in the cache, and in no new memory
-SPARE_BITS = 2  # slots of a lookup table: at least 2^2 for each name
-MAX_BITS = 24
-MIXER = np.uint64(0x9E3779B97F4A7C15)  # odd: different hashes stay different
-NONE, SEVERAL = -1, -2  # in place of a code
+N_SHOWN = 10
 WORDS = {"positive": 1.0, "negative": -1.0}
+YES, NO = ("true", "yes", "t", "y", "1", "1.0"), ("false", "no", "f", "n", "0", "0.0")
 
 
-@dataclass(frozen=True, slots=True)
-class Roll:
-    """Everyone and everything that opinions are of and by, before any of them is read.
+class Opinions:
+    """A checked table of opinions: who and what is there, and sums over blocks of whole items."""
 
-    The hashes are those of the items and the reviewers that opinions name, beside their places.
-    """
+    def __init__(
+        self,
+        engine: Engine,
+        frame: Frame,
+        members: Community,
+        level_by_text: Mapping[str, int] | None,
+        latest: float | None,
+    ) -> None:
+        self.engine, self.frame = engine, frame
+        self.members = members  # everyone and every item, without opinions
+        self.level_by_text = level_by_text  # where opinions are written as texts
+        self.latest = latest  # None where no opinion has a time
 
-    frame: Frame
-    n_rows: int
-    members: Community  # without opinions
-    item_hash: Hashes
-    item_place: Codes
-    voice_hash: Hashes
-    voice_place: Codes
-    encode: Mapping[str, Encoding]
+    def fold(self, kernel: Callable[[Community], T], add: Callable[[Sequence[T]], T]) -> T:
+        """The sum of a pure function's values on the members with some whole items' opinions."""
+        if "rows" in self.__dict__:
+            return add([kernel(self.rows)])
+        names: dict[str, Any] = {"item_id": self.members.items, "reviewer": self.members.people}
+        numbers = ["at"] if self.latest is not None else []
+        levels = None
+        if self.level_by_text is None:
+            numbers.append("opinion")
+        else:
+            names["opinion"] = list(self.level_by_text)
+            levels = np.array([*self.level_by_text.values()], dtype=np.int8)
+        reading, members, latest = (
+            Reading("item_id", names, tuple(numbers)),
+            self.members,
+            self.latest,
+        )
+        return self.engine.fold(
+            self.frame, reading, lambda block: kernel(_with(members, block, levels, latest)), add
+        )
+
+    @cached_property
+    def rows(self) -> Community:
+        """Everyone with all that they said, in this process; sums are made of them from then on."""
+        return self.fold(lambda block: block, _joined)
 
 
-def read_community(
+def _with(
+    members: Community, block: Block, levels: NDArray[np.int8] | None, latest: float | None
+) -> Community:
+    """The members with a block's opinions; one without a time counts as of the latest."""
+    if levels is None:
+        said = block.numbers["opinion"]
+        level = np.zeros(len(said), dtype=np.int8)
+        for place, value in enumerate(members.scale[1:], 1):
+            level[said == value] = place
+    else:
+        level = levels[block.codes["opinion"]]
+    at: Floats | None = None
+    if latest is not None:
+        at = block.numbers["at"]
+        at = np.where(np.isfinite(at), at, latest)
+    item, reviewer = (block.codes[name].astype(np.int32) for name in ("item_id", "reviewer"))
+    return replace(members, item=item, reviewer=reviewer, level=level, at=at)
+
+
+def _joined(parts: Sequence[Community]) -> Community:
+    """The opinions of several blocks together."""
+    if len(parts) == 1:
+        return parts[0]
+    at = [one.at for one in parts if one.at is not None]
+    return replace(
+        parts[0],
+        item=np.concatenate([one.item for one in parts]),
+        reviewer=np.concatenate([one.reviewer for one in parts]),
+        level=np.concatenate([one.level for one in parts]),
+        at=np.concatenate(at) if at else None,
+    )
+
+
+def read_opinions(
     engine: Engine,
     opinions: Source,
     items: Source | None = None,
     users: Source | None = None,
     *,
     scale: Sequence[float] = (-1.0, 1.0),
-    categories: bool = False,
-) -> Community:
+) -> Opinions:
     """Three tables as one community, own and repeated opinions still in it.
 
     Refused whole are missing columns, empty names, opinions off the scale, an item without
     a contributor or with two: with the first ten offenders. Items without opinions and users
-    without either are there too. `categories` are read only where asked for.
+    without either are there too.
     """
-    roll = read_roll(engine, opinions, items, users, scale=scale, categories=categories)
-    return with_opinions(engine, roll)
-
-
-def with_opinions(engine: Engine, roll: Roll) -> Community:
-    """The members of a roll with all that they said, row by row."""
-    rows = _encoded(engine, roll)
-    _refuse_opinions(engine, roll, rows["opinion"])
-    return replace(
-        roll.members,
-        item=rows["item_id"],
-        reviewer=rows["reviewer"],
-        level=rows["opinion"],
-        at=_times(rows.get("at")),
-    )
-
-
-def read_roll(
-    engine: Engine,
-    opinions: Source,
-    items: Source | None = None,
-    users: Source | None = None,
-    *,
-    scale: Sequence[float] = (-1.0, 1.0),
-    categories: bool = False,
-) -> Roll:
-    """What groupings of the tables tell: names, contributors, categories, who is registered."""
     engine.admit(opinions, items, users)
     frame, columns = _opened(engine, opinions)
-    table = read_items(engine, items)
+    contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
-    voices = _texts(engine, frame, "reviewer")
-    known = _seen_items(engine, frame, "contributor" in columns)
-    _refuse_empty_names(engine, frame, {"item_id": known, "reviewer": voices})
-    item_names, authors = authors_of(known["text"], known["by"], table)
-    named = categories and "category" in columns
-    category_by_item = _categories_said(engine, frame) if named else {}
-    category_by_item |= table.category
-    people = sorted_names(chain(voices["text"].tolist(), authors.tolist(), affiliated))
-    category, category_names = categories_of(item_names, category_by_item, categories)
+    voices = _voices(engine, frame, "at" in columns)
+    known = [name for name in ("item_id", "contributor", "category") if name in columns]
+    found = _distinct(engine, frame, *known)
+    for column, values in (("item_id", found["item_id"]), ("reviewer", voices["reviewer"])):
+        if None in values.tolist():
+            _refuse_empty(engine.arrays(frame.select(column))[column], column, "opinions")
+    levels = _levels(voices["opinion"], scale)
+    if -1 in levels.values():
+        _refuse_opinions(engine, frame, levels, scale)
+    item_names, authors = _authors(found, contributors)
+    reviewers = sorted_names(voices["reviewer"].tolist())
+    people = sorted_names(chain(reviewers.tolist(), authors.tolist(), affiliated))
+    category, categories = _categories(item_names, {**_said(found), **category_by_item})
     members = Community(
         people=people,
         items=item_names,
-        author=places_of(authors, people),
+        author=_places(authors, people),
         item=np.zeros(0, dtype=np.int32),
         reviewer=np.zeros(0, dtype=np.int32),
         level=np.zeros(0, dtype=np.int8),
         scale=tuple(float(one) for one in scale),
         category=category,
-        categories=category_names,
-        **standing_of(people, affiliated, users is not None, voices["text"].tolist()),
+        categories=categories,
     )
-    once = np.append(True, known["text"][1:] != known["text"][:-1])[: len(known["text"])]
-    item_hash = _as_hashes(known["hash"][once])
-    item_place = places_of(known["text"][once], item_names)
-    voice_hash, voice_place = _as_hashes(voices["hash"]), places_of(voices["text"], people)
-    encode: dict[str, Encoding] = {
-        "item_id": Lookup(item_hash, item_place),
-        "reviewer": Lookup(voice_hash, voice_place),
-        "opinion": _leveller(engine, frame, columns["opinion"].is_numeric(), members.scale),
-    }
-    if "at" in columns:
-        encode["at"] = _seconds
-    n_rows = int(voices["n"].sum())
-    return Roll(frame, n_rows, members, item_hash, item_place, voice_hash, voice_place, encode)
+    if users is not None:
+        members = _standing(members, affiliated, reviewers)
+    times = np.asarray(voices.get("latest", ()), dtype=np.float64)
+    times = times[np.isfinite(times)]
+    written = None if columns["opinion"].is_numeric() else levels
+    return Opinions(engine, frame, members, written, float(times.max()) if len(times) else None)
 
 
-# -- names ----------------------------------------------------------------------------------
+# -- opinions --------------------------------------------------------------------------------
 
 
 def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
@@ -161,9 +170,9 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
-    require(schema, ("item_id", "reviewer", "opinion"), "opinions")
-    names = [name for name in ("item_id", "reviewer", "contributor", "category") if name in schema]
-    kept = [nw.col(name).cast(nw.String) for name in names]
+    _require(schema, OPINIONS, "opinions")
+    texts = [name for name, one in OPINIONS.items() if one.kind == "text" and name in schema]
+    kept = [nw.col(name).cast(nw.String) for name in texts]
     numeric = schema["opinion"].is_numeric()
     kept.append(nw.col("opinion").cast(nw.Float64 if numeric else nw.String))
     if "at" in schema:
@@ -173,201 +182,217 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
-    """The distinct combinations of some columns, in order: how often, and the first one's hash.
+    """The distinct combinations of some columns, in order.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
     Whoever sorts them again, as Python does, then has little to do.
     """
     import narwhals.stable.v2 as nw
 
-    grouped = frame.group_by(*names).agg(nw.len().alias("n")).sort(*names)
-    return engine.arrays(_with_hashes(grouped, names[:1]))
+    return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n")).sort(*names))
 
 
-def with_hashes(frame: Frame, encode: Mapping[str, Encoding]) -> Frame:
-    """The columns that are to be encoded, and instead of a name its 64-bit hash."""
+def _voices(engine: Engine, frame: Frame, timed: bool) -> Columns:
+    """Everyone who said anything, with each opinion that they hold, and the latest of its times."""
     import narwhals.stable.v2 as nw
 
-    hashed = [name for name, code in encode.items() if isinstance(code, Lookup)]
-    more = _with_hashes(frame, hashed)
-    return more.select(
-        *(nw.col(f"{name}_hash" if name in hashed else name).alias(name) for name in encode)
+    latest = [nw.col("at").max().alias("latest")] if timed else []
+    return engine.arrays(
+        frame.group_by("reviewer", "opinion").agg(nw.len().alias("n"), *latest).sort("reviewer")
     )
 
 
-def _with_hashes(frame: Frame, names: Sequence[str]) -> Frame:
-    """The frame with a 64-bit hash beside each name; narwhals has no word for it."""
-    import narwhals.stable.v2 as nw
-
-    native = frame.to_native()
-    mark = SPARK_NAME if _is_spark(native) else NAME
-    pairs = [(quoted(name, mark), quoted(f"{name}_hash", mark)) for name in names]
-    if _is_spark(native):
-        hashes = [sql("xxhash64({}) as {}", name, hash_) for name, hash_ in pairs]
-        wider = native.selectExpr("*", *hashes)
-    else:
-        hashes = [sql("hash({}) as {}", name, hash_) for name, hash_ in pairs]
-        wider = native.project(listed([sql("*"), *hashes]))
-    return nw.from_native(wider)  # type: ignore[no-any-return]  # of a native of either kind
+def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
+    """The place on the scale of each opinion, or text of one; −1 for what is off it."""
+    found: dict[Any, int] = {}
+    for said in dict.fromkeys(_plain(one) for one in opinions.tolist()):
+        written = str(said).strip().lower()
+        try:
+            value = WORDS[written] if written in WORDS else float(written)
+        except ValueError:
+            value = np.nan
+        found[said] = list(scale).index(value) if value in scale else -1
+    return found
 
 
-def _is_spark(native: Any) -> bool:
-    return type(native).__module__.split(".")[0] == "pyspark"
+def _plain(said: Any) -> Any:
+    """An opinion as it is written, None for one that is not there."""
+    return None if said is None or said != said else said
 
 
-def _texts(engine: Engine, frame: Frame, name: str) -> Columns:
-    """The distinct texts of a column with their hashes, and how often each is there."""
-    found = _distinct(engine, frame, name)
-    return {"text": found[name], "hash": found[f"{name}_hash"], "n": found["n"]}
-
-
-def _seen_items(engine: Engine, frame: Frame, named: bool) -> Columns:
-    """The items that have opinions, with hashes, each with each of its contributors."""
-    if named:
-        found = _distinct(engine, frame, "item_id", "contributor")
-        return {"text": found["item_id"], "hash": found["item_id_hash"], "by": found["contributor"]}
-    found = _texts(engine, frame, "item_id")
-    return {**found, "by": np.full(len(found["text"]), None, dtype=object)}
-
-
-def _categories_said(engine: Engine, frame: Frame) -> dict[str, str]:
-    """What opinions say of their items' categories; of two, the first by name."""
-    found = _distinct(engine, frame, "item_id", "category")
-    pairs = zip(found["item_id"].tolist(), found["category"].tolist(), strict=True)
-    return dict(sorted((pair for pair in pairs if pair[1] is not None), reverse=True))
-
-
-def _refuse_empty_names(engine: Engine, frame: Frame, texts_by_column: dict[str, Columns]) -> None:
-    import narwhals.stable.v2 as nw
-
-    for column, texts in texts_by_column.items():
-        if None in texts["text"].tolist():
-            found = engine.arrays(frame.select(nw.col(column).is_null().alias("empty")))
-            at = np.flatnonzero(found["empty"])
-            raise InputError(
-                f"`{column}` is empty in {len(at)} rows of opinions: {row_numbers(at)}."
-            )
-
-
-# -- opinions, encoded ------------------------------------------------------------------------
-
-
-def _encoded(engine: Engine, roll: Roll) -> Columns:
-    """Every column that there is an encoding of, row by row, encoded."""
-    kinds = {name: code(np.zeros(0)).dtype for name, code in roll.encode.items()}
-    encoded = {name: np.empty(roll.n_rows, dtype=kind) for name, kind in kinds.items()}
-    n = 0
-    for batch in _batches(engine, with_hashes(roll.frame, roll.encode)):
-        rows = slice(n, n + len(batch["opinion"]))
-        for name, code in roll.encode.items():
-            encoded[name][rows] = code(batch[name])
-        n = rows.stop
-    return {name: values[:n] for name, values in encoded.items()}
-
-
-def _batches(engine: Engine, frame: Frame) -> Iterator[Columns]:
-    """The rows in their order, some at a time where the engine can."""
-    native = frame.to_native()
-    if _is_spark(native) or find_spec("pyarrow") is None:
-        yield engine.arrays(frame)
-        return
-    for batch in native.to_arrow_reader(BATCH_ROWS):
-        columns = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
-        yield dict(zip(batch.schema.names, columns, strict=True))
-
-
-def _leveller(engine: Engine, frame: Frame, numeric: bool, scale: Sequence[float]) -> Encoding:
-    """From opinions, or from hashes of written ones, to places on the scale; −1 for none."""
-    if not numeric:
-        said = _texts(engine, frame, "opinion")
-        places = [_level(text, scale) for text in said["text"].tolist()]
-        return Lookup(said["hash"], np.array(places, dtype=np.int8))
-
-    def levels_of(values: NDArray[Any]) -> Levels:
-        levels = np.full(len(values), -1, dtype=np.int8)
-        for place, level in enumerate(scale):
-            np.putmask(levels, values == level, place)
-        return levels
-
-    return levels_of
-
-
-def _level(text: object, scale: Sequence[float]) -> int:
-    """The place of a written opinion on the scale, −1 for none."""
-    written = str(text).strip().lower()
-    try:
-        value = WORDS[written] if written in WORDS else float(written)
-    except ValueError:
-        return -1
-    return list(scale).index(value) if value in scale else -1
-
-
-def _refuse_opinions(engine: Engine, roll: Roll, levels: Levels) -> None:
-    if not len(levels) or levels.min() >= 0:
-        return
-    wrong = np.flatnonzero(levels < 0)
-    values = engine.arrays(roll.frame.select("opinion"))["opinion"][wrong[:N_SHOWN]]
-    shown = ", ".join(dict.fromkeys(_shown(value) for value in values.tolist()))
+def _refuse_opinions(
+    engine: Engine, frame: Frame, levels: Mapping[Any, int], scale: Sequence[float]
+) -> None:
+    values = [_plain(one) for one in engine.arrays(frame.select("opinion"))["opinion"].tolist()]
+    wrong = [row for row, one in enumerate(values) if levels[one] < 0]
+    shown = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
     raise InputError(
-        f"{len(wrong)} opinions are not on the scale ({shown}): {row_numbers(wrong)}.",
-        hint=f"Known: {', '.join(f'{level:g}' for level in roll.members.scale)}; "
+        f"{len(wrong)} opinions are not on the scale ({shown}): {_row_numbers(wrong)}.",
+        hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
         "`[community] scale` sets others.",
     )
 
 
 def _shown(value: float | str | None) -> str:
-    if value is None or value != value:
+    if value is None:
         return "empty"
     return repr(value) if isinstance(value, str) else f"{value:g}"
 
 
-def _seconds(at: NDArray[Any]) -> NDArray[np.float64]:
-    return np.asarray(at, dtype=np.float64)
+# -- items and people ------------------------------------------------------------------------
 
 
-def _times(at: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
-    """Times in seconds; an opinion without one counts as of now, which is the latest there is."""
-    if at is None:
-        return None
-    known = np.isfinite(at)
-    if not known.any():
-        return None
-    return at if known.all() else np.where(known, at, at[known].max())
+def _require(schema: Mapping[str, Any], columns: Mapping[str, Column], table: str) -> None:
+    missing = [name for name in required(columns) if name not in schema]
+    if missing:
+        raise InputError(
+            f"a table of {table} needs the column {', '.join(missing)}.",
+            hint=f"It has: {', '.join(list(schema)[:20]) or 'none'}.",
+        )
 
 
-class Lookup:
-    """From hashes to codes: by a table on the first bits, and by another where two names meet.
+def _row_numbers(rows: Sequence[int]) -> str:
+    shown = ", ".join(str(row + 1) for row in rows[:N_SHOWN])
+    return f"row{'s' if len(rows) > 1 else ''} {shown}{', …' if len(rows) > N_SHOWN else ''}"
 
-    That is some ten times as quick as sorting or searching the hashes, and the tables are
-    small, so that they stay in the cache.
+
+def _refuse_empty(values: NDArray[Any], column: str, table: str) -> None:
+    empty = [row for row, value in enumerate(values.tolist()) if value is None]
+    if empty:
+        n = f"{len(empty)} row{'s' if len(empty) > 1 else ''}"
+        raise InputError(f"`{column}` is empty in {n} of {table}: {_row_numbers(empty)}.")
+
+
+def sorted_names(names: Iterable[str]) -> Names:
+    ordered = sorted(dict.fromkeys(names))
+    array = np.empty(len(ordered), dtype=object)
+    array[:] = ordered
+    return array
+
+
+def _places(texts: NDArray[np.object_], names: Names) -> Places:
+    """The place of each text among the names, which are sorted."""
+    place = {name: code for code, name in enumerate(names.tolist())}
+    return np.array([place[text] for text in texts.tolist()], dtype=np.int32)
+
+
+def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
+    """The known columns of a small table as texts, those that it needs with no gap."""
+    import narwhals.stable.v2 as nw
+
+    opened = engine.open(source)
+    schema = dict(opened.collect_schema())
+    _require(schema, columns, table)
+    known = [name for name in columns if name in schema]
+    return engine.arrays(opened.select(*(nw.col(name).cast(nw.String) for name in known)))
+
+
+def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
+    """The contributor and the category by item, of a table of items."""
+    if source is None:
+        return {}, {}
+    found = _texts(engine, source, ITEMS, "items")
+    for name in ("item_id", "contributor"):
+        _refuse_empty(found[name], name, "items")
+    author = dict(pairs := list(_pairs(found, "contributor")))
+    _refuse_two_contributors(pairs)
+    return author, dict(_pairs(found, "category")) if "category" in found else {}
+
+
+def _pairs(found: Columns, name: str) -> Iterator[tuple[str, str]]:
+    """What is known of items, one after the other."""
+    rows = zip(found["item_id"].tolist(), found[name].tolist(), strict=True)
+    return ((item, value) for item, value in rows if value is not None)
+
+
+def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
+    authors: dict[str, set[str]] = {}
+    for item, name in pairs:
+        authors.setdefault(item, set()).add(name)
+    twice = [
+        f"{item!r}: {' and '.join(repr(name) for name in sorted(names))}"
+        for item, names in sorted(authors.items())
+        if len(names) > 1
+    ]
+    if twice:
+        more = ", …" if len(twice) > N_SHOWN else ""
+        raise InputError(
+            f"{len(twice)} items have two contributors: {'; '.join(twice[:N_SHOWN])}{more}.",
+            hint="An item is one person's.",
+        )
+
+
+def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Names]:
+    """Every item, in order, and its contributor, from opinions and from items.
+
+    They may not differ, neither among the opinions nor from the table of items.
     """
+    listed = found["item_id"].tolist()
+    named = found["contributor"].tolist() if "contributor" in found else [None]
+    if not contributors and None not in named and all(map(lt, listed, listed[1:])):
+        return found["item_id"], found["contributor"]  # mostly there is nothing to reconcile
+    pairs = list(_pairs(found, "contributor")) if "contributor" in found else []
+    _refuse_two_contributors(chain(contributors.items(), pairs))
+    author = {**dict(pairs), **contributors}
+    orphans = sorted_names(item for item in listed if item not in author)
+    if len(orphans):
+        raise InputError(
+            f"{len(orphans)} items have no contributor: "
+            f"{listed_names(orphans, np.arange(len(orphans)), N_SHOWN)}.",
+            hint="Give opinions a `contributor` column, or import the items.",
+        )
+    ordered = sorted_names(author)
+    return ordered, np.array([author[item] for item in ordered], dtype=object)
 
-    def __init__(self, hashes: NDArray[Any], codes: NDArray[np.signedinteger[Any]]) -> None:
-        keys = _as_hashes(hashes)
-        bits = min(MAX_BITS, len(keys).bit_length() + SPARE_BITS)
-        self._shift = np.uint64(64 - bits)
-        slots = (keys >> self._shift).view(np.int64)
-        self._table = np.full(1 << bits, NONE, dtype=codes.dtype)
-        self._table[slots] = codes
-        contested = np.bincount(slots, minlength=1 << bits) > 1
-        self._table[contested] = SEVERAL
-        met = contested[slots]
-        if len(np.unique(keys[met])) < np.count_nonzero(met):
+
+def _said(found: Columns) -> dict[str, str]:
+    """What opinions say of their items' categories; of two, the first by name."""
+    return dict(sorted(_pairs(found, "category"), reverse=True)) if "category" in found else {}
+
+
+def _categories(
+    items: Names, category_by_item: Mapping[str, str]
+) -> tuple[Places | None, Names | None]:
+    if not category_by_item:
+        return None, None
+    names = sorted_names(category_by_item.values())
+    place = {name: code for code, name in enumerate(names)}
+    codes = [place[category_by_item[item]] if item in category_by_item else -1 for item in items]
+    return np.array(codes, dtype=np.int32), names
+
+
+def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
+    """Whether each user is affiliated, of a table of users."""
+    if source is None:
+        return {}
+    found = _texts(engine, source, USERS, "users")
+    _refuse_empty(found["user_id"], "user_id", "users")
+    affiliated: dict[str, bool] = {}
+    rows = zip(found["user_id"].tolist(), found["affiliated"].tolist(), strict=True)
+    for row, (user, text) in enumerate(rows, 1):
+        said = str(text).strip().lower()
+        if said not in YES + NO:
             raise InputError(
-                "two names in a table of opinions have the same 64-bit hash.",
-                hint="That happens once in a billion tables: rename one of your ids.",
+                f"`affiliated` is {text!r} in row {row} of users.", hint="Write true or false."
             )
-        self._others = Lookup(keys[met] * MIXER, codes[met]) if met.any() else None
-
-    def __call__(self, hashes: NDArray[Any]) -> NDArray[np.signedinteger[Any]]:
-        wanted = _as_hashes(hashes)
-        found = self._table[(wanted >> self._shift).view(np.int64)]
-        if self._others is not None:
-            rest = np.flatnonzero(found == SEVERAL)
-            found[rest] = self._others(wanted[rest] * MIXER)
-        return found
+        if affiliated.setdefault(user, said in YES) != (said in YES):
+            raise InputError(f"user {user!r} is listed twice, once affiliated and once not.")
+    return affiliated
 
 
-def _as_hashes(values: NDArray[Any]) -> Hashes:
-    kind = np.int64 if values.dtype.kind in "if" else np.uint64
-    return values.astype(kind, copy=False).view(np.uint64)
+def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
+    """The members with what the list of users says of them, and a flag for unknown reviewers."""
+    people = members.people
+    registered = np.array([name in affiliated for name in people], dtype=bool)
+    heard = np.zeros(len(people), dtype=bool)
+    heard[_places(reviewers, people)] = True
+    strangers = np.flatnonzero(heard & ~registered)
+    flags = (
+        f"{len(strangers)} reviewers are not among the users: {listed_names(people, strangers)}",
+    )
+    return replace(
+        members,
+        affiliated=np.array([affiliated.get(name, False) for name in people], dtype=bool),
+        registered=registered,
+        flags=flags if len(strangers) else (),
+    )

@@ -5,30 +5,29 @@ Everything here is narwhals expressions, the same on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from peerage.engines import Columns, Engine, Reading, Source
+from peerage.engines import Block, Columns, Engine, Reading, Source
 from peerage.errors import InputError
+from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, is_number, required
+from peerage.reviews.rows import N_PANEL, Rows
 
 if TYPE_CHECKING:
     import narwhals as nw
 
     Frame = nw.LazyFrame[Any]
 
-REQUIRED = ("session_id", "reviewer", "candidate")
-NUMBERS = ("rank", "score", "position", "words", "round", "reasoning_words", "correct", "place")
-TEXTS = ("category", "query_id", "text", "family", "deal")
+T = TypeVar("T")
+
+REQUIRED = required(REVIEWS)
+AT_LEAST = {name: one.at_least for name, one in REVIEWS.items() if one.at_least is not None}
 N_SHOWN = 10
-N_PANEL = 16
-MAX_MARKS = 100  # columns `mark_<dimension>`
 N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
-AT_LEAST = {"rank": 1.0, "position": 0.0, "words": 0.0, "reasoning_words": 0.0, "place": 0.0}
-WHOLE = ("position", "round", "place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +64,13 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     if is_comparisons(schema.names()):
         return read_comparisons(engine, opened)
     _check_columns(tuple(schema.names()))
-    kept = [name for name in (*REQUIRED, *NUMBERS, "at", *TEXTS) if name in schema]
-    kept += sorted(name for name in schema.names() if name.startswith("mark_"))
-    numbers = [name for name in kept if name in NUMBERS or name.startswith("mark_")]
+    kept = [name for name in REVIEWS if name in schema]
+    kept += sorted(name for name in schema.names() if name.startswith(MARK))
+    numbers = [name for name in kept if is_number(name)]
     for name in numbers:
         if not (schema[name].is_numeric() or schema[name] == nw.Boolean):
             opened = _as_numbers(engine, opened, name, schema[name])
-    texts = [name for name in kept if name in (*REQUIRED, *TEXTS)]
+    texts = [name for name in kept if name not in (*numbers, "at")]
     frame = opened.select(
         *(nw.col(name).cast(nw.String) for name in texts),
         *(nw.col(name).cast(nw.Float64) for name in numbers),
@@ -89,7 +88,7 @@ def _check_columns(names: tuple[str, ...]) -> None:
             f"a reviews table needs the column {', '.join(missing)}.",
             hint=f"It has: {', '.join(names[:20]) or 'none'}.",
         )
-    if not any(name in ("rank", "score") or name.startswith("mark_") for name in names):
+    if not any(name in ("rank", "score") or name.startswith(MARK) for name in names):
         raise InputError(
             "a reviews table needs a `rank` or a `score`.",
             hint=f"It has: {', '.join(names[:20])}.",
@@ -99,7 +98,7 @@ def _check_columns(names: tuple[str, ...]) -> None:
 
 def refuse_many_marks(names: Iterable[str]) -> None:
     """Raises where a table has marks for more dimensions than any rubric."""
-    n_marks = sum(name.startswith("mark_") for name in names)
+    n_marks = sum(name.startswith(MARK) for name in names)
     if n_marks > MAX_MARKS:
         raise InputError(
             f"a table has marks for up to {MAX_MARKS} dimensions, and this one for {n_marks:,}."
@@ -146,8 +145,8 @@ def _looked_at(
             counts.append((nw.col(name) < AT_LEAST[name]).cast(nw.Int64).sum().alias(f"low_{name}"))
     counts += [
         (~nw.col(name).is_null()).cast(nw.Int64).sum().alias(f"held_{name}")
-        for name in (*TEXTS, "at")
-        if name in columns
+        for name in columns
+        if name not in (*REQUIRED, *numbers)
     ]
     if "at" in columns:
         counts.append(nw.col("at").max().alias("latest"))
@@ -158,7 +157,7 @@ def _looked_at(
         for name, (value,) in engine.arrays(frame.select(*counts)).items()
     }
     _refuse(engine, frame, numbers, seen)
-    usable = [n for n in numbers if n in ("score", "rank") or n.startswith("mark_")]
+    usable = [n for n in numbers if n in ("score", "rank") or n.startswith(MARK)]
     latest = seen.get("latest")
     # A column that holds nothing is as good as not there, and is said to be missing.
     kept = {*REQUIRED, "score", "rank"} if seen["n"] else set(columns)
@@ -238,21 +237,88 @@ def repeated_queries(engine: Engine, frame: Frame) -> Frame:
     return engine.keep(frame.join(again.select("query_id"), on="query_id", how="semi"))
 
 
+@dataclass(frozen=True, slots=True)
+class RowsReading:
+    """What a fold over reviews needs: some columns, and what is known of the names."""
+
+    names: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+    deals: tuple[str, ...] | None = None
+    query_id: bool = False
+    text: bool = False
+    family_by_name: Mapping[str, str] = field(default_factory=dict)
+    panel: tuple[str, ...] = ()
+    whole_queries: bool = False  # True: sessions that ask the same query come in one block
+
+    @property
+    def columns(self) -> Reading:
+        names = {"reviewer": self.names, "candidate": self.names}
+        return Reading(
+            "session_id",
+            names if self.deals is None else {**names, "deal": self.deals},
+            self.numbers,
+            self.query_id,
+            self.text,
+            clusters=True,
+            whole_queries=self.whole_queries,
+        )
+
+    def rows(self, block: Block) -> Rows:
+        """A block of whole sessions as the rows that kernels take."""
+        families = sorted({name for name in self.family_by_name.values() if name})
+        known = [self.family_by_name.get(name) for name in self.names]
+        keys = {} if block.query_id is None else {"query_id": block.query_id}
+        keys |= {} if self.deals is None else {"deal": block.codes["deal"].astype(np.int64)}
+        return Rows(
+            names=self.names,
+            n_clusters=block.n_clusters,
+            cluster=np.zeros(0, dtype=np.int64) if block.cluster is None else block.cluster,
+            session=block.codes["session_id"],
+            reviewer=block.codes["reviewer"].astype(np.int64),
+            candidate=block.codes["candidate"].astype(np.int64),
+            numbers=block.numbers,
+            keys=keys,
+            text=block.text,
+            family=np.array([families.index(one) if one else -1 for one in known])
+            if self.family_by_name
+            else None,
+            panel=np.array([self.names.index(name) for name in self.panel], dtype=np.int64),
+        )
+
+
+def fold_rows(
+    engine: Engine,
+    frame: Frame,
+    reading: RowsReading,
+    kernel: Callable[[Rows], T],
+    add: Callable[[Sequence[T]], T],
+) -> T:
+    """The sum of a pure function's values on the rows of whole sessions."""
+    return engine.fold(frame, reading.columns, lambda block: kernel(reading.rows(block)), add)
+
+
 def reading_of(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: tuple[str, ...], text: bool
-) -> Reading:
+) -> RowsReading:
     """The names of a table and what else its codes need, from a few small groupings."""
     reviewers, candidates = _names(engine, frame)
     most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
-    keys = tuple(name for name in ("query_id", "deal") if name in columns)
-    return Reading(
+    return RowsReading(
         names=tuple(sorted({*reviewers, *candidates})),
         numbers=numbers,
-        keys=keys,
+        deals=_deals(engine, frame) if "deal" in columns else None,
+        query_id="query_id" in columns,
         text=text,
         family_by_name=_families(engine, frame) if "family" in columns else {},
         panel=tuple(sorted(most)),
     )
+
+
+def _deals(engine: Engine, frame: Frame) -> tuple[str, ...]:
+    import narwhals.stable.v2 as nw
+
+    found = engine.arrays(frame.group_by("deal").agg(nw.len().alias("n")))["deal"].tolist()
+    return tuple(sorted(str(deal) for deal in found if deal is not None))
 
 
 def _names(engine: Engine, frame: Frame) -> tuple[dict[str, int], set[str]]:

@@ -1,8 +1,8 @@
 """PySpark, for when one machine is outgrown: the same Parquet, local or on a cluster's storage.
 
-Expressions run as Spark plans; a fold sends blocks of whole sessions to the workers as Arrow
-tables and brings back only the parts that the kernel made of them. Workers need Python with
-this package (and numpy); on a local master they are this Python.
+Expressions run as Spark plans; a fold sends blocks of whole groups to the workers as Arrow
+tables, adds up there what the kernel made of them, and brings back the sums alone. Workers need
+Python with this package (and numpy); on a local master they are this Python.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import pickle
 import re
 import sys
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,10 +19,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import NUMBER_DIGITS, Columns, EngineError, Reading, Source, engines
-from peerage.engines.sql import SPARK_NAME, Sql, is_safe, listed, quoted, sql
+from peerage.engines import (
+    MANY_PARTS,
+    NUMBER_DIGITS,
+    Block,
+    Columns,
+    EngineError,
+    Reading,
+    Source,
+    engines,
+    zone_of,
+)
+from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
 from peerage.errors import InputError, MissingExtraError
-from peerage.reviews.rows import N_CLUSTERS, Ints, Rows
+from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -107,61 +116,44 @@ class Spark:
         kept: Frame = nw.from_native(_native(frame).cache())
         return kept
 
-    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Rows], T]) -> list[T]:
+    def zones(self, frame: Frame, column: str) -> set[str]:
         table = _native(frame)
-        n_rows = table.count()
-        if n_rows == 0:
-            return [kernel(_Encoder(reading, (), ()).rows(_empty(reading)))]
-        encode = _Encoder(reading, self._units(table, reading), self._deals(table, reading))
-        n_blocks = max(-(-n_rows // self.block_rows), 1)
-        parts = _collected(
-            table.selectExpr(*_projection(reading, n_blocks))
-            .groupBy("block")
-            .applyInArrow(_work(encode, kernel), "block long, part binary")
-        )
-        # In the order of the blocks, so that the last bit of a sum does not depend on luck.
-        order = np.argsort(_numpy(parts.column("block")))
-        found = parts.column("part").to_pylist()
-        return [pickle.loads(found[i]) for i in order.tolist()]  # noqa: S301 — written above
+        if dict(table.dtypes).get(column) != "string":
+            return set()
+        written = table.selectExpr(zone_of(quoted(column, SPARK_NAME))).distinct().collect()
+        return {zone or "" for (zone,) in written}
 
-    def sums(
+    def fold(
         self,
         frame: Frame,
-        kernel: Callable[[Columns], Columns],
-        keys: Sequence[str],
-        values: Sequence[str],
-    ) -> Columns:
-        """What a pure function makes of each `block` of a frame, added up by integer keys.
-
-        The adding happens on the cluster as well: only one row for each key comes back.
-        """
-
-        def work(table: Any) -> Any:
-            rows = {name: _numpy(table.column(name)) for name in table.column_names}
-            return import_module("pyarrow").table(kernel(rows))
-
-        whole = [sql("{} long", quoted(name, SPARK_NAME)) for name in keys]
-        sums = [sql("{} double", quoted(name, SPARK_NAME)) for name in values]
-        made = _native(frame).groupBy("block").applyInArrow(work, listed([*whole, *sums]))
-        totals = _collected(made.groupBy(*keys).agg(dict.fromkeys(values, "sum")))
-        return {
-            **{name: _numpy(totals.column(name)) for name in keys},
-            **{name: _numpy(totals.column(f"sum({name})")) for name in values},
-        }
-
-    # -- what a fold must know beforehand ------------------------------------------------------
+        reading: Reading,
+        kernel: Callable[[Block], T],
+        add: Callable[[Sequence[T]], T],
+    ) -> T:
+        table = _native(frame)
+        n_blocks = -(-table.count() // self.block_rows)
+        if n_blocks == 0:
+            return add([kernel(_Encoder(reading, ()).block(_empty(reading)))])
+        encode = _Encoder(reading, self._units(table, reading))
+        schema = "block long, part binary"
+        made = (
+            table.selectExpr(*_projection(reading, n_blocks))
+            .groupBy("block")
+            .applyInArrow(_work(encode, kernel), schema)
+        )
+        while n_blocks > MANY_PARTS:  # so that few come back, however many there are
+            joined = made.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
+            made = joined.groupBy("pile").applyInArrow(_pile(add), schema)
+            n_blocks = -(-n_blocks // MANY_PARTS)
+        return add(_parts(_collected(made)))
 
     def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
         """The units where each is its own cluster; None where there are too many for that."""
-        units = table.selectExpr(sql("{} as unit", reading.unit())).distinct()
+        if not reading.clusters:
+            return ()
+        units = table.selectExpr(sql("{} as unit", reading.unit(SPARK_NAME))).distinct()
         found = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
         return tuple(sorted(found)) if len(found) <= N_CLUSTERS else None
-
-    def _deals(self, table: Any, reading: Reading) -> tuple[str, ...]:
-        if "deal" not in reading.keys:
-            return ()
-        found = table.select("deal").where("deal is not null").distinct().toArrow()
-        return tuple(sorted(found.column("deal").to_pylist()))
 
     def _refuse_untimely(self, table: Any, column: str) -> None:
         name = quoted(column, SPARK_NAME)
@@ -248,16 +240,35 @@ def _collected(made: Any) -> Any:
         ) from None
 
 
-def _work(encode: _Encoder, kernel: Callable[[Rows], Any]) -> Callable[[Any], Any]:
+def _work(encode: _Encoder, kernel: Callable[[Block], Any]) -> Callable[[Any], Any]:
     """What a worker does with one block: the kernel's value on it, as bytes."""
 
     def work(table: Any) -> Any:
-        pa = import_module("pyarrow")
-        block = table.column("block")[0].as_py()
-        part = pickle.dumps(kernel(encode.rows(table)))
-        return pa.table({"block": pa.array([block], pa.int64()), "part": pa.array([part])})
+        return _as_part(table.column("block")[0].as_py(), kernel(encode.block(table)))
 
     return work
+
+
+def _pile(add: Callable[[Sequence[Any]], Any]) -> Callable[[Any], Any]:
+    """What a worker does with a pile of parts: their sum, as bytes."""
+
+    def work(table: Any) -> Any:
+        return _as_part(table.column("pile")[0].as_py(), add(_parts(table)))
+
+    return work
+
+
+def _as_part(block: int, value: Any) -> Any:
+    pa = import_module("pyarrow")
+    part = pa.array([pickle.dumps(value)], pa.binary())
+    return pa.table({"block": pa.array([block], pa.int64()), "part": part})
+
+
+def _parts(table: Any) -> list[Any]:
+    """In the order of the blocks, so that the last bit of a sum does not depend on luck."""
+    order = np.argsort(_numpy(table.column("block")))
+    found = table.column("part").to_pylist()
+    return [pickle.loads(found[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,85 +277,63 @@ class _Encoder:
 
     reading: Reading
     units: tuple[str, ...] | None
-    deals: tuple[str, ...]
 
-    def rows(self, table: Any) -> Rows:
-        """A block as arrays, the rows of each ballot together; Spark gives them in any order."""
-        reading = self.reading
-        held, session = _coded(table.column("session_id"))
-        session_names = sorted(held)
-        place = {name: i for i, name in enumerate(session_names)}
-        session = np.array([place[name] for name in held], dtype=np.int64)[session]
-        code = {name: i for i, name in enumerate(reading.names)}
-        reviewer, candidate = (_placed(table.column(c), code) for c in ("reviewer", "candidate"))
-        order = np.lexsort((candidate, reviewer, session))
-        families = sorted({name for name in reading.family_by_name.values() if name})
-        return Rows(
-            names=reading.names,
-            n_clusters=self._n_clusters(),
-            cluster=self._clusters(table.column("unit"), session, len(session_names)),
-            session=session[order],
-            reviewer=reviewer[order],
-            candidate=candidate[order],
-            numbers={name: _floats(table.column(name))[order] for name in reading.numbers},
-            keys={name: self._key(name, table)[order] for name in reading.keys},
-            text=_numpy(table.column("text"))[order] if reading.text else None,
-            family=np.array(
-                [
-                    families.index(family) if (family := reading.family_by_name.get(name)) else -1
-                    for name in reading.names
-                ]
-            )
-            if reading.family_by_name
-            else None,
-            panel=np.array([code[name] for name in reading.panel], dtype=np.int64),
+    def block(self, table: Any) -> Block:
+        """A block as arrays, each group's rows together and in their order; they come in any."""
+        reading, cluster = self.reading, None
+        codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
+        if reading.group not in codes:
+            held, group = _coded(table.column(reading.group))
+            place = np.empty(len(held), dtype=np.int64)
+            place[sorted(range(len(held)), key=held.__getitem__)] = np.arange(len(held))
+            codes[reading.group] = group = place[group]
+            if reading.clusters:
+                cluster = self._clusters(table.column("unit"), group, len(held))
+        order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
+        return Block(
+            {name: code[order] for name, code in codes.items()},
+            {name: _floats(table.column(name))[order] for name in reading.numbers},
+            _coded(table.column("query_id"))[1][order] if reading.query_id else None,
+            _numpy(table.column("text"))[order] if reading.text else None,
+            cluster,
+            N_CLUSTERS if self.units is None else len(self.units),
         )
 
-    def _n_clusters(self) -> int:
-        return N_CLUSTERS if self.units is None else len(self.units)
-
-    def _clusters(self, column: Any, session: Ints, n_sessions: int) -> Ints:
-        """The cluster of each session, from its rows' unit."""
+    def _clusters(self, column: Any, group: Ints, n_groups: int) -> Ints:
+        """The cluster of each group, from its rows' unit."""
         names, unit = _coded(column)
         if self.units is None:
-            codes = [zlib.crc32(name.encode()) % N_CLUSTERS for name in names]
+            codes = [bucket_of(name) for name in names]
         else:
             place = {name: i for i, name in enumerate(self.units)}
             codes = [place[name] for name in names]
-        cluster = np.zeros(n_sessions, dtype=np.int64)
-        cluster[session] = np.array(codes, dtype=np.int64)[unit]
+        cluster = np.zeros(n_groups, dtype=np.int64)
+        cluster[group] = np.array(codes, dtype=np.int64)[unit]
         return cluster
-
-    def _key(self, name: str, table: Any) -> NDArray[np.int64]:
-        """Codes that are only compared: a block holds every row that could be equal."""
-        if name == "deal":
-            return _placed(table.column(name), {deal: i for i, deal in enumerate(self.deals)})
-        return _coded(table.column(name))[1]
 
 
 def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
     """Whole queries stay together, so that whoever repeats one meets its other sessions."""
-    block = "cast(crc32(encode({}, 'UTF-8')) % {} as long) as block"
+    unit = reading.unit(SPARK_NAME)
+    texts = [*dict.fromkeys((reading.group, *reading.names))]
+    texts += ["query_id"] if reading.query_id else []
+    texts += ["text"] if reading.text else []
     numbers = [quoted(name, SPARK_NAME) for name in reading.numbers]
     return [
-        sql("session_id"),
-        sql("reviewer"),
-        sql("candidate"),
-        sql("{} as unit", reading.unit()),
-        sql(block, reading.unit(), n_blocks),
+        sql("{} as unit", unit),
+        sql("cast(crc32(encode({}, 'UTF-8')) % {} as long) as block", unit, n_blocks),
+        sql("monotonically_increasing_id() as row"),
+        *(quoted(name, SPARK_NAME) for name in texts),
         *(sql("cast({0} as double) as {0}", name) for name in numbers),
-        *(quoted(name, SPARK_NAME) for name in reading.keys),
-        *([sql("text")] if reading.text else []),
     ]
 
 
 def _empty(reading: Reading) -> Any:
     pa = import_module("pyarrow")
-    texts = ["session_id", "unit", "reviewer", "candidate", *reading.keys]
-    texts += ["text"] if reading.text else []
+    texts = ["unit", reading.group, *reading.names, "query_id", "text"]
     return pa.table(
         {name: pa.array([], pa.string()) for name in texts}
-        | {name: pa.array([], pa.float64()) for name in reading.numbers}
+        | {name: pa.array([], pa.float64()) for name in (*reading.numbers, "row")}
     )
 
 
@@ -355,11 +344,12 @@ def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     return encoded.dictionary.to_pylist(), places.astype(np.int64)
 
 
-def _placed(column: Any, place: Mapping[str, int]) -> NDArray[np.int64]:
+def _placed(column: Any, names: Sequence[str]) -> NDArray[np.int64]:
     """The place of each text in a list that everyone shares."""
-    names, codes = _coded(column)
-    known = np.array([*(place[name] for name in names), -1], dtype=np.int64)
-    return known[codes]
+    pa, compute = import_module("pyarrow"), import_module("pyarrow.compute")
+    known = pa.array(list(names), column.type)
+    places = compute.index_in(column.combine_chunks(), value_set=known).fill_null(-1)
+    return np.asarray(places.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 # -- values ------------------------------------------------------------------------------------

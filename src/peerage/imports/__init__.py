@@ -15,8 +15,9 @@ from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
-from peerage.imports.table_files import KEYS, check, chunks, flags_of, reviews_of, write
+from peerage.imports.table_files import check, chunks, flags_of, reviews_of, write
 from peerage.reports.stored_reviews import import_file_name
+from peerage.reviews.columns import KEYS
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.stores import Import, Store
 from peerage.types import Event

@@ -11,13 +11,13 @@ from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
-from peerage.engines.members import read_items, read_users
 from peerage.engines.mirror import Mirror
-from peerage.engines.opinions import read_community
-from peerage.engines.reviews import NUMBERS, read_reviews, refuse_duplicates
+from peerage.engines.opinions import read_items, read_opinions, read_users
+from peerage.engines.reviews import read_reviews, refuse_duplicates
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import imported
+from peerage.reviews.columns import KEYS, is_number
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
@@ -27,12 +27,6 @@ ROW = "peerage_row"
 TOLD = {  # in SQL, what a row says of whom
     "reviews": "reviewer || ' on ' || candidate || ' in ' || session_id",
     "opinions": "reviewer || ' on ' || item_id",
-}
-KEYS = {
-    "reviews": ("session_id", "reviewer", "candidate"),
-    "opinions": ("item_id", "reviewer"),
-    "items": ("item_id",),
-    "users": ("user_id",),
 }
 
 
@@ -95,12 +89,12 @@ def _check_opinions(
         )
         few.create("few")
         try:
-            read_community(engine, engine.connection.table("few"), items, scale=scale)
+            read_opinions(engine, engine.connection.table("few"), items, scale=scale)
         except InputError:
             pass
         else:
             return
-    read_community(engine, str(raw), items, scale=scale)
+    read_opinions(engine, str(raw), items, scale=scale)
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
@@ -178,11 +172,7 @@ def write(
         frame = engine.epoch(frame, "at").with_columns(nw.col("at").fill_null(at))
     else:
         frame = frame.with_columns(nw.lit(at).alias("at"))
-    numbers = [
-        name
-        for name, kind in kinds.items()
-        if kind == nw.String and (name in NUMBERS or name.startswith("mark_"))
-    ]
+    numbers = [name for name, kind in kinds.items() if kind == nw.String and is_number(name)]
     relation = frame.with_columns(
         *(nw.col(name).cast(nw.String) for name in keys),
         *(nw.col(name).cast(nw.Float64) for name in numbers if "session_id" in keys),

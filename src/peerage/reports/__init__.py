@@ -7,14 +7,14 @@ calls it and renders the result. The functions are the same for Python, over tab
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from peerage.engines import Engine, Reading, Source, engines
+from peerage.engines import Engine, Source, engines
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
     AuditKeywords,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.engines.reviews import Reviews
+    from peerage.engines.reviews import Reviews, RowsReading
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.stored_reviews import RubricOf
@@ -104,7 +104,7 @@ def board_contributors(
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return read_community_boards(tables, ContributorBoardOptions(**options), coefficients).board()
+    return _community_board(tables, ContributorBoardOptions(**options), coefficients)
 
 
 def board_reviewers(
@@ -118,7 +118,7 @@ def board_reviewers(
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return read_community_boards(tables, ReviewerBoardOptions(**options), coefficients).board()
+    return _community_board(tables, ReviewerBoardOptions(**options), coefficients)
 
 
 def board_items(
@@ -132,7 +132,7 @@ def board_items(
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return read_community_boards(tables, ItemBoardOptions(**options), coefficients).board()
+    return _community_board(tables, ItemBoardOptions(**options), coefficients)
 
 
 def find_rings(
@@ -145,7 +145,8 @@ def find_rings(
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
     tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return read_community_boards(tables, RingsOptions(**options)).rings
+    with tables.as_parquet() as files:
+        return read_community_boards(files, RingsOptions(**options)).rings
 
 
 def audit(
@@ -452,18 +453,27 @@ def read_community_boards(
     options: RingsOptions | None = None,
     coefficients: CommunityCoefficients | None = None,
 ) -> CommunityBoards:
-    """The opinions of a community, from which each of its boards can be had."""
+    """The opinions of a community, from which each of its boards can be had.
+
+    They are read again as needed: the tables must stay while boards are made.
+    """
     from peerage.reports.community_boards import COEFFICIENTS, CommunityBoards, read_tables
 
     options = options or RingsOptions()
     if not isinstance(options, CommunityBoardOptions):
         options = CommunityBoardOptions(**options.model_dump())
     coefficients = coefficients or COEFFICIENTS
+    table = read_tables(tables.runner(), tables.opinions, tables.users, tables.items, coefficients)
+    return CommunityBoards(table, options, coefficients)
+
+
+def _community_board(
+    tables: InputTables,
+    options: CommunityBoardOptions,
+    coefficients: CommunityCoefficients | None,
+) -> Board:
     with tables.as_parquet() as files:
-        community = read_tables(
-            files.runner(), files.opinions, files.users, files.items, coefficients
-        )
-    return CommunityBoards(community, options, coefficients)
+        return read_community_boards(files, options, coefficients).board()
 
 
 def _compared(board: Board, boards: CommunityBoards, tables: InputTables, tune: bool) -> Board:
@@ -505,36 +515,44 @@ def _audit(
 
 def _prepared(
     engine: Engine, table: Reviews, frame: Any, dimension: str | None
-) -> tuple[Plan, Reading]:
+) -> tuple[Plan, RowsReading]:
     from peerage.biases.many_sessions import plan as planned
-    from peerage.engines.reviews import NUMBERS, reading_of
+    from peerage.engines.reviews import reading_of
+    from peerage.reviews.columns import MARK, is_number
 
     value = _value_column(table, dimension)
     plan = planned(table.columns, value)
     numbers = tuple(
         name
         for name in table.columns
-        if (name in NUMBERS or name == "at" or name in plan.dimensions or name == value)
+        if (is_number(name) or name == "at")
+        and (not name.startswith(MARK) or name in (*plan.dimensions, value))
         and (name not in ("rank", "score") or name == value)
     )
     text = "style" in plan.metrics
     return plan, reading_of(engine, frame, table.columns, numbers, text)
 
 
-def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: Reading) -> Totals:
+def _totals(engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading) -> Totals:
     """Every metric's sums; a large table is read again only for what compares sessions."""
     from peerage.biases.many_sessions import add, split, sums_of
-    from peerage.engines.reviews import refuse_duplicates, repeated_queries
+    from peerage.engines.reviews import fold_rows, refuse_duplicates, repeated_queries
     from peerage.reviews.rows import has_duplicates
 
     def folded(frame: Any, plan: Plan, whole_queries: bool) -> Totals:
         def kernel(rows: Rows) -> Totals | None:
             return None if has_duplicates(rows) else sums_of(rows, plan)
 
-        parts = engine.fold(frame, replace(reading, whole_queries=whole_queries), kernel)
-        if any(part is None for part in parts):
+        def added(parts: Sequence[Totals | None]) -> Totals | None:
+            whole = [part for part in parts if part is not None]
+            return add(whole) if len(whole) == len(parts) else None
+
+        blocks = replace(reading, whole_queries=whole_queries)
+        total = fold_rows(engine, frame, blocks, kernel, added)
+        if total is None:
             refuse_duplicates(engine, frame, table.columns)
-        return add([part for part in parts if part is not None])
+            raise InputError("a reviewer judged one answer twice in one round.")
+        return total
 
     if table.n_rows <= FEW_ROWS:
         return folded(frame, plan, whole_queries=True)

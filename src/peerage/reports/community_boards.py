@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,10 +27,11 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.contributors import Standings
     from peerage.boards.items import ItemSums
-    from peerage.boards.opinions import Coefficients, Community, Floats
+    from peerage.boards.opinions import Bools, Coefficients, Community, Counting, Floats
     from peerage.boards.reputation import DawidSkene, Reputation
-    from peerage.boards.reviewers import Alignment
+    from peerage.boards.reviewers import Alignment, OpinionSums
     from peerage.boards.rings import Rings
+    from peerage.engines.opinions import Opinions
 
 N_SHOWN = 10
 COEFFICIENTS = CommunityCoefficients()
@@ -41,69 +43,90 @@ def read_tables(
     users: Source | None = None,
     items: Source | None = None,
     coefficients: CommunityCoefficients = COEFFICIENTS,
-) -> Community:
-    """The tables as one encoded community, whole, and what is odd about its times."""
+) -> Opinions:
+    """The tables as one checked community, and what is odd about its times."""
     from peerage.boards.opinions import Coefficients
-    from peerage.engines.opinions import read_community
+    from peerage.engines.opinions import read_opinions
 
     scale = Coefficients(**asdict(coefficients)).scale
-    community = read_community(engine, opinions, items, users, scale=scale, categories=True)
-    odd = flags_of_times(engine, opinions, community, time.time())
-    return replace(community, flags=(*community.flags, *odd))
-
-
-def flags_of_times(
-    engine: Engine, opinions: Source, community: Community, now: float
-) -> tuple[str, ...]:
-    """What is odd about when opinions were given: a name, how many, and the first ten."""
-    at = community.at
-    if at is None:
-        return ()
-    flags = []
-    if at.max(initial=-np.inf) > now:
-        late = np.flatnonzero(at > now)
-        told = (
-            f"{community.people[community.reviewer[row]]} on {community.items[community.item[row]]}"
-            for row in late[:N_SHOWN]
-        )
-        flags.append(f"opinions_in_the_future:{len(late)}: {', '.join(told)}")
+    table = read_opinions(engine, opinions, items, users, scale=scale)
+    flags = [*table.members.flags, *flags_of_times(table, time.time())]
     if zones := zones_of(engine, opinions):
         flags.append(f"times_in_several_zones:{len(zones)}: {', '.join(zones)}")
-    return tuple(flags)
+    table.members = replace(table.members, flags=tuple(flags))
+    return table
+
+
+def flags_of_times(table: Opinions, now: float) -> list[str]:
+    """A flag for opinions that were given in the future: how many, and the first ten."""
+    import narwhals.stable.v2 as nw
+
+    if table.latest is None or table.latest <= now:
+        return []
+    late = table.frame.filter(nw.col("at") > now).select("item_id", "reviewer")
+    found = table.engine.arrays(late.sort("item_id", "reviewer"))
+    rows = list(zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True))
+    told = (f"{reviewer} on {item}" for reviewer, item in rows[:N_SHOWN])
+    return [f"opinions_in_the_future:{len(rows)}: {', '.join(told)}"]
 
 
 class CommunityBoards:
-    """A community's opinions as they count under its options, each part computed once."""
+    """A community's opinions as they count under its options, each part computed once.
+
+    Sums are made where the opinions are. Only what has to see everybody's at once
+    (an iterated reputation, rings) brings them here.
+    """
 
     def __init__(
         self,
-        community: Community,
+        table: Opinions,
         options: CommunityBoardOptions | None = None,
         coefficients: CommunityCoefficients = COEFFICIENTS,
     ) -> None:
-        from peerage.boards import opinions
+        from peerage.boards.opinions import Coefficients, Counting, of_category
 
-        self.whole = community  # also what the window leaves out
+        self.table = table
         self.options = options or CommunityBoardOptions()
-        self.coefficients = opinions.Coefficients(**asdict(coefficients))
-        self.as_of = None if self.options.as_of is None else instant_s(self.options.as_of)
-        self.flags = list(community.flags)
-        if self.options.category is not None and community.n_items:
-            community = opinions.of_category(community, self.options.category)
-        if self.as_of is None and community.at is not None and community.n:
-            self.as_of = float(community.at.max())
-        community = opinions.within(community, span_s(self.options.since), self.as_of)
-        self.community = community if self.options.literal else opinions.eligible(community)
+        self.coefficients = Coefficients(**asdict(coefficients))
+        self.flags = list(table.members.flags)
+        category, self.members = self.options.category, table.members
+        if category is not None:
+            self.members = of_category(table.members, category)
+        self.counting = Counting(
+            category,
+            span_s(self.options.since),
+            self._end(),
+            self._half_life(),
+            self.options.literal,
+        )
         if self.options.without_flagged:
-            self._leave_out_flagged()
+            n = int(np.count_nonzero(self._flagged))
+            self.flags.append(f"{n} opinions inside {len(self.rings.rings)} flagged rings left out")
 
-    def _leave_out_flagged(self) -> None:
-        from peerage.boards.rings import flagged_rows
+    def _half_life(self) -> float | None:
+        days = self.options.half_life
+        if days is not None and self.table.latest is None and self.members.n_items:
+            raise UsageError(
+                "a half-life needs to know when opinions were given.",
+                hint="Give them an `at` column.",
+            )
+        return days
 
-        flagged = flagged_rows(self.community, self.rings.rings)
-        n = int(flagged.sum())
-        self.flags.append(f"{n} opinions inside {len(self.rings.rings)} flagged rings left out")
-        self.community = self.community.kept(~flagged)
+    def _end(self) -> float | None:
+        """When the window ends: as asked for, or with the latest opinion on these items."""
+        if self.options.as_of is not None:
+            return instant_s(self.options.as_of)
+        if self.options.category is None or self.table.latest is None:
+            return self.table.latest
+        end: float = self.table.fold(partial(_latest, self.options.category), _greatest)
+        return end if np.isfinite(end) else None
+
+    @cached_property
+    def _counted(self) -> Community:
+        """The opinions that count, row by row, those inside rings among them."""
+        from peerage.boards.opinions import counted
+
+        return counted(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
@@ -111,15 +134,27 @@ class CommunityBoards:
 
         if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
-        return replace(find_rings(self.community), flags=tuple(self.flags))
+        return replace(find_rings(self._counted), flags=tuple(self.flags))
+
+    @cached_property
+    def _flagged(self) -> Bools:
+        from peerage.boards.rings import flagged_rows
+
+        return flagged_rows(self._counted, self.rings.rings)
+
+    @cached_property
+    def community(self) -> Community:
+        """The opinions that count, row by row."""
+        return self._counted.kept(~self._flagged) if self.options.without_flagged else self._counted
 
     @cached_property
     def reputation(self) -> Reputation | None:
+        from peerage.boards.opinions import decay
         from peerage.boards.reputation import iterate
 
         if self.options.reputation == "fixed":
             return None
-        return iterate(self.community, self._fading)
+        return iterate(self.community, decay(self.community, self.counting))
 
     @cached_property
     def dawid_skene(self) -> DawidSkene | None:
@@ -129,48 +164,42 @@ class CommunityBoards:
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
-    def _fading(self) -> Floats | None:
+    def sums(self) -> OpinionSums:
+        """The sums of the opinions: made of rows where they are needed here anyway."""
         from peerage.boards.opinions import decay
+        from peerage.boards.reviewers import add_sums, sum_opinions
 
-        if self.options.half_life is None or not self.community.n:
-            return None
-        return decay(self.community, self.options.half_life, self.as_of)
-
-    @cached_property
-    def weights(self) -> Floats | None:
-        """What each opinion weighs; None where all weigh the same."""
-        if self.reputation is None:
-            return self._fading
-        word: Floats = self.reputation.weight[self.community.reviewer]
-        return word if self._fading is None else word * self._fading
+        n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
+        if self.reputation is None and not self.options.without_flagged:
+            return self.table.fold(partial(_summed, self.counting, n_min), add_sums)
+        weights = decay(self.community, self.counting)
+        if self.reputation is not None:
+            word = self.reputation.weight[self.community.reviewer]
+            weights = word if weights is None else word * weights
+        return sum_opinions(self.community, weights, n_min, literal)
 
     @cached_property
-    def sums(self) -> ItemSums:
-        from peerage.boards.items import item_sums
-
-        return item_sums(self.community, self.weights)
+    def by_item(self) -> ItemSums:
+        return self.sums.by_item(self.members.n_items)
 
     @cached_property
     def standings(self) -> Standings:
         from peerage.boards.contributors import standings
 
-        return standings(self.community, self.sums, self.coefficients)
+        return standings(self.members, self.by_item, self.coefficients)
 
     @cached_property
     def alignment(self) -> Alignment:
-        from peerage.boards.reviewers import alignment, literal_alignment
+        from peerage.boards.reviewers import alignment
 
-        if self.options.literal:
-            return literal_alignment(self.community, self.sums)
-        return alignment(self.community, self.sums, self.weights, self.coefficients)
+        return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
         """The same opinions and weights under other coefficients, with nothing weighed again."""
-        weighed = self.sums
         other = copy(self)
-        other.__dict__["sums"] = weighed
         other.coefficients = coefficients
-        for kept in ("standings", "alignment"):
+        same = coefficients.min_reviews_for_quality == self.coefficients.min_reviews_for_quality
+        for kept in ("standings", *(() if same else ("sums", "by_item", "alignment"))):
             other.__dict__.pop(kept, None)
         return other
 
@@ -188,10 +217,10 @@ class CommunityBoards:
     def contributors(self, everyone: bool = False, sort: SortColumn = "total_score") -> Board:
         from peerage.boards.contributors import contributors
 
-        literal = self.options.literal and self.community.registered is not None
+        literal = self.options.literal and self.members.registered is not None
         return self._echoed(
             contributors(
-                self.community,
+                self.members,
                 self.standings,
                 everyone=everyone or literal,
                 only_registered=literal,
@@ -203,7 +232,7 @@ class CommunityBoards:
         from peerage.boards.reviewers import reviewers
 
         made = reviewers(
-            self.community,
+            self.members,
             self.alignment,
             self.coefficients,
             None if self.reputation is None else self.reputation.weight,
@@ -216,7 +245,7 @@ class CommunityBoards:
     def items(self) -> Board:
         from peerage.boards.items import items
 
-        made = items(self.community, self.sums, self.standings.total, self.coefficients)
+        made = items(self.members, self.by_item, self.standings.total, self.coefficients)
         beside = self.dawid_skene
         return self._echoed(made if beside is None else _beside(made, self, beside.quality))
 
@@ -225,8 +254,8 @@ class CommunityBoards:
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
-        options, community = self.options, self.community
-        iterated = self.reputation
+        options, sums, iterated = self.options, self.sums, self.reputation
+        as_of = self.counting.as_of
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -234,23 +263,42 @@ class CommunityBoards:
             "iterations": None if iterated is None else iterated.iterations,
             "half_life_days": options.half_life,
             "since": options.since,
-            "as_of": None if self.as_of is None else iso(self.as_of),
+            "as_of": None if as_of is None else iso(as_of),
             "category": options.category,
             "literal": options.literal,
             "without_flagged": options.without_flagged,
-            "opinions": community.n,
-            "own_left_out": community.n_own,
-            "superseded_left_out": community.n_superseded,
+            "opinions": sums.n,
+            "own_left_out": sums.n_own,
+            "superseded_left_out": sums.n_superseded,
         }
+
+
+def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
+    """The sums of the opinions of a block that count."""
+    from peerage.boards.opinions import counted, decay
+    from peerage.boards.reviewers import sum_opinions
+
+    community = counted(block, counting)
+    return sum_opinions(community, decay(community, counting), n_min, counting.literal)
+
+
+def _latest(category: str, block: Community) -> float:
+    """When the latest opinion of a block on items of a category was given."""
+    from peerage.boards.opinions import of_category
+
+    at = of_category(block, category).at
+    return -np.inf if at is None else float(at.max(initial=-np.inf))
+
+
+def _greatest(values: Sequence[float]) -> float:
+    return max(values)
 
 
 def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
     """The board with what Dawid and Skene's model says, in the board's order."""
-    community = boards.community
+    members = boards.members
     key, names = (
-        ("reviewer", community.people)
-        if made.board == "reviewers"
-        else ("item_id", community.items)
+        ("reviewer", members.people) if made.board == "reviewers" else ("item_id", members.items)
     )
     place = {name: code for code, name in enumerate(names)}
     codes = [place[name] for name in made.columns[key]]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -54,19 +54,21 @@ from peerage.boards.models import (
 )
 from peerage.boards.peers import peer_weights
 from peerage.boards.win_counts import WinCounts, win_counts_columns
-from peerage.engines import Engine, Reading, Source
+from peerage.engines import Engine, Source
 from peerage.engines.reviews import read_reviews, refuse_duplicates, since
 from peerage.errors import InputError, UsageError
 from peerage.plugins import PluginError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.cells import Cells
-from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, unit_of
+from peerage.reviews.columns import MARK, REVIEWS, required
+from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_of_columns, unit_of
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.reviews.votes import votes
 from peerage.types import Placing
 
 if TYPE_CHECKING:
     from peerage.engines.mirror import Mirror
+    from peerage.engines.reviews import RowsReading
 
 Frame = Any  # a narwhals LazyFrame of the engine's making
 
@@ -164,13 +166,7 @@ class ReviewsTable:
     @cached_property
     def units(self) -> tuple[str, ...] | None:
         """What each cluster is an observation of; None where there are too many to name."""
-        import narwhals.stable.v2 as nw
-
-        found = self.frame.group_by("session_id").agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
-        sessions = self.engine.arrays(found)["session_id"].tolist()
-        if len(sessions) > N_CLUSTERS:
-            return None
-        return tuple(sorted(unit_of(session, None) for session in sessions))
+        return units_of(self.engine, self.frame)
 
     def _held(self, column: str) -> list[Any]:
         """The values of a column, each once (a grouping is ten times quicker than `unique`)."""
@@ -209,25 +205,23 @@ class ReviewsTable:
 
     def sums(self, plan: Plan) -> ModelSums:
         """The table's sums; a repeated review is refused with its row."""
-        plan = replace(
-            plan,
-            scores=plan.scores and "score" in self.columns,
-            lengths=plan.lengths and "words" in self.columns,
-        )
-        tables = add_tables(self.engine.fold(self.frame, self._reading(plan), _kernel(plan)))
+        from peerage.engines.reviews import fold_rows
+
+        plan = _fitting(plan, self.columns)
+        reading = self._reading(plan)
+        tables = fold_rows(self.engine, self.frame, reading, _kernel(plan), add_tables)
         total = ModelSums(self.names, self.units, tables)
         if ModelTotals(total.slice(None)).count(N_DUPLICATES):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
-    def _reading(self, plan: Plan) -> Reading:
-        wanted = ["rank", "score", "round"]
-        wanted += ["at"] if plan.earliest is not None or plan.periods is not None else []
-        wanted += ["words"] if plan.lengths else []
-        numbers = [name for name in wanted if name in self.columns]
+    def _reading(self, plan: Plan) -> RowsReading:
+        from peerage.engines.reviews import RowsReading
+
+        numbers = [name for name in numbers_of(plan) if name in self.columns]
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
-        return Reading(names=self.names, numbers=tuple(numbers))
+        return RowsReading(names=self.names, numbers=tuple(numbers))
 
     def n_after(self, instant: float) -> int:
         """The reviews that carry a later time."""
@@ -249,23 +243,26 @@ class ReviewsTable:
 
     def placings(self, plan: Plan) -> list[Placing]:
         """Every ballot as rules take it: by time, then session, round and reviewer."""
-        wanted = ("session_id", "reviewer", "candidate", "rank", "score", "round", "at")
-        have = [name for name in wanted if name in self.columns]
-        found = self.engine.arrays(self.frame.select(*have))
-        sessions, session = np.unique(found["session_id"].astype(str), return_inverse=True)
-        code = {name: i for i, name in enumerate(self.names)}
-        rows = Rows(
-            names=self.names,
-            n_clusters=1,
-            cluster=np.zeros(len(sessions), dtype=np.int64),
-            session=session,
-            reviewer=np.array([code[name] for name in found["reviewer"].tolist()], dtype=np.int64),
-            candidate=np.array(
-                [code[name] for name in found["candidate"].tolist()], dtype=np.int64
-            ),
-            numbers={name: found[name].astype(np.float64) for name in have[3:]},
+        numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
+        found = self.engine.arrays(
+            self.frame.select("session_id", "reviewer", "candidate", *numbers)
         )
-        return placings_of(rows, plan)
+        return placings_of(rows_of_columns(found, numbers), plan)
+
+
+def units_of(engine: Engine, frame: Frame) -> tuple[str, ...] | None:
+    """What each cluster is an observation of; None where there are too many to name."""
+    import narwhals.stable.v2 as nw
+
+    found = frame.group_by("session_id").agg(nw.len().alias("n")).head(N_CLUSTERS + 1)
+    return named_units(engine.arrays(found)["session_id"].tolist())
+
+
+def named_units(sessions: Collection[str]) -> tuple[str, ...] | None:
+    """The units of some sessions in order; None for more than are told apart."""
+    if len(sessions) > N_CLUSTERS:
+        return None
+    return tuple(sorted(unit_of(session, None) for session in sessions))
 
 
 def check_columns(columns: tuple[str, ...], options: ModelBoardOptions) -> None:
@@ -295,6 +292,27 @@ def _only(frame: Frame, category: str) -> Frame:
     import narwhals.stable.v2 as nw
 
     return frame.filter(nw.col("category") == category)
+
+
+def _fitting(plan: Plan, columns: tuple[str, ...]) -> Plan:
+    """The plan without what these columns have nothing for."""
+    return replace(
+        plan,
+        scores=plan.scores and "score" in columns,
+        lengths=plan.lengths and "words" in columns,
+    )
+
+
+def numbers_of(plan: Plan) -> tuple[str, ...]:
+    """The columns of numbers that a plan's sums are made of, where they are there."""
+    timed = plan.earliest is not None or plan.periods is not None
+    return (
+        "rank",
+        "score",
+        "round",
+        *(["at"] if timed else []),
+        *(["words"] if plan.lengths else []),
+    )
 
 
 def _kernel(plan: Plan) -> Callable[[Rows], Tables]:
@@ -356,6 +374,7 @@ class SegmentFacts:
     latest: float | None
     first: float | None  # the earliest of its sessions' last reviews
     timeless: bool  # whether a session has no time, and so is in every window
+    names: tuple[str, ...]  # of reviewers and candidates, sorted
     sessions: NDArray[np.uint64]  # digests of their ids, sorted
 
 
@@ -371,6 +390,8 @@ class StoredReviews:
     ) -> None:
         self.engine, self.mirror, self.options = engine, mirror, options
         self.files = list(files)
+        self._digests: dict[Path, str] = {}
+        engine.admit(mirror.folders)
         self.facts = [self._facts(file) for file in files]
         every = dict.fromkeys(name for facts in self.facts for name in facts.columns)
         self.columns = tuple(every)
@@ -392,7 +413,8 @@ class StoredReviews:
     def apart(self) -> bool:
         """Whether no session is in two files."""
         every = np.concatenate([facts.sessions for facts in self.facts])
-        return len(np.unique(every)) == len(every)
+        every.sort()
+        return not (every[1:] == every[:-1]).any()
 
     def sums(self, plan: Plan) -> ModelSums:
         options = self.options
@@ -412,47 +434,91 @@ class StoredReviews:
     def _segment(self, i: int, plan: Plan) -> ModelSums | None:
         """The sums of one file within the window; None for a file that is all before it."""
         file, facts, start = self.files[i], self.facts[i], plan.earliest
-        whole = start is None or facts.first is None or facts.first >= start
-        if whole:
-            name = self._name(file, asdict(replace(plan, earliest=None)))
-            return _load_sums(self.mirror.folder / name) or self._fresh(i, plan, name)
-        if facts.latest is not None and start is not None and facts.latest < start:
-            return None if not facts.timeless else self._fresh(i, plan)
-        return self._fresh(i, plan)
+        whole = replace(plan, earliest=None)
+        if start is None or facts.first is None or facts.first >= start:
+            name = self._name(file, asdict(whole))
+            return _load_sums(self.mirror.folder / name) or self._whole(file, facts, whole, name)
+        if facts.latest is not None and facts.latest < start and not facts.timeless:
+            return None
+        return self._sums(file, facts, plan)
 
-    def _fresh(self, i: int, plan: Plan, name: str = "") -> ModelSums:
-        changes = {"since": "all", "length_controlled": False, "history": None}
-        options = self.options.model_copy(update=changes)
-        table = ReviewsTable(self.engine, str(self.files[i]), options)
-        sums = table.sums(replace(plan, earliest=None) if name else plan)
-        if name:
-            self._keep(name, _dump_sums(sums))
+    def _whole(self, file: Path, facts: SegmentFacts, plan: Plan, name: str) -> ModelSums:
+        sums = self._sums(file, facts, plan)
+        self._keep(name, _dump_sums(sums))
         return sums
+
+    def _sums(self, file: Path, facts: SegmentFacts, plan: Plan) -> ModelSums:
+        """The sums of a file's rows; it was checked when it was written, and is not again."""
+        from peerage.engines.reviews import RowsReading, fold_rows
+
+        frame = self.engine.open(str(file))
+        plan = _fitting(plan, facts.columns)
+        numbers = tuple(name for name in numbers_of(plan) if name in facts.columns)
+        if self._is_small(file):
+            found = self.engine.arrays(frame)
+            units = named_units(set(found["session_id"].tolist()))
+            return ModelSums(facts.names, units, _kernel(plan)(rows_of_columns(found, numbers)))
+        reading = RowsReading(facts.names, numbers)
+        tables = fold_rows(self.engine, frame, reading, _kernel(plan), add_tables)
+        few = len(facts.sessions) <= N_CLUSTERS
+        return ModelSums(facts.names, units_of(self.engine, frame) if few else None, tables)
+
+    def _is_small(self, file: Path) -> bool:
+        """Whether a file holds a few sessions of this store's own: then numpy is quicker."""
+        return self.mirror.is_segment(file) and file.stat().st_size < SMALL_SEGMENT_BYTES
 
     def _name(self, file: Path, about: Mapping[str, Any]) -> str:
         """The file name of what is kept about a file: under a hash of the file and the options."""
-        digest = hashlib.blake2b(digest_size=12)
-        size = file.stat().st_size
-        with file.open("rb") as data:  # the end of a Parquet file describes all of it
-            data.seek(max(0, size - 65_536))
-            digest.update(data.read())
-        digest.update(json.dumps([FORMAT, size, about], sort_keys=True, default=str).encode())
-        return f"sums-{digest.hexdigest()}.npz"
+        digest = self._digests.get(file)
+        if digest is None:
+            size = file.stat().st_size
+            with file.open("rb") as data:  # the end of a Parquet file describes all of it
+                data.seek(max(0, size - 65_536))
+                digest = self._digests[file] = hashlib.blake2b(data.read()).hexdigest()
+        text = json.dumps([FORMAT, digest, about], sort_keys=True, default=str)
+        return f"sums-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.bin"
 
     def _facts(self, file: Path) -> SegmentFacts:
         name = self._name(file, {"facts": True})
         with suppress(OSError, ValueError, KeyError):
             head, arrays = _load(self.mirror.folder / name)
             return SegmentFacts(
-                **{**head, "columns": tuple(head["columns"])}, sessions=arrays["sessions"]
+                **{**head, "columns": tuple(head["columns"]), "names": tuple(head["names"])},
+                sessions=arrays["sessions"],
             )
-        facts = self._look(file)
-        head = {**{k: v for k, v in asdict(facts).items() if k != "sessions"}}
+        facts = self._look_quickly(file) if self._is_small(file) else self._look(file)
+        head = {k: v for k, v in asdict(facts).items() if k != "sessions"}
         self._keep(name, _dump(head, {"sessions": facts.sessions}))
         return facts
 
+    def _look_quickly(self, file: Path) -> SegmentFacts:
+        """The facts of a few sessions of this store's own, which have only numbers that are."""
+        found = self.engine.arrays(self.engine.open(str(file)))
+        always = (*required(REVIEWS), "rank", "score")
+        held = [name for name in found if name in always or not _is_void(found[name])]
+        n = len(found["session_id"])
+        columns = [name for name in REVIEWS if name in held]
+        columns += sorted(name for name in held if name.startswith(MARK))
+        last: dict[str, float] = {}
+        times = np.asarray(found["at"], dtype=np.float64).tolist()
+        for session, at in zip(found["session_id"].tolist(), times, strict=True):
+            last[session] = max(last.get(session, at), at)
+        ends = [at for at in last.values() if np.isfinite(at)]
+        return SegmentFacts(
+            tuple(columns),
+            n,
+            0,
+            max(ends, default=None),
+            min(ends, default=None),
+            len(ends) < len(last),
+            tuple(sorted({*found["reviewer"].tolist(), *found["candidate"].tolist()})),
+            _digests_of(last),
+        )
+
     def _look(self, file: Path) -> SegmentFacts:
         import narwhals.stable.v2 as nw
+
+        from peerage.engines.reviews import reading_of
 
         seen = read_reviews(self.engine, str(file))
         timed = "at" in seen.columns
@@ -462,10 +528,6 @@ class StoredReviews:
         )
         times = np.asarray(found["last"], dtype=np.float64) if timed else np.zeros(0)
         known = times[np.isfinite(times)]
-        raw = b"".join(
-            hashlib.blake2b(one.encode(), digest_size=8).digest()
-            for one in found["session_id"].tolist()
-        )
         return SegmentFacts(
             seen.columns,
             seen.n_rows,
@@ -473,7 +535,8 @@ class StoredReviews:
             seen.latest,
             float(known.min()) if len(known) else None,
             len(known) < len(found["session_id"]),
-            np.sort(np.frombuffer(raw, dtype=np.uint64)),
+            reading_of(self.engine, seen.frame, (), (), False).names,
+            _digests_of(found["session_id"].tolist()),
         )
 
     def _keep(self, name: str, data: bytes) -> None:
@@ -491,20 +554,39 @@ class StoredReviews:
         return self.earliest if self.earliest is not None else self.rows.first_s()
 
 
-FORMAT = 1
+FORMAT = 2
+SMALL_SEGMENT_BYTES = 200_000
+
+
+def _is_void(values: NDArray[Any]) -> bool:
+    """Whether a column holds nothing but gaps."""
+    return all(one is None or one != one for one in values.tolist())
+
+
+def _digests_of(sessions: Iterable[str]) -> NDArray[np.uint64]:
+    """Short digests of the ids of sessions, sorted."""
+    raw = (hashlib.blake2b(one.encode(), digest_size=8).digest() for one in sessions)
+    return np.sort(np.frombuffer(b"".join(raw), dtype=np.uint64))
 
 
 def _dump(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    out = io.BytesIO()
-    text = np.frombuffer(json.dumps(head).encode(), dtype=np.uint8)
-    np.savez(out, allow_pickle=False, head=text, **arrays)
-    return out.getvalue()
+    """A line of JSON, and the arrays one after the other as they lie in memory."""
+    held = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    shapes = {name: [array.dtype.str, *array.shape] for name, array in held.items()}
+    line = json.dumps({**head, "arrays": shapes}).encode()
+    return b"\n".join([line, b"".join(array.tobytes() for array in held.values())])
 
 
 def _load(path: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    with np.load(path, allow_pickle=False) as held:
-        arrays = {name: held[name] for name in held.files}
-    return json.loads(arrays.pop("head").tobytes()), arrays
+    data = path.read_bytes()
+    start = data.index(b"\n") + 1
+    head, arrays = json.loads(data[:start]), {}
+    for name, (kind, *shape) in head.pop("arrays").items():
+        count = math.prod(shape)
+        array = np.frombuffer(data, np.dtype(kind), count, start)
+        arrays[name] = array.reshape(shape)
+        start += array.nbytes
+    return head, arrays
 
 
 def _dump_sums(sums: ModelSums) -> bytes:

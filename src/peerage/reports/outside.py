@@ -95,14 +95,15 @@ def tuned(boards: CommunityBoards, outside: Mapping[str, float]) -> Tuned:
 
 def _trials(boards: CommunityBoards) -> Iterator[Trial]:
     """What is in force, and then the grid; boards are shared where only coefficients differ."""
-    community, options, now = boards.whole, boards.options, boards.coefficients
+    table, options, now = boards.table, boards.options, boards.coefficients
+    table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
     is_contributors = isinstance(options, ContributorBoardOptions)
     yield _trial(boards)
-    half_lives = HALF_LIVES if community.at is not None else (None,)
+    half_lives = HALF_LIVES if table.latest is not None else (None,)
     bonuses = BONUSES if is_contributors else (now.affiliation_bonus_points,)
     for reputation, half_life in product(REPUTATIONS, half_lives):
         changes = {"reputation": reputation, "half_life": half_life, "literal": False}
-        weighed = CommunityBoards(community, options.model_copy(update=changes), now)
+        weighed = CommunityBoards(table, options.model_copy(update=changes), now)
         for minimum, bonus in product(MINIMA, bonuses):
             if isinstance(options, ReviewerBoardOptions) and minimum < 3:  # a consensus needs three
                 continue

@@ -13,7 +13,7 @@ from typing import Any
 from peerage.council.counting import count
 from peerage.council.fold import fold, reviewed_ballots
 from peerage.engines import EngineError
-from peerage.engines.mirror import COLUMNS, Mirror
+from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError
 from peerage.events import Opened, opening_of
@@ -115,17 +115,20 @@ def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
-    """The imported tables of a kind, each as the file it was checked into."""
+    """The files of the imported tables of a kind, as they were checked."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
     try:
-        return [_file_of(store, mirror, entry) for entry in entries]
-    except OSError:  # a folder that cannot be written
+        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+    except (OSError, EngineError):  # a folder that cannot be written
         mirror = mirror.elsewhere()
-        return [_file_of(store, mirror, entry) for entry in entries]
+        return [file for entry in entries for file in _files_of(store, mirror, entry)]
 
 
-def _file_of(store: Store, mirror: Mirror, entry: Import) -> Path:
-    return mirror.keep(import_file_name(entry), store.import_parts(entry.id))
+def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
+    name, parts = import_file_name(entry), store.import_parts(entry.id)
+    if entry.kind == "reviews" and entry.n_rows > PART_ROWS:
+        return mirror.keep_parts(name.removesuffix(".parquet"), parts)
+    return [mirror.keep(name, parts)]
 
 
 def import_file_name(entry: Import) -> str:

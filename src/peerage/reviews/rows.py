@@ -111,6 +111,25 @@ def bucket_of(unit: str) -> int:
     return zlib.crc32(unit.encode()) % N_CLUSTERS
 
 
+def rows_of_columns(columns: Mapping[str, NDArray[np.generic]], numbers: Sequence[str]) -> Rows:
+    """Columns of a few reviews in memory as rows, each session its own unit."""
+    texts = {name: columns[name].tolist() for name in ("session_id", "reviewer", "candidate")}
+    names = tuple(sorted({*texts["reviewer"], *texts["candidate"]}))
+    sessions = sorted(set(texts["session_id"]))
+    code = {name: i for i, name in enumerate(names)}
+    place = {name: i for i, name in enumerate(sessions)}
+    cluster, n_clusters = clusters_of([unit_of(session, None) for session in sessions])
+    return Rows(
+        names=names,
+        n_clusters=n_clusters,
+        cluster=cluster,
+        session=np.array([place[one] for one in texts["session_id"]], dtype=np.int64),
+        reviewer=np.array([code[one] for one in texts["reviewer"]], dtype=np.int64),
+        candidate=np.array([code[one] for one in texts["candidate"]], dtype=np.int64),
+        numbers={name: columns[name].astype(np.float64) for name in numbers},
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Groups:
     """Rows put into groups: a code for each row, and how many codes there may be.

@@ -142,16 +142,18 @@ def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
         return f"another {match['word'].lower()}" if new is None else f"{match['word']} {new}"
 
     def many(match: re.Match[str]) -> str:
+        plural = f"{match['word'].removesuffix('s')}s"
         if any(change(old) is None for old in LETTERS.findall(match["labels"])):
-            return f"several {match['word'].lower()}"
-        return f"{match['word']} " + LETTERS.sub(lambda m: change(m[0]) or "", match["labels"])
+            return f"several {plural.lower()}"
+        return f"{plural} " + LETTERS.sub(lambda m: change(m[0]) or "", match["labels"])
 
     return SINGLE.sub(one, PLURAL.sub(many, text))
 
 
 SINGLE = re.compile(r"\b(?P<word>(?i:response))\s+(?P<label>[A-Z]{1,2})\b")
 PLURAL = re.compile(
-    r"\b(?P<word>(?i:responses))\s+"
+    r"\b(?P<word>(?i:responses|response(?=\s+[A-Z]{1,2}(?: and | or | & |/)(?!I\b)[A-Z]{1,2}\b)))"
+    r"\s+"
     r"(?P<labels>[A-Z]{1,2}\b(?:(?:, (?:and |or )?| and | or | & |/)[A-Z]{1,2}\b)*)"
 )
 LETTERS = re.compile(r"\b[A-Z]{1,2}\b")

@@ -1,0 +1,134 @@
+"""Made-up communities of honest people, with and without a ring planted among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.boards.opinions import Community, eligible
+from peerage.stats.resampling import generator
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Honest:
+    """How honest people choose what they review, and how they judge it."""
+
+    n_people: int = 300
+    items_each: int = 3
+    opinions_each: float = 30.0
+    group: int = 0  # people in a topic or circle of friends; 0: there are none
+    at_home: float = 0.0  # the part of opinions that goes to one's group
+    liking: float = 0.0  # for items of one's group, beside a quality of sd 1
+    heavy_tail: bool = False  # in who reviews and in what is reviewed
+    returned: float = 0.0  # the chance that a review is answered by one of the reviewer's items
+    always_positive: float = 0.0  # the part of people
+    error: tuple[float, float] = (1.0, 1.0)  # sd of judgements, from person to person
+    category: bool = False  # the group is known as the items' category
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """People who review all of each other's items and praise them so often, rightly or not."""
+
+    size: int
+    praise: float = 1.0
+    camouflage: float = 1.0  # times the usual opinions on others
+    worth: float = 0.0  # of their items, on average
+
+
+HONEST = {
+    "uniform": Honest(),
+    "power law": Honest(heavy_tail=True),
+    "topics, 60% at home": Honest(group=30, at_home=0.6),
+    "topics, 85% at home": Honest(group=30, at_home=0.85),
+    "topics, liking one's own": Honest(group=30, at_home=0.6, liking=0.3),
+    "topics named as categories, liking one's own": Honest(
+        group=30, at_home=0.6, liking=0.3, category=True
+    ),
+    "circles of 6": Honest(group=6, at_home=0.4),
+    "circles of 6, liking friends": Honest(group=6, at_home=0.4, liking=0.3),
+    "circles of 12": Honest(group=12, at_home=0.5),
+    "reciprocal attention": Honest(opinions_each=15.0, returned=0.7),
+    "20% always positive": Honest(always_positive=0.2),
+    "different accuracy": Honest(error=(0.2, 2.5)),
+    "sparse": Honest(opinions_each=15.0),
+}
+
+
+def made(
+    honest: Honest, seed: object, rings: tuple[Ring, ...] = ()
+) -> tuple[Community, list[Ints]]:
+    """A community with its eligible opinions, and the members of each ring."""
+    rng = generator("honest", seed)
+    n, each = honest.n_people, honest.items_each
+    author = np.repeat(np.arange(n), each)
+    group = np.arange(n) // honest.group if honest.group else np.zeros(n, dtype=np.int64)
+    members = _members(rng, n, rings)
+    quality = rng.normal(size=len(author))
+    appetite = np.full(n, honest.opinions_each)
+    for ring, people in zip(rings, members, strict=True):
+        quality[np.isin(author, people)] += ring.worth
+        appetite[people] *= ring.camouflage
+    reviewer, item = _reviews(rng, honest, author, group, appetite)
+    for people in members:
+        inside = np.flatnonzero(np.isin(author, people))
+        reviewer = np.append(reviewer, np.repeat(people, len(inside)))
+        item = np.append(item, np.tile(inside, len(people)))
+    keys = np.unique(item * n + reviewer)
+    item, reviewer = keys // n, keys % n
+    error = rng.uniform(*honest.error, size=n)[reviewer]
+    home = (group[reviewer] == group[author[item]]) & (honest.group > 0)
+    liked = quality[item] + honest.liking * home + error * rng.normal(size=len(item)) > 0.0
+    liked |= (rng.random(n) < honest.always_positive)[reviewer]
+    for ring, people in zip(rings, members, strict=True):
+        exchanged = np.isin(reviewer, people) & np.isin(author[item], people)
+        liked |= exchanged & (rng.random(len(item)) < ring.praise)
+    community = Community(
+        np.array([f"u{i:05d}" for i in range(n)], dtype=object),
+        np.array([f"i{i:06d}" for i in range(len(author))], dtype=object),
+        author.astype(np.int32),
+        item.astype(np.int32),
+        reviewer.astype(np.int32),
+        liked.astype(np.int8),
+        category=group[author] if honest.category else None,
+    )
+    return eligible(community), members
+
+
+def _members(rng: np.random.Generator, n: int, rings: tuple[Ring, ...]) -> list[Ints]:
+    """Everyone's place is by chance, so that members come from all groups."""
+    people = rng.permutation(n)
+    ends = np.cumsum([0, *(ring.size for ring in rings)])
+    return [np.sort(people[a:b]) for a, b in pairwise(ends)]
+
+
+def _reviews(
+    rng: np.random.Generator, honest: Honest, author: Ints, group: Ints, appetite: Floats
+) -> tuple[Ints, Ints]:
+    """Who reviews which item: some at home, some anywhere, some in return."""
+    n, n_items = len(group), len(author)
+    popular = np.ones(n_items)
+    if honest.heavy_tail:
+        appetite = np.clip(appetite * (rng.pareto(1.5, n) + 0.3), 3.0, n_items / 3)
+        popular = rng.pareto(1.2, n_items) + 0.1
+    n_said = rng.poisson(appetite * rng.gamma(4.0, 0.25, size=n))
+    reviewer = np.repeat(np.arange(n), n_said)
+    item = rng.choice(n_items, size=len(reviewer), p=popular / popular.sum())
+    if honest.group:
+        home = rng.random(len(reviewer)) < honest.at_home
+        per_group = honest.group * honest.items_each
+        chosen = group[reviewer] * per_group + rng.integers(0, per_group, len(reviewer))
+        item = np.where(home, np.minimum(chosen, n_items - 1), item)
+    answered = rng.random(len(reviewer)) < honest.returned
+    back = reviewer[answered] * honest.items_each
+    back += rng.integers(0, honest.items_each, len(back))
+    return (
+        np.concatenate((reviewer, author[item[answered]])),
+        np.concatenate((item, back)),
+    )

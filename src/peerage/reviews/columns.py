@@ -1,0 +1,90 @@
+"""The columns of the tables that are read: their names, kinds and bounds, defined here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["text", "whole", "number", "time"]
+
+MARK = "mark_"  # the start of a column's name: the marks of one dimension of a rubric
+MAX_MARKS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """What a column holds. One that is not `recorded` comes with imported tables only."""
+
+    kind: Kind
+    required: bool = False
+    at_least: float | None = None
+    recorded: bool = True
+
+
+REVIEWS: Mapping[str, Column] = {
+    "session_id": Column("text", required=True),
+    "reviewer": Column("text", required=True),
+    "candidate": Column("text", required=True),
+    "rank": Column("number", at_least=1.0),
+    "score": Column("number"),
+    "position": Column("whole", at_least=0.0),
+    "words": Column("whole", at_least=0.0),
+    "category": Column("text"),
+    "at": Column("time"),
+    "round": Column("whole"),
+    "query_id": Column("text"),
+    "reasoning_words": Column("whole", at_least=0.0),
+    "family": Column("text"),
+    "deal": Column("text"),
+    "place": Column("whole", at_least=0.0),
+    "correct": Column("number", recorded=False),
+    "text": Column("text", recorded=False),
+}
+OPINIONS: Mapping[str, Column] = {
+    "item_id": Column("text", required=True),
+    "reviewer": Column("text", required=True),
+    "opinion": Column("number", required=True),  # or one of a few words
+    "contributor": Column("text"),
+    "category": Column("text"),
+    "at": Column("time"),
+}
+ITEMS: Mapping[str, Column] = {
+    "item_id": Column("text", required=True),
+    "contributor": Column("text", required=True),
+    "category": Column("text"),
+}
+USERS: Mapping[str, Column] = {
+    "user_id": Column("text", required=True),
+    "affiliated": Column("text", required=True),
+}
+COMPARISONS: Mapping[str, Column] = {  # two by two: read as reviews
+    "model_a": Column("text", required=True),
+    "model_b": Column("text", required=True),
+    "winner": Column("text", required=True),
+    "judge": Column("text"),
+}
+TABLES = {"reviews": REVIEWS, "opinions": OPINIONS, "items": ITEMS, "users": USERS}
+KEYS = {  # what a row is about: rows of a table are kept in this order
+    "reviews": ("session_id", "reviewer", "candidate"),
+    "opinions": ("item_id", "reviewer"),
+    "items": ("item_id",),
+    "users": ("user_id",),
+}
+NAMES = frozenset(  # texts that are texts even where they look like numbers
+    name
+    for table in (*TABLES.values(), COMPARISONS)
+    for name, column in table.items()
+    if column.kind == "text" and name != "affiliated"
+)
+
+
+def required(table: Mapping[str, Column]) -> tuple[str, ...]:
+    """The columns that a table has to have."""
+    return tuple(name for name, column in table.items() if column.required)
+
+
+def is_number(name: str) -> bool:
+    """Whether a column of this name, in a table of reviews, holds numbers."""
+    column = REVIEWS.get(name)
+    return name.startswith(MARK) or (column is not None and column.kind in ("whole", "number"))
