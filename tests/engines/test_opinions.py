@@ -314,9 +314,9 @@ def test_the_command_line_prints_the_same_board_on_spark(
 
 def printed(heard: CommunityBoards) -> str:
     """All that is said about a community, rounded to 1e-9."""
-    return rounded(
-        [heard.board(name).document() for name in ("contributors", "reviewers", "items")]
-    )
+    everyone = isinstance(heard.options, ContributorBoardOptions) and heard.options.all
+    boards = (heard.contributors(everyone), heard.reviewers(everyone), heard.items())
+    return rounded([board.document() for board in boards])
 
 
 def rounded(value: Any) -> str:
