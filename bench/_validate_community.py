@@ -17,7 +17,10 @@ from typing import Any
 from peerage.boards.items import item_sums
 from peerage.boards.opinions import Coefficients
 from peerage.boards.reputation import dawid_skene, iterate
-from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
+from peerage.engines.duckdb import DuckDB
+from peerage.reports import InputTables, read_community_boards
+from peerage.reports.community_boards import CommunityBoards, read_tables
+from peerage.reports.options import CommunityBoardOptions
 
 TOLERANCE = 1e-12
 CROWD = {"bluebird": (0.2407, 0.1852), "rte": (0.1031, 0.0700), "sp": (0.1141, 0.0948)}
@@ -52,12 +55,14 @@ def peerbench(case: Path) -> Iterator[Check]:
     """One case with literal scoring: every number of both boards, and who is on them."""
     raw = json.loads((case / "coefficients.json").read_text(encoding="utf-8"))
     contributor, reviewer = raw["contributor"], raw["reviewer"]
-    heard = community_boards(
-        _table(case / "reviews.csv", {"prompt_id": "item_id", "user_id": "reviewer"}),
-        _table(case / "users.csv", {"id": "user_id", "has_affiliation": "affiliated"}),
-        items=_table(case / "prompts.csv", {"id": "item_id", "creator_id": "contributor"}),
-        literal=True,
-        coefficients=Coefficients(
+    heard = read_community_boards(
+        InputTables(
+            opinions=_table(case / "reviews.csv", {"prompt_id": "item_id", "user_id": "reviewer"}),
+            users=_table(case / "users.csv", {"id": "user_id", "has_affiliation": "affiliated"}),
+            items=_table(case / "prompts.csv", {"id": "item_id", "creator_id": "contributor"}),
+        ),
+        CommunityBoardOptions(literal=True),
+        Coefficients(
             affiliation_bonus_points=contributor["affiliationBonusPoints"],
             min_reviews_for_quality=contributor["minReviewsForQuality"],
             min_reviews_required=reviewer["minReviewsRequired"],
@@ -125,7 +130,7 @@ def crowd(path: Path, name: str) -> Iterator[Check]:
 
     found = duckdb.read_parquet(str(path)).project("item_id, truth_opinion").distinct()
     truth_by_item = {str(item): truth for item, truth in found.fetchall()}
-    heard = CommunityBoards(read_tables(str(path)))
+    heard = CommunityBoards(read_tables(DuckDB(), str(path)))
     community = heard.community
     truth = np.array([truth_by_item[item] for item in community.items], dtype=np.float64)
 

@@ -47,9 +47,9 @@ def run() -> list[Row]:
 
 def ours(path: Path) -> tuple[int, int, int]:
     """The three boards of one file, as columns."""
-    from peerage.reports.community_boards import community_boards
+    from peerage.reports import InputTables, read_community_boards
 
-    heard = community_boards(str(path))
+    heard = read_community_boards(InputTables(opinions=str(path)))
     return len(heard.contributors()), len(heard.reviewers()), len(heard.items())
 
 

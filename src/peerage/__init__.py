@@ -19,11 +19,14 @@ if TYPE_CHECKING:
         find_rings,
     )
     from peerage.scoring import Scored, score
-    from peerage.types import ScoringOptions
+    from peerage.types import ScoringOptions, Seat
+
+    __version__: str
 
 HOMES = {
     "Council": "peerage.panel",
     "ScoringOptions": "peerage.types",
+    "Seat": "peerage.types",
     "Scored": "peerage.scoring",
     "audit": "peerage.reports",
     "board_contributors": "peerage.reports",
@@ -37,6 +40,8 @@ __all__ = [
     "Council",
     "Scored",
     "ScoringOptions",
+    "Seat",
+    "__version__",
     "audit",
     "board_contributors",
     "board_items",
@@ -48,6 +53,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("peerage")
     if name not in HOMES:
         raise AttributeError(f"module 'peerage' has no attribute {name!r}")
     return getattr(import_module(HOMES[name]), name)

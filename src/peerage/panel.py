@@ -6,17 +6,19 @@ prompts to the count of a ballot, are the package `council/`.)
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, TypedDict, TypeVar, Unpack
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
@@ -32,7 +34,9 @@ from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import Store, open_store
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.text import valid_text
-from peerage.types import Event, Query, Rubric, ScoringOptions, Seat, Session
+from peerage.types import Event, OwnVotes, Query, Rubric, ScoringOptions, Seat, Session
+
+T = TypeVar("T")
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 NO_SEATS = (
@@ -52,19 +56,50 @@ def _histories(url: str) -> Iterator[list[Event]]:
             yield events
 
 
+class CouncilKeywords(TypedDict, total=False):
+    """The options of `peerage ask`, by keyword; what is not given is as configured."""
+
+    rule: str
+    rubric: str | Literal[False]
+    own_votes: OwnVotes
+    safety_gate: bool
+    verdict: str
+    seed: int
+
+
 class Council:
     """Seats that answer and review each other, and the store that keeps it.
 
-    Use it as an async context manager, or close it: it holds connections and a file.
+    Use it as a context manager, async or plain, or close it: it holds connections and a file.
     """
 
-    def __init__(self, settings: config.Settings, store: Store | None = None) -> None:
-        self.settings = settings
-        if not settings.seats_that("answer"):
+    def __init__(
+        self,
+        settings: config.Settings | None = None,
+        store: Store | str | None = None,
+        *,
+        seats: Sequence[Seat] = (),
+        budget_usd: float | None = None,
+        **options: Unpack[CouncilKeywords],
+    ) -> None:
+        """A council of some settings, or of seats in code: `Council(seats=[Seat("a"), …])`.
+
+        Seats and options given here replace those of the settings; with seats and no settings
+        neither a file nor the environment is read. A store is one, or its URL.
+        """
+        flags: dict[str, object] = {f"council.{name}": value for name, value in options.items()}
+        flags["council.budget_usd"] = budget_usd
+        flags["store"] = store if isinstance(store, str) else None
+        if seats:
+            flags["seat"] = [asdict(seat) for seat in seats]
+        self.settings = _changed(settings or config.Settings(), flags)
+        if not self.settings.seats_that("answer"):
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
-        self.store = store if store is not None else open_store(settings.store)
-        self.caller = Caller(settings.seats, budget_usd=settings.council.budget_usd)
-        self.session_config = lru_cache(maxsize=256)(self._session_config)
+        given = None if isinstance(store, str) else store
+        self.store = given if given is not None else open_store(self.settings.store)
+        self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
+        self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
+        self._thread: LoopThread | None = None
 
     @classmethod
     def from_config(
@@ -79,31 +114,65 @@ class Council:
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
+    def __enter__(self) -> Council:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close_sync()
+
     async def close(self) -> None:
         await self.caller.close()
         await self.store.close()
 
-    async def ask(self, text: str, category: str = "") -> Session:
-        """Run one session to its end."""
-        return fold([event async for event in self.run(text, category)])
+    def close_sync(self) -> None:
+        """Close from a script that uses `ask_sync`."""
+        thread = self._thread or LoopThread()
+        self._thread = None
+        try:
+            thread.run(self.close())
+        finally:
+            thread.close()
+
+    async def ask(
+        self, text: str, category: str = "", **options: Unpack[CouncilKeywords]
+    ) -> Session:
+        """Run one session to its end, under the options of `peerage ask`."""
+        return fold([event async for event in self.run(text, category, **options)])
+
+    def ask_sync(
+        self, text: str, category: str = "", **options: Unpack[CouncilKeywords]
+    ) -> Session:
+        """The same as `ask` for scripts and notebooks, also where an event loop is running.
+
+        Its sessions run one after another on a thread of their own; do not mix it with `ask`.
+        """
+        self._thread = self._thread or LoopThread()
+        return self._thread.run(self.ask(text, category, **options))
 
     async def run(
-        self, text: str, category: str = "", *, live: bool = False
+        self,
+        text: str,
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Unpack[CouncilKeywords],
     ) -> AsyncIterator[Event]:
         """Run one session, and yield its events as they happen."""
         text, category = valid_text(text), valid_text(category)
         check_question(text)
+        session_config, seed = self.session_config(category), self.settings.council.seed
+        if options:
+            flags = {f"council.{name}": value for name, value in options.items()}
+            settings = _changed(self.settings, flags)
+            session_config, seed = _session_config(settings, category), settings.council.seed
         id_ = secrets.token_hex(8)
-        seed = self.settings.council.seed
         spec = SessionSpec(
             id=id_,
             query=Query(text, category=category),
             seed=str(seed) if seed is not None else str(secrets.randbits(32)),
             ordinal=lone_ordinal(id_),
         )
-        session = run(
-            spec, self.session_config(category), self.caller, self.store, clock=time.time, live=live
-        )
+        session = run(spec, session_config, self.caller, self.store, clock=time.time, live=live)
         async with aclosing(session):
             async for event in session:
                 yield event
@@ -125,21 +194,50 @@ class Council:
         drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
         return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
 
-    def _session_config(self, category: str) -> SessionConfig:
-        settings = self.settings
-        council = settings.council
-        return SessionConfig(
-            seats=settings.seats,
-            scoring=scoring_options(settings, category),
-            order=council.order,
-            verdict=council.verdict,
-            chairs=_succession(settings),
-            quorum=settings.quorum,
-            rounds=council.rounds,
-            early_stop=council.early_stop,
-            deadline_s=council.deadline_s,
-            moderator=moderators.get(council.moderator),
-        )
+
+class LoopThread:
+    """An event loop on a thread of its own, which stays for connections that outlive a call."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "peerage")
+        self._runner = asyncio.Runner()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the work; an interruption from the keyboard cancels it."""
+        future = self._executor.submit(self._runner.run, work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            loop = self._runner.get_loop()
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+            raise
+
+    def close(self) -> None:
+        self._executor.submit(self._runner.close).result()
+        self._executor.shutdown()
+
+
+def _changed(settings: config.Settings, flags: Mapping[str, object]) -> config.Settings:
+    """The settings with some of them changed, by their dotted names, and checked again."""
+    given = {name: value for name, value in flags.items() if value is not None}
+    return config.changed(settings, given) if given else settings
+
+
+def _session_config(settings: config.Settings, category: str) -> SessionConfig:
+    """How sessions of a category are run."""
+    council = settings.council
+    return SessionConfig(
+        seats=settings.seats,
+        scoring=scoring_options(settings, category),
+        order=council.order,
+        verdict=council.verdict,
+        chairs=_succession(settings),
+        quorum=settings.quorum,
+        rounds=council.rounds,
+        early_stop=council.early_stop,
+        deadline_s=council.deadline_s,
+        moderator=moderators.get(council.moderator),
+    )
 
 
 def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:

@@ -24,6 +24,7 @@ from peerage.types import (
     Score,
     ScoringOptions,
     Session,
+    Tabular,
 )
 
 
@@ -35,8 +36,8 @@ def check_options(options: ScoringOptions) -> None:
         raise UsageError(f"own_votes is {options.own_votes!r}.", hint=f"Known: {', '.join(known)}.")
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+@dataclass(frozen=True, slots=True, repr=False)
+class Scored(Tabular):
     """A session with its scores, and how each ballot was read."""
 
     session: Session
@@ -48,13 +49,22 @@ class Scored:
     def scores(self) -> tuple[Score, ...]:
         return self.session.scores
 
+    def __repr__(self) -> str:
+        n, rule = len(self.scores), self.options.rule
+        first = f", {self.scores[0].model!r} first" if self.scores else ""
+        return f"Scored({n} candidates by {rule}{first})"
+
+    def table(self) -> dict[str, list[Any]]:
+        rows = [_score_row(score, self.options) for score in self.scores]
+        return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
+
     def document(self) -> dict[str, Any]:
         """The result as plain JSON values, in the public shape."""
         document: dict[str, Any] = {
             "rule": self.options.rule,
             "own_votes": self.options.own_votes,
             "rubric": self.options.rubric.name if self.options.rubric else None,
-            "scores": [_score_row(score, self.options) for score in self.session.scores],
+            "scores": self.rows,
             "ballots": [
                 _ballot_row(ballot, counted)
                 for ballot, counted in zip(self.session.ballots, self.counted, strict=True)

@@ -9,7 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas  # type: ignore[import-untyped]
+    import polars
 
 OwnVotes = Literal["out", "in", "seed"]
 Order = Literal["balanced", "shuffle", "shared"]
@@ -17,6 +22,59 @@ Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
+MAX_HTML_ROWS = 100  # of a table in a notebook
+
+
+# -- results that are tables -------------------------------------------------------------------
+
+
+class Tabular:
+    """A result made of columns, for pandas, polars and notebooks."""
+
+    __slots__ = ()
+
+    def table(self) -> dict[str, list[Any]]:
+        """The columns by name, as Python's own values, None where undefined."""
+        raise NotImplementedError
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        table = self.table()
+        return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.table())
+
+    def to_polars(self) -> polars.DataFrame:
+        """The rows as a polars data frame."""
+        import polars
+
+        return polars.DataFrame(self.table(), strict=False)
+
+    def _repr_html_(self) -> str:
+        """The first rows as an HTML table, every text in it escaped."""
+        table = self.table()
+        head = "".join(f"<th>{escape(name)}</th>" for name in table)
+        rows = list(zip(*table.values(), strict=True))
+        body = "".join(
+            f"<tr>{''.join(f'<td>{_html_cell(value)}</td>' for value in row)}</tr>"
+            for row in rows[:MAX_HTML_ROWS]
+        )
+        left = len(rows) - MAX_HTML_ROWS
+        more = f"<p>… and {left} more rows</p>" if left > 0 else ""
+        return (
+            f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>{more}"
+        )
+
+
+def _html_cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return escape(f"{value:.3f}" if isinstance(value, float) else str(value))
 
 
 # -- who sits at the table ---------------------------------------------------------------------
@@ -359,13 +417,31 @@ class ScoringOptions:
     limits: AuditLimits = field(default_factory=AuditLimits)
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+FINDING_COLUMNS = (
+    *("metric", "subject", "value", "low", "high"),
+    *("p", "q", "n", "n_min", "status", "note", "mde", "n_needed", "edge"),
+)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Audit(Tabular):
     """The findings on one session or many, and the single-session summary where there is one."""
 
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
+
+    def __repr__(self) -> str:
+        n_evidence = sum(finding.status == "evidence" for finding in self.findings)
+        return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
+
+    def table(self) -> dict[str, list[Any]]:
+        return {name: [getattr(one, name) for one in self.findings] for name in FINDING_COLUMNS}
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the audit."""
+        document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
+        return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,7 +478,7 @@ class Event:
     body: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Session:
     """A session, as its events add up to it."""
 
@@ -423,3 +499,7 @@ class Session:
     finished: bool = False
     status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        status = self.status or "unfinished"
+        return f"Session({self.id!r}, {status}, {len(self.candidates)} candidates)"

@@ -19,8 +19,8 @@ import numpy as np  # noqa: F401
 import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 
+import peerage.doors.cli.board_commands
 import peerage.doors.cli.demo
-import peerage.doors.cli.output
 import peerage.imports
 import peerage.panel
 import peerage.providers.calling

@@ -13,14 +13,13 @@ from xml.dom.minidom import parseString
 import pytest
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.doors.cli.options import runner
-from peerage.doors.cli.output import Output, run_models, write_board
+from peerage.doors.cli.output import Output, write_board
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import board_page
 from peerage.doors.render.report_views import show_board
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
-from peerage.reports import board_models
+from peerage.reports import InputTables, board_models
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +116,7 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
     ]
     path = tmp_path / "outside.csv"
     path.write_text("model,rank\na,1\nb,2\nc,3\nd,5\ne,4\n", encoding="utf-8")
-    run_models(board_models(rows), DuckDB(), Output(json=True), path)
+    write_board(board_models(rows, against=path), Output(json=True))
     found = json.loads(capsys.readouterr().out)["against"]
     assert found["kendall_tau"] == pytest.approx(0.8)
     assert {one["name"] for one in found["movers"]} == {"d", "e"}
@@ -125,4 +124,4 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
 
 def test_a_master_goes_with_spark() -> None:
     with pytest.raises(UsageError, match="--master is not for duckdb"):
-        runner("duckdb", "local[2]")
+        InputTables(engine="duckdb", master="local[2]").runner()

@@ -15,11 +15,19 @@ from xml.dom.minidom import parseString
 import duckdb
 import pytest
 
-from peerage.doors.cli.output import Output, Tables, run_board, run_rings, write_parquet
+from peerage.doors.cli import board_commands
+from peerage.doors.cli.board_commands import BoardFiles
+from peerage.doors.cli.options import Common, OpinionFiles
+from peerage.doors.cli.output import Output, write_parquet
 from peerage.doors.render.pages import MAX_BARS, board_page
-from peerage.engines.duckdb import DuckDB
 from peerage.errors import UsageError
-from peerage.reports.community_boards import community_boards
+from peerage.reports import board_contributors, board_items, board_reviewers
+from peerage.reports.options import (
+    ContributorBoardOptions,
+    ItemBoardOptions,
+    ReviewerBoardOptions,
+    RingsOptions,
+)
 from peerage.simulate import Population, simulate
 
 COLUMNS = {
@@ -29,6 +37,33 @@ COLUMNS = {
     "reputation",
     "items": "item_id contributor quality reviews weight",
 }
+
+OPTIONS: Mapping[str, Any] = {
+    "contributors": ContributorBoardOptions,
+    "reviewers": ReviewerBoardOptions,
+    "items": ItemBoardOptions,
+}
+BOARDS: Mapping[str, Any] = {
+    "contributors": board_contributors,
+    "reviewers": board_reviewers,
+    "items": board_items,
+}
+
+
+def run_board(
+    name: str, tables: OpinionFiles, options: Mapping[str, Any], output: Output, **more: Any
+) -> None:
+    getattr(board_commands, name)(
+        options=OPTIONS[name](**options),
+        opinions=tables,
+        forms=BoardFiles(output.csv, output.parquet, output.html),
+        common=Common(json=output.json, quiet=output.quiet),
+        **more,
+    )
+
+
+def run_rings(tables: OpinionFiles, output: Output) -> None:
+    board_commands.rings(options=RingsOptions(), opinions=tables, common=Common(json=output.json))
 
 
 def write(path: Path, table: Mapping[str, Any]) -> str:
@@ -40,11 +75,10 @@ def write(path: Path, table: Mapping[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+def tables(tmp_path_factory: pytest.TempPathFactory) -> OpinionFiles:
     folder = tmp_path_factory.mktemp("community")
     made = simulate(Population(honest=60, lazy=4, rings=(5,), opinions_each=25), 1)
-    return Tables(
-        DuckDB(),
+    return OpinionFiles(
         write(folder / "opinions.csv", made.opinions),
         write(folder / "items.csv", made.items),
         write(folder / "users.csv", made.users),
@@ -57,7 +91,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Any:
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_json_has_the_public_columns_and_echoes_its_parameters(
-    name: str, tables: Tables, capsys: pytest.CaptureFixture[str]
+    name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_board(name, tables, {}, Output(json=True))
     document = printed(capsys)
@@ -68,7 +102,9 @@ def test_json_has_the_public_columns_and_echoes_its_parameters(
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_csv_has_every_row(name: str, tables: Tables, capsys: pytest.CaptureFixture[str]) -> None:
+def test_csv_has_every_row(
+    name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
     run_board(name, tables, {}, Output(csv=True))
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     run_board(name, tables, {}, Output(json=True))
@@ -78,18 +114,19 @@ def test_csv_has_every_row(name: str, tables: Tables, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_parquet_has_every_row_of_the_json(
-    name: str, tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, tables: OpinionFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "board.parquet"
-    run_board(name, tables, {"everyone": True}, Output(json=True, parquet=path, quiet=True))
+    everyone = {} if name == "items" else {"all": True}
+    run_board(name, tables, everyone, Output(json=True, parquet=path, quiet=True))
     stored = duckdb.read_parquet(str(path))
     rows = [dict(zip(stored.columns, row, strict=True)) for row in stored.fetchall()]
     assert rows == printed(capsys)["rows"]
 
 
-def test_an_empty_parquet_has_the_types_of_a_full_one(tables: Tables, tmp_path: Path) -> None:
+def test_an_empty_parquet_has_the_types_of_a_full_one(tables: OpinionFiles, tmp_path: Path) -> None:
     full, empty = tmp_path / "full.parquet", tmp_path / "empty.parquet"
-    board = community_boards(tables.opinions).reviewers()
+    board = board_reviewers(tables.opinions)
     write_parquet(board, full)
     write_parquet(replace(board, columns=dict.fromkeys(board.columns, ())), empty)
     texts = [
@@ -101,9 +138,9 @@ def test_an_empty_parquet_has_the_types_of_a_full_one(tables: Tables, tmp_path: 
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_the_page_shows_scores_with_their_n_and_nothing_runs_in_it(
-    name: str, tables: Tables
+    name: str, tables: OpinionFiles
 ) -> None:
-    board = community_boards(tables.opinions, tables.users, items=tables.items).board(name)
+    board = BOARDS[name](tables.opinions, tables.users, items=tables.items)
     page = board_page(board)
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == min(len(board), MAX_BARS) + 1
@@ -121,13 +158,14 @@ def test_a_name_is_text_on_the_page() -> None:
         for k in range(5)
     ]
     for name in COLUMNS:
-        page = board_page(community_boards(rows, everyone=True).board(name))
+        everyone = {} if name == "items" else {"all": True}
+        page = board_page(BOARDS[name](rows, **everyone))
         assert "<u>" not in page
         assert "<i>" not in page
 
 
 def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
-    tables: Tables, capsys: pytest.CaptureFixture[str]
+    tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C5."""
     run_board("reviewers", tables, {"reputation": "iterate"}, Output(json=True))
@@ -138,10 +176,10 @@ def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
 
 
 def test_rings_are_named_and_boards_can_do_without_them(
-    tables: Tables, capsys: pytest.CaptureFixture[str]
+    tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C7."""
-    run_rings(tables, {}, Output(json=True))
+    run_rings(tables, Output(json=True))
     document = printed(capsys)
     assert [len(ring["members"]) for ring in document["rings"]] == [5]
     assert {"members", "p", "density", "evidence"} <= set(document["rings"][0])
@@ -157,7 +195,7 @@ def test_rings_are_named_and_boards_can_do_without_them(
 
 
 def test_a_person_sees_boards_rings_and_agreement(
-    tables: Tables, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tables: OpinionFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """C7, C8."""
     run_board("contributors", tables, {}, Output(json=True))
@@ -169,7 +207,7 @@ def test_a_person_sees_boards_rings_and_agreement(
     shown = " ".join(capsys.readouterr().out.split())
     assert "Kendall τ +" in shown
     assert "cross-validated" in shown
-    run_rings(tables, {}, Output())
+    run_rings(tables, Output())
     assert "ring of 5" in capsys.readouterr().out
     run_board("reviewers", tables, {}, Output())
     assert "pearson" in capsys.readouterr().out
@@ -177,6 +215,6 @@ def test_a_person_sees_boards_rings_and_agreement(
     assert "item" in capsys.readouterr().out
 
 
-def test_tuning_without_a_goal_is_refused(tables: Tables) -> None:
+def test_tuning_without_a_goal_is_refused(tables: OpinionFiles) -> None:
     with pytest.raises(UsageError, match="something to agree with"):
         run_board("items", tables, {}, Output(), tune=True)

@@ -28,7 +28,7 @@ from peerage.doors.render.layout import (
     short_names,
 )
 from peerage.doors.render.session_views import ranking_table
-from peerage.scoring import Law, score_session
+from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stores import Listing
 from peerage.types import (
@@ -37,6 +37,7 @@ from peerage.types import (
     Query,
     Response,
     Review,
+    ScoringOptions,
     Session,
     Slot,
 )
@@ -181,7 +182,7 @@ def ranking(names):
             Review(who, tuple((label,) for label in labels)) for who in ("judge", "other judge")
         ),
     )
-    return ranking_table(score_session(session, Law(rule="elo")))
+    return ranking_table(score_session(session, ScoringOptions(rule="elo")))
 
 
 def failures(names):

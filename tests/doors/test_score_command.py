@@ -166,7 +166,7 @@ def test_the_table_shows_rank_share_and_what_was_odd(score):
         (session([vote("x"), vote("x")]), (), "already voted"),
         (session([], labels={f"L{i}": f"m{i}" for i in range(10_000)}), (), "10,000"),
         (session([]), ("--rule", "dice"), "no rule 'dice'"),
-        (session([]), ("--own-votes", "maybe"), "own_votes is 'maybe'"),
+        (session([]), ("--own-votes", "maybe"), "own votes cannot be 'maybe'"),
         (session([]), ("--rubric", "vibes"), "vibes"),
         (session([]), ("--config", "missing.toml"), "missing.toml"),
     ],

@@ -15,12 +15,21 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pytest
 
-from peerage.engines import engines
+from peerage.engines import Engine, engines
 from peerage.engines.blocks import Codes
 from peerage.engines.duckdb import DuckDB
+from peerage.engines.opinions import Opinions
 from peerage.errors import InputError
-from peerage.reports import board_contributors, board_items
-from peerage.reports.community_boards import CommunityBoards, community_boards, read_tables
+from peerage.reports import (
+    InputTables,
+    board_contributors,
+    board_items,
+    board_reviewers,
+    read_community_boards,
+)
+from peerage.reports.community_boards import CommunityBoards
+from peerage.reports.community_boards import read_tables as read_with
+from peerage.reports.options import ContributorBoardOptions
 from peerage.reports.outside import read_outside
 from peerage.simulate import Population, simulate
 
@@ -29,6 +38,17 @@ Rows = list[dict[str, Any]]
 
 def row(item: str, author: str | None, reviewer: str | None, opinion: object) -> dict[str, Any]:
     return {"item_id": item, "contributor": author, "reviewer": reviewer, "opinion": opinion}
+
+
+def read_tables(*tables: Any, engine: Engine | None = None, **more: Any) -> Opinions:
+    return read_with(engine or DuckDB(), *tables, **more)
+
+
+def community_boards(
+    opinions: Any, engine: str | Engine = "duckdb", **options: Any
+) -> CommunityBoards:
+    tables = InputTables(opinions=opinions, engine=engine)
+    return read_community_boards(tables, ContributorBoardOptions(**options))
 
 
 THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
@@ -127,8 +147,8 @@ def test_the_order_of_rows_changes_nothing_but_whose_word_is_last() -> None:
         row(f"i{k}", "a", f"r{j}", int(rng.choice([-1, 1]))) for k in range(20) for j in range(6)
     ]
     turned = [rows[i] for i in rng.permutation(len(rows))]
-    for name in ("contributors", "reviewers", "items"):
-        first, second = (community_boards(table).board(name).rows for table in (rows, turned))
+    for board in (board_contributors, board_reviewers, board_items):
+        first, second = board(rows).rows, board(turned).rows
         assert len(first) == len(second)
         for one, other in zip(first, second, strict=True):
             assert one == pytest.approx(other, abs=1e-12)
@@ -169,7 +189,7 @@ def test_times_in_three_zones_are_one_order() -> None:
         row("i", "a", "r", 1) | {"at": "2026-01-01T05:00:00+00:00"},
         row("i", "a", "r", -1) | {"at": "2026-01-01T00:30:00-03:00"},
     ]
-    heard = community_boards(said)
+    heard = read_community_boards(InputTables(opinions=said))
     assert heard.community.value.tolist() == [1.0]
 
 
@@ -220,12 +240,12 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 ASKED: list[tuple[str, dict[str, Any]]] = [
     ("numbers", {}),
-    ("words", {"everyone": True}),
+    ("words", {"all": True}),
     ("together", {"literal": True}),
-    ("numbers", {"half_life_days": 20.0}),
+    ("numbers", {"half_life": 20.0}),
     ("together", {"since": "15d"}),
     ("numbers", {"category": "c`1"}),
-    ("numbers", {"reputation": "iterate", "half_life_days": 20.0}),
+    ("numbers", {"reputation": "iterate", "half_life": 20.0}),
     ("words", {"without_flagged": True}),
 ]
 
@@ -294,9 +314,9 @@ def test_the_command_line_prints_the_same_board_on_spark(
 
 def printed(heard: CommunityBoards) -> str:
     """All that is said about a community, rounded to 1e-9."""
-    return rounded(
-        [heard.board(name).document() for name in ("contributors", "reviewers", "items")]
-    )
+    everyone = isinstance(heard.options, ContributorBoardOptions) and heard.options.all
+    boards = (heard.contributors(everyone), heard.reviewers(everyone), heard.items())
+    return rounded([board.document() for board in boards])
 
 
 def rounded(value: Any) -> str:

@@ -15,7 +15,7 @@ import pytest
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.reports import audit, audit_document, board_models
+from peerage.reports import audit, board_models
 
 pytestmark = [pytest.mark.needs("java", "spark"), pytest.mark.slow]
 
@@ -91,7 +91,7 @@ def test_an_audit_is_the_same_on_both_engines(
     spark: Any, files: dict[str, Path], name: str
 ) -> None:
     ours, theirs = audit(files[name]), audit(files[name], engine=spark)
-    assert rounded(audit_document(theirs)) == rounded(audit_document(ours))
+    assert rounded(theirs.document()) == rounded(ours.document())
 
 
 def test_tables_in_memory_are_read_as_files_are(spark: Any) -> None:

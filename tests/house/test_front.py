@@ -1,10 +1,15 @@
 """What `import peerage` offers: the names of the contract, each of them callable."""
 
 import asyncio
+import re
+from typing import get_type_hints
 
 import pytest
 
 import peerage
+from peerage.panel import CouncilKeywords
+from peerage.reports import options
+from peerage.types import MAX_HTML_ROWS
 
 ROWS = [
     {"session_id": f"s{i}", "reviewer": r, "candidate": c, "score": float((i + k) % 5 + 3)}
@@ -59,6 +64,69 @@ def test_a_council_asks_from_python(tmp_path, monkeypatch):
     session = asyncio.run(scene())
     assert session.status == "done"
     assert len(session.scores) == 3
+
+
+SEATS = [peerage.Seat(name, provider="simulated") for name in "abc"]
+
+
+def test_a_council_of_seats_in_code_is_asked_without_a_loop(tmp_path, monkeypatch):
+    """Options are those of the command line; what the folder's file says is not read."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "peerage.toml").write_text("[council]\nno_such_key = 1\n")
+    with peerage.Council(seats=SEATS, store="sqlite:///own.db", seed=7) as council:
+        assert council.ask_sync("Why?").verdict.kind == "synthesis"
+        assert council.ask_sync("Ship it?", verdict="binary", rule="elo").verdict.kind == "binary"
+        assert council.settings.council.rule == "borda"
+
+
+def test_a_council_is_asked_plainly_where_a_loop_runs(tmp_path, monkeypatch):
+    """As in a notebook."""
+    monkeypatch.chdir(tmp_path)
+
+    async def cell():
+        with peerage.Council(seats=SEATS, seed=7) as council:
+            return council.ask_sync("Why?")
+
+    assert asyncio.run(cell()).status == "done"
+
+
+@pytest.mark.parametrize(
+    "name", ["ModelBoard", "ContributorBoard", "ReviewerBoard", "ItemBoard", "Rings", "Audit"]
+)
+def test_keywords_are_the_fields_of_the_options(name):
+    keywords, model = getattr(options, f"{name}Keywords"), getattr(options, f"{name}Options")
+    assert set(get_type_hints(keywords)) == set(model.model_fields)
+    assert all(field.description for field in model.model_fields.values())
+
+
+def test_a_council_takes_the_options_of_ask():
+    fields = set(options.AskOptions.model_fields) - {"category", "budget_usd"}
+    assert set(get_type_hints(CouncilKeywords)) == fields
+
+
+def test_results_are_tables_with_a_short_name_and_escaped_html():
+    evil = [{**row, "candidate": f"<b>{row['candidate']}&"} for row in ROWS]
+    results = [peerage.board_models(evil), peerage.audit(evil), peerage.board_items(OPINIONS)]
+    for result in results:
+        assert len(repr(result)) < 80
+        assert len(result.to_pandas()) == len(result.to_polars()) == len(result.rows)
+        assert list(result.to_polars().columns) == list(result.table())
+        assert result.document()
+        assert "<b>" not in result._repr_html_()
+    assert repr(results[0]) == "Board(models, 3 rows)"
+    assert "&lt;b&gt;a&amp;" in results[0]._repr_html_()
+
+
+def test_a_long_table_is_cut_in_html_and_says_so():
+    rows = [{**OPINIONS[0], "item_id": f"i{i}"} for i in range(MAX_HTML_ROWS + 7)]
+    page = peerage.board_items(rows)._repr_html_()
+    assert page.count("<tr>") == MAX_HTML_ROWS + 1
+    assert "and 7 more" in page
+
+
+def test_the_version_is_that_of_the_package():
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", peerage.__version__)
+    assert "__version__" in peerage.__all__
 
 
 def test_an_unknown_name_is_an_attribute_error():

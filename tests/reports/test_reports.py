@@ -10,7 +10,8 @@ import pytest
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
-from peerage.reports import audit, audit_document, span_s
+from peerage.reports import audit
+from peerage.reviews.times import span_s
 
 KEYS = ["metric", "subject", "value", "low", "high", "p", "q", "n", "n_min", "status", "note"]
 KEYS += ["mde", "n_needed", "edge"]
@@ -22,7 +23,7 @@ def reviews(planted: Planted = Planted()) -> dict[str, np.ndarray]:  # noqa: B00
 
 
 def test_a_document_has_the_public_shape_and_no_nan() -> None:
-    document = audit_document(audit(reviews()))
+    document = audit(reviews()).document()
     json.dumps(document, allow_nan=False)
     assert all(list(row) == KEYS for row in document["findings"])
     assert {row["subject"] for row in document["findings"] if row["metric"] == "agreement"} == set(
@@ -32,9 +33,9 @@ def test_a_document_has_the_public_shape_and_no_nan() -> None:
 
 def test_the_same_table_gives_the_same_bytes_again_and_in_blocks() -> None:
     table = reviews(Planted(harshness={"a": -1.0}))
-    once, again = (json.dumps(audit_document(audit(table))) for _ in range(2))
+    once, again = (json.dumps(audit(table).document()) for _ in range(2))
     assert once == again
-    assert json.dumps(audit_document(audit(table, engine=DuckDB(200)))) == once
+    assert json.dumps(audit(table, engine=DuckDB(200)).document()) == once
 
 
 def test_one_reviewer_alone_is_shown_with_the_same_q_values() -> None:
@@ -112,7 +113,7 @@ def test_nan_and_infinity_are_left_out_and_said() -> None:
     score[3], score[8] = np.inf, -np.inf
     found = audit({**table, "score": score})
     assert found.views["not_finite"] == 2
-    json.dumps(audit_document(found), allow_nan=False)
+    json.dumps(found.document(), allow_nan=False)
 
 
 def test_an_empty_table_has_findings_that_say_so() -> None:

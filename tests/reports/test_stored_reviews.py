@@ -102,7 +102,8 @@ def stored(store: Store, options: ModelBoardOptions) -> str:
 
 def scratch(store: Store, options: ModelBoardOptions) -> str:
     """The board of all rows, read as one table."""
-    return said(board_models([str(path) for path in reviews_in(store, rubric_of)], options))
+    files = [str(path) for path in reviews_in(store, rubric_of)]
+    return said(board_models(files, **options.model_dump()))
 
 
 def said(board: Board) -> str:
@@ -221,7 +222,7 @@ def test_an_imported_table_in_parts_gives_the_board_of_its_rows(tmp_path: Path, 
     assert mirror.keep_parts("reviews-0", []) == files  # written once
     options, engine = ModelBoardOptions(since=since), Counting()
     board = build_model_board(StoredReviews(engine, mirror, files, options))
-    assert said(board) == said(board_models(whole, options))
+    assert said(board) == said(board_models(whole, since=since))
     again = Counting()
     build_model_board(StoredReviews(again, mirror, files, options))
     assert len(again.opened) <= (0 if since == "all" else 1)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.plugins import Registry
+from peerage.types import Tabular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     Column = Sequence[Any] | NDArray[np.generic]
 
 
-@dataclass(frozen=True, slots=True)
-class Board:
+@dataclass(frozen=True, slots=True, repr=False)
+class Board(Tabular):
     """A ranked table that echoes what it was computed under.
 
     A float that is NaN in a column is undefined, and None in a row.
@@ -32,14 +33,16 @@ class Board:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)  # what only this board has to say
+    hint: str = ""  # what a person can do about there being nothing to rank
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        plain = [plain_values(values) for values in self.columns.values()]
-        return [dict(zip(self.columns, row, strict=True)) for row in zip(*plain, strict=True)]
+    def __repr__(self) -> str:
+        return f"Board({self.board}, {len(self)} rows)"
+
+    def table(self) -> dict[str, list[Any]]:
+        return {name: plain_values(values) for name, values in self.columns.items()}
 
     def document(self) -> dict[str, Any]:
         """The JSON of the board."""

@@ -10,8 +10,6 @@ from peerage.boards import Board, board
 from peerage.boards.items import ItemSums
 from peerage.boards.opinions import Bools, Coefficients, Community, Floats, Ints, ranked, sums_by
 
-SORTABLE = ("total_score", "quality_score", "affiliation_bonus", "items", "reviews_received")
-
 
 @dataclass(frozen=True, slots=True)
 class Standings:

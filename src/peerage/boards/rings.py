@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ class Pair:
     q: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rings:
     """What a search found; `strongest_p` is that of the block that stands out most."""
 
@@ -92,7 +92,12 @@ class Rings:
     strongest_p: float | None
     n_deals: int
     note: str
-    names: Any = field(repr=False)
+    names: Any
+    flags: tuple[str, ...] = ()
+    hint: str = ""  # what a person can do about there being no opinions
+
+    def __repr__(self) -> str:
+        return f"Rings({len(self.rings)} rings, {len(self.pairs)} pairs)"
 
     def document(self) -> dict[str, Any]:
         """The JSON of `rings`."""
@@ -115,6 +120,7 @@ class Rings:
                 "named_below": P_FLAGGED,
                 "least_gap": GAP_FLAGGED,
             },
+            "flags": list(self.flags),
         }
 
 
@@ -168,7 +174,7 @@ def _mask(community: Community, members: Ints) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class TestedBlocks:
-    """ExchangeBlocks of one size, with the variance of their excess and the z of what is not usual."""
+    """Blocks of one size, with the variance of their excess and the z of what is not usual."""
 
     blocks: ExchangeBlocks
     variance: Floats

@@ -21,7 +21,16 @@ from peerage.config.sources import CONFIG, merge
 from peerage.errors import Problem, config_error
 from peerage.text import visible
 
-__all__ = ["Settings", "default_seats", "find", "load", "rubric", "rubric_names", "secret"]
+__all__ = [
+    "Settings",
+    "changed",
+    "default_seats",
+    "find",
+    "load",
+    "rubric",
+    "rubric_names",
+    "secret",
+]
 
 FILE = Path("peerage.toml")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
@@ -46,6 +55,17 @@ def load(
     settings = validated(merge(file, environ, flags))
     settings._notes = notes
     return settings
+
+
+def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
+    """The settings with some keys changed, by their dotted names, and all checked again."""
+    merged = merge(None, {}, flags)
+    tree = settings.model_dump()
+    council = {**tree["council"], **merged.tree.get("council", {})}
+    merged.tree = {**tree, **merged.tree, "council": council}
+    result = validated(merged)
+    result._notes = settings.notes
+    return result
 
 
 def find(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:

@@ -7,15 +7,21 @@ from collections.abc import Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Source
 from peerage.engines.intake import zones_of
 from peerage.errors import UsageError
-from peerage.reports.options import CommunityBoardOptions
+from peerage.reports.options import (
+    CommunityBoardOptions,
+    ContributorBoardOptions,
+    ReviewerBoardOptions,
+    SortColumn,
+)
 from peerage.reviews.times import instant_s, iso, span_s
+from peerage.types import CommunityCoefficients
 
 if TYPE_CHECKING:
     from peerage.boards import Board
@@ -28,52 +34,24 @@ if TYPE_CHECKING:
     from peerage.engines.opinions import Opinions
 
 N_SHOWN = 10
-BoardName = Literal["contributors", "reviewers", "items"]
-
-
-def community_boards(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    **fields: Any,
-) -> CommunityBoards:
-    """The tables of a community, from which each of its boards can be had.
-
-    The other keywords are the fields of `CommunityBoardOptions`.
-    """
-    options = community_options(**fields)
-    table = read_tables(opinions, users, items=items, engine=engine, options=options)
-    return CommunityBoards(table, options)
-
-
-def community_options(**fields: Any) -> CommunityBoardOptions:
-    """The options; a name that they do not have is refused."""
-    known = CommunityBoardOptions.__dataclass_fields__
-    if unknown := sorted(fields.keys() - known.keys()):
-        raise UsageError(
-            f"community boards take no {', '.join(unknown)}.", hint=f"Known: {', '.join(known)}."
-        )
-    return CommunityBoardOptions(**fields)
+COEFFICIENTS = CommunityCoefficients()
 
 
 def read_tables(
+    engine: Engine,
     opinions: Source,
     users: Source | None = None,
-    *,
     items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    options: CommunityBoardOptions | None = None,
+    coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Opinions:
     """The tables as one checked community, and what is odd about its times."""
+    from peerage.boards.opinions import Coefficients
     from peerage.engines.opinions import read_opinions
 
-    runner = engines.get(engine)() if isinstance(engine, str) else engine
-    scale = (options or CommunityBoardOptions()).coefficients.scale
-    table = read_opinions(runner, opinions, items, users, scale=scale)
+    scale = Coefficients(**asdict(coefficients)).scale
+    table = read_opinions(engine, opinions, items, users, scale=scale)
     flags = [*table.members.flags, *flags_of_times(table, time.time())]
-    if zones := zones_of(runner, opinions):
+    if zones := zones_of(engine, opinions):
         flags.append(f"times_in_several_zones:{len(zones)}: {', '.join(zones)}")
     table.members = replace(table.members, flags=tuple(flags))
     return table
@@ -99,12 +77,17 @@ class CommunityBoards:
     (an iterated reputation, rings) brings them here.
     """
 
-    def __init__(self, table: Opinions, options: CommunityBoardOptions | None = None) -> None:
-        from peerage.boards.opinions import Counting, of_category
+    def __init__(
+        self,
+        table: Opinions,
+        options: CommunityBoardOptions | None = None,
+        coefficients: CommunityCoefficients = COEFFICIENTS,
+    ) -> None:
+        from peerage.boards.opinions import Coefficients, Counting, of_category
 
         self.table = table
         self.options = options or CommunityBoardOptions()
-        self.coefficients = self.options.coefficients
+        self.coefficients = Coefficients(**asdict(coefficients))
         self.flags = list(table.members.flags)
         category, self.members = self.options.category, table.members
         if category is not None:
@@ -121,9 +104,7 @@ class CommunityBoards:
             self.flags.append(f"{n} opinions inside {len(self.rings.rings)} flagged rings left out")
 
     def _half_life(self) -> float | None:
-        days = self.options.half_life_days
-        if days is not None and not days > 0:
-            raise UsageError(f"a half-life is a number of days above zero, not {days:g}.")
+        days = self.options.half_life
         if days is not None and self.table.latest is None and self.members.n_items:
             raise UsageError(
                 "a half-life needs to know when opinions were given.",
@@ -153,7 +134,7 @@ class CommunityBoards:
 
         if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
-        return find_rings(self._counted)
+        return replace(find_rings(self._counted), flags=tuple(self.flags))
 
     @cached_property
     def _flagged(self) -> Bools:
@@ -216,7 +197,6 @@ class CommunityBoards:
     def under(self, coefficients: Coefficients) -> CommunityBoards:
         """The same opinions and weights under other coefficients, with nothing weighed again."""
         other = copy(self)
-        other.options = replace(self.options, coefficients=coefficients)
         other.coefficients = coefficients
         same = coefficients.min_reviews_for_quality == self.coefficients.min_reviews_for_quality
         for kept in ("standings", *(() if same else ("sums", "by_item", "alignment"))):
@@ -225,26 +205,30 @@ class CommunityBoards:
 
     # -- boards ------------------------------------------------------------------------------
 
-    def contributors(self) -> Board:
-        from peerage.boards.contributors import SORTABLE, contributors
+    def board(self) -> Board:
+        """The board that the options are of."""
+        options = self.options
+        if isinstance(options, ContributorBoardOptions):
+            return self.contributors(options.all, options.sort)
+        if isinstance(options, ReviewerBoardOptions):
+            return self.reviewers(options.all)
+        return self.items()
 
-        if self.options.sort not in SORTABLE:
-            raise UsageError(
-                f"contributors are not sorted by {self.options.sort!r}.",
-                hint=f"Known: {', '.join(SORTABLE)}.",
-            )
+    def contributors(self, everyone: bool = False, sort: SortColumn = "total_score") -> Board:
+        from peerage.boards.contributors import contributors
+
         literal = self.options.literal and self.members.registered is not None
         return self._echoed(
             contributors(
                 self.members,
                 self.standings,
-                everyone=self.options.everyone or literal,
+                everyone=everyone or literal,
                 only_registered=literal,
-                sort=self.options.sort,
+                sort=sort,
             )
         )
 
-    def reviewers(self) -> Board:
+    def reviewers(self, everyone: bool = False) -> Board:
         from peerage.boards.reviewers import reviewers
 
         made = reviewers(
@@ -252,7 +236,7 @@ class CommunityBoards:
             self.alignment,
             self.coefficients,
             None if self.reputation is None else self.reputation.weight,
-            everyone=self.options.everyone,
+            everyone=everyone,
             only_registered=self.options.literal,
         )
         beside = self.dawid_skene
@@ -264,15 +248,6 @@ class CommunityBoards:
         made = items(self.members, self.by_item, self.standings.total, self.coefficients)
         beside = self.dawid_skene
         return self._echoed(made if beside is None else _beside(made, self, beside.quality))
-
-    def board(self, name: str) -> Board:
-        if name not in get_args(BoardName):
-            raise UsageError(
-                f"there is no community board {name!r}.",
-                hint=f"Known: {', '.join(get_args(BoardName))}.",
-            )
-        made: Board = getattr(self, name)()
-        return made
 
     def _echoed(self, made: Board) -> Board:
         flags = list(self.flags)
@@ -290,7 +265,7 @@ class CommunityBoards:
             "scale": list(self.coefficients.scale),
             "reputation": options.reputation,
             "iterations": None if iterated is None else iterated.iterations,
-            "half_life_days": options.half_life_days,
+            "half_life_days": options.half_life,
             "since": options.since,
             "as_of": None if as_of is None else iso(as_of),
             "category": options.category,

@@ -1,56 +1,120 @@
-"""The options of each report, each defined here and nowhere else."""
+"""The options of each question, defined here and nowhere else.
+
+Every door is made from these models: the flags of a command, the keywords of a Python call.
+A new option is one field, with its description, default and allowed values.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Annotated, Any, Literal, Self, TypedDict
 
-from peerage.boards.opinions import Coefficients
-from peerage.errors import UsageError
-from peerage.reviews.times import span_s
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from peerage.errors import UsageError, meant
+from peerage.reviews.times import instant_s, span_s
 from peerage.types import OwnVotes, ScoringOptions
 
 SCORING = ScoringOptions()  # the defaults
-ReputationKind = Literal["fixed", "iterate"]
-
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "own_votes": get_args(OwnVotes),
-    "interval": ("sessions", "two-way"),
-    "reputation": ("fixed", "peer"),
-    "history": ("", "week"),
-}
+MAX_SESSIONS = 1_000_000  # in one list
+
+ReputationKind = Literal["fixed", "iterate"]
+VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
+SortColumn = Literal[
+    "total_score", "quality_score", "affiliation_bonus", "items", "reviews_received"
+]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelBoardOptions:
+class Options(BaseModel):
+    """Options that cannot change, and take no name that they do not have."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _usage_error(error, type(self)) from None
+
+
+def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
+    """The first thing wrong with some options, as a person is told it."""
+    first = error.errors(include_url=False)[0]
+    name, value = str(first["loc"][0]), first["input"]
+    if first["type"] == "extra_forbidden":
+        return UsageError(
+            f"there is no option {name!r} here.", hint=meant(name, options.model_fields)
+        )
+    spelt = name.replace("_", " ")
+    if "expected" in (detail := first.get("ctx", {})):
+        return UsageError(f"{spelt} cannot be {value!r}.", hint=f"Known: {detail['expected']}.")
+    return UsageError(f"{spelt} cannot be {value!r}.", hint=f"{first['msg']}.")
+
+
+def _known_rule(name: str) -> str:
+    from peerage.rules import rules
+
+    rules.get(name)
+    return name
+
+
+def _a_span(text: str) -> str:
+    span_s(text)
+    return text
+
+
+def _an_instant(value: str | float) -> str | float:
+    instant_s(value)
+    return value
+
+
+RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
+OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
+Rule = Annotated[str, AfterValidator(_known_rule), Field(description=RULES)]
+RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
+Own = Annotated[OwnVotes, Field(description=OWN)]
+OwnIfGiven = Annotated[OwnVotes | None, Field(description=OWN)]
+Since = Annotated[
+    str, AfterValidator(_a_span), Field(description="How far back: 30d, 12h, 4w or all.")
+]
+AsOf = Annotated[
+    Annotated[str | float, AfterValidator(_an_instant)] | None,
+    Field(description="Where the window ends: a time in ISO 8601, or seconds since 1970."),
+]
+Category = Annotated[str | None, Field(description="One category only.")]
+NOT_RANKED = "Also those that are not ranked."
+
+
+# -- boards ------------------------------------------------------------------------------------
+
+
+class ModelBoardOptions(Options):
     """How a board of models is made; every field is echoed in its parameters.
 
     A window ends at `as_of`, by default at the latest time in the table, so that the same
     table gives the same board on any day.
     """
 
-    rule: str = SCORING.rule
-    own_votes: OwnVotes = SCORING.own_votes
-    since: str = "30d"
-    as_of: str | float | None = None
-    category: str | None = None
-    by_category: bool = False
-    interval: str = "sessions"
-    reputation: str = "fixed"
-    matrix: bool = False
-    compare_rules: bool = False
-    length_controlled: bool = False
-    history: str = ""
+    rule: Rule = SCORING.rule
+    own_votes: Own = SCORING.own_votes
+    since: Since = "30d"
+    as_of: AsOf = None
+    category: Category = None
+    by_category: bool = Field(default=False, description="One board for each category.")
+    interval: Literal["sessions", "two-way"] = Field(
+        default="sessions", description="Uncertainty over sessions, or over sessions and reviewers."
+    )
+    reputation: Literal["fixed", "peer"] = Field(
+        default="fixed",
+        description="Reviewers weigh the same, or by their own scores on this board.",
+    )
+    matrix: bool = Field(default=False, description="Also each model against each other.")
+    compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
+    length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
 
-    def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise UsageError(
-                    f"{name.replace('_', ' ')} cannot be {getattr(self, name)!r}.",
-                    hint=f"Known: {', '.join(one for one in known if one)}.",
-                )
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
         if self.by_category and self.history:
             raise UsageError("a history by category is not made.", hint="Name one category.")
         if self.by_category and self.rule not in MEANS:
@@ -60,34 +124,186 @@ class ModelBoardOptions:
             )
         if self.interval == "two-way" and self.rule != "borda":
             raise UsageError("two-way intervals are made of the Borda share alone.")
-        span_s(self.since)
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class CommunityBoardOptions:
-    """How a community board is to be computed; the defaults are the published ones."""
+class RingsOptions(Options):
+    """Among which opinions voting rings are looked for."""
 
-    reputation: ReputationKind = "fixed"
-    half_life_days: float | None = None
-    literal: bool = False
-    everyone: bool = False
-    since: str = "all"
-    as_of: float | str | None = None
-    category: str | None = None
-    without_flagged: bool = False
-    sort: str = "total_score"
-    coefficients: Coefficients = field(default_factory=Coefficients)
+    since: Since = "all"
+    as_of: AsOf = None
+    category: Category = None
 
-    def __post_init__(self) -> None:
-        if self.reputation not in get_args(ReputationKind):
-            raise UsageError(
-                f"there is no reputation {self.reputation!r} for opinions.",
-                hint="Known: fixed, iterate.",
-            )
+
+class CommunityBoardOptions(RingsOptions):
+    """How any board of a community is made."""
+
+    reputation: ReputationKind = Field(
+        default="fixed", description="Opinions weigh the same, or by how well their authors agree."
+    )
+    half_life: float | None = Field(
+        default=None, gt=0, description="Days in which the weight of an opinion halves."
+    )
+    literal: bool = Field(
+        default=False, description="PeerBench's published scoring, for cross-checks."
+    )
+    without_flagged: bool = Field(
+        default=False, description="Leave out opinions inside voting rings."
+    )
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
         if self.literal and (
-            self.reputation != "fixed" or self.half_life_days is not None or self.without_flagged
+            self.reputation != "fixed" or self.half_life is not None or self.without_flagged
         ):
             raise UsageError(
-                "literal is the published scoring as it is: every opinion weighs the same.",
+                "literal is the published scoring: every opinion weighs the same.",
                 hint="Leave out reputation, half-life and without-flagged.",
             )
+        return self
+
+
+class ContributorBoardOptions(CommunityBoardOptions):
+    """How the board of contributors is made."""
+
+    all: bool = Field(default=False, description=NOT_RANKED)
+    sort: SortColumn = Field(default="total_score", description="The column that ranks.")
+
+
+class ReviewerBoardOptions(CommunityBoardOptions):
+    """How the board of reviewers is made."""
+
+    all: bool = Field(default=False, description=NOT_RANKED)
+
+
+class ItemBoardOptions(CommunityBoardOptions):
+    """How the board of items is made."""
+
+
+class AuditOptions(Options):
+    """Which reviews an audit reads, and whose findings it shows."""
+
+    since: Since = "all"
+    reviewer: str | None = Field(default=None, description="One reviewer's findings only.")
+    dimension: str | None = Field(
+        default=None, description="Audit the marks of this dimension of the rubric, not the scores."
+    )
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+class SessionsOptions(Options):
+    """Which stored sessions are listed."""
+
+    limit: int = Field(default=20, ge=1, le=MAX_SESSIONS, description="How many of the latest.")
+
+
+class ScoreOptions(Options):
+    """How ballots from a file are scored."""
+
+    rule: Rule = SCORING.rule
+    own_votes: Own = SCORING.own_votes
+    rubric: str | None = Field(
+        default=None, description="Rank by the marks under this rubric; without it, no rubric."
+    )
+    safety_gate: bool = Field(
+        default=False, description="Put answers that fail the safety gate last."
+    )
+
+
+class ReplayOptions(Options):
+    """How a stored session is scored again; what is not given is as configured."""
+
+    rule: RuleIfGiven = None
+    rubric: str | None = Field(
+        default=None, description="A rubric's name, or none for holistic marks."
+    )
+    own_votes: OwnIfGiven = None
+    safety_gate: bool | None = Field(
+        default=None, description="Put answers that fail the safety gate last."
+    )
+
+
+class CouncilOptions(ReplayOptions):
+    """How sessions are held; what is not given is as configured."""
+
+    verdict: VerdictKind | None = Field(
+        default=None, description="What the council concludes with."
+    )
+    seed: int | None = Field(default=None, description="Orders and draws follow from it.")
+    budget_usd: float | None = Field(default=None, ge=0, description="Never spend more than this.")
+
+    def flags(self) -> dict[str, object]:
+        """What was given, under the names that the configuration has for it."""
+        given = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
+        if given.get("rubric") == "none":
+            given["rubric"] = False
+        return {f"council.{name}": value for name, value in given.items()}
+
+
+class AskOptions(CouncilOptions):
+    """How one session is held."""
+
+    category: str = Field(default="", description="May choose the rubric.")
+
+
+class RunOptions(CouncilOptions):
+    """How a season of sessions is held."""
+
+    concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
+    resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+
+
+# -- the same by keyword, for calls from Python ------------------------------------------------
+
+
+class RingsKeywords(TypedDict, total=False):
+    """The fields of `RingsOptions`."""
+
+    since: str
+    as_of: str | float | None
+    category: str | None
+
+
+class ModelBoardKeywords(RingsKeywords, total=False):
+    """The fields of `ModelBoardOptions`."""
+
+    rule: str
+    own_votes: OwnVotes
+    by_category: bool
+    interval: Literal["sessions", "two-way"]
+    reputation: Literal["fixed", "peer"]
+    matrix: bool
+    compare_rules: bool
+    length_controlled: bool
+    history: Literal["week"] | None
+
+
+class ItemBoardKeywords(RingsKeywords, total=False):
+    """The fields of `ItemBoardOptions`."""
+
+    reputation: ReputationKind
+    half_life: float | None
+    literal: bool
+    without_flagged: bool
+
+
+class ReviewerBoardKeywords(ItemBoardKeywords, total=False):
+    """The fields of `ReviewerBoardOptions`."""
+
+    all: bool
+
+
+class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
+    """The fields of `ContributorBoardOptions`."""
+
+    sort: SortColumn
+
+
+class AuditKeywords(TypedDict, total=False):
+    """The fields of `AuditOptions`."""
+
+    since: str
+    reviewer: str | None
+    dimension: str | None

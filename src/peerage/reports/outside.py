@@ -1,22 +1,24 @@
-"""A community board beside a ranking from elsewhere, and what would agree with it best."""
+"""A board beside a ranking from elsewhere, and what would agree with it best."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from peerage.boards.against import Comparison, Trial, Tuned, compare, tune
+from peerage.boards import Board
+from peerage.boards.against import Trial, Tuned, tune
 from peerage.engines import Engine, Source
-from peerage.errors import InputError
+from peerage.errors import InputError, UsageError
 from peerage.reports.community_boards import CommunityBoards
-from peerage.reports.options import CommunityBoardOptions, ReputationKind
-
-if TYPE_CHECKING:
-    from peerage.engines.opinions import Opinions
+from peerage.reports.options import (
+    ContributorBoardOptions,
+    ReputationKind,
+    ReviewerBoardOptions,
+)
 
 NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
 REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
@@ -58,12 +60,11 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     return dict(zip(names, (sign * values).tolist(), strict=True))
 
 
-def scores_of(boards: CommunityBoards, name: str) -> dict[str, float]:
-    """The scores of a board by name, of those it ranks."""
-    made = boards.board(name)
-    values = np.asarray(made.columns[SCORE[name]], dtype=np.float64)
-    names = list(made.columns[KEY[name]])
-    ranked = made.columns.get("rank", values)
+def scores_of(board: Board) -> dict[str, float]:
+    """The scores of a community board by name, of those it ranks."""
+    values = np.asarray(board.columns[SCORE[board.board]], dtype=np.float64)
+    names = list(board.columns[KEY[board.board]])
+    ranked = board.columns.get("rank", values)
     return {
         one: value
         for one, value, rank in zip(names, values.tolist(), ranked, strict=True)
@@ -71,53 +72,54 @@ def scores_of(boards: CommunityBoards, name: str) -> dict[str, float]:
     }
 
 
-def compared(boards: CommunityBoards, name: str, outside: Mapping[str, float]) -> Comparison:
-    """How far a board of this boards agrees with an outside ranking."""
-    return compare(scores_of(boards, name), outside)
+def model_scores(board: Board) -> dict[str, float]:
+    """The scores of a board of models by name, a higher one always the better."""
+    from peerage.rules import rules
+
+    if "category" in board.columns:
+        raise UsageError("several boards have no one agreement.", hint="Name one category.")
+    value = "value" if "value" in board.columns else "share"
+    lower_is_better = value == "value" and rules.get(board.notes["rule"]).lower_is_better
+    sign = -1.0 if lower_is_better else 1.0
+    return {row["model"]: sign * row[value] for row in board.rows if row[value] is not None}
 
 
-def tuned(
-    table: Opinions, options: CommunityBoardOptions, name: str, outside: Mapping[str, float]
-) -> Tuned:
-    """The coefficients with which a board agrees best with an outside ranking.
+def tuned(boards: CommunityBoards, outside: Mapping[str, float]) -> Tuned:
+    """The coefficients with which a community board agrees best with an outside ranking.
 
-    They are searched on a small grid around the seed's; the figure to believe is the
+    They are searched on a small grid around the defaults; the figure to believe is the
     cross-validated one.
     """
-    return tune([*_trials(table, options, name)], outside)
+    return tune([*_trials(boards)], outside)
 
 
-def _trials(table: Opinions, options: CommunityBoardOptions, name: str) -> Iterator[Trial]:
+def _trials(boards: CommunityBoards) -> Iterator[Trial]:
     """What is in force, and then the grid; boards are shared where only coefficients differ."""
-    table.rows  # noqa: B018 — they are brought here once, and not summed up where they are each time
-    yield Trial(_settings(options, name), scores_of(CommunityBoards(table, options), name))
+    table, options, now = boards.table, boards.options, boards.coefficients
+    table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
+    is_contributors = isinstance(options, ContributorBoardOptions)
+    yield _trial(boards)
     half_lives = HALF_LIVES if table.latest is not None else (None,)
-    bonuses = (
-        BONUSES if name == "contributors" else (options.coefficients.affiliation_bonus_points,)
-    )
+    bonuses = BONUSES if is_contributors else (now.affiliation_bonus_points,)
     for reputation, half_life in product(REPUTATIONS, half_lives):
-        weighed = CommunityBoards(
-            table,
-            replace(options, reputation=reputation, half_life_days=half_life, literal=False),
-        )
+        changes = {"reputation": reputation, "half_life": half_life, "literal": False}
+        weighed = CommunityBoards(table, options.model_copy(update=changes), now)
         for minimum, bonus in product(MINIMA, bonuses):
-            if name == "reviewers" and minimum < 3:  # a consensus needs three anyway
+            if isinstance(options, ReviewerBoardOptions) and minimum < 3:  # a consensus needs three
                 continue
             coefficients = replace(
-                options.coefficients,
-                min_reviews_for_quality=minimum,
-                affiliation_bonus_points=bonus,
+                now, min_reviews_for_quality=minimum, affiliation_bonus_points=bonus
             )
-            again = weighed.under(coefficients)
-            yield Trial(_settings(again.options, name), scores_of(again, name))
+            yield _trial(weighed.under(coefficients))
 
 
-def _settings(options: CommunityBoardOptions, name: str) -> dict[str, Any]:
+def _trial(boards: CommunityBoards) -> Trial:
+    options, coefficients = boards.options, boards.coefficients
     settings: dict[str, Any] = {
         "reputation": options.reputation,
-        "half_life_days": options.half_life_days,
-        "min_reviews_for_quality": options.coefficients.min_reviews_for_quality,
+        "half_life_days": options.half_life,
+        "min_reviews_for_quality": coefficients.min_reviews_for_quality,
     }
-    if name == "contributors":
-        settings["affiliation_bonus_points"] = options.coefficients.affiliation_bonus_points
-    return settings
+    if isinstance(options, ContributorBoardOptions):
+        settings["affiliation_bonus_points"] = coefficients.affiliation_bonus_points
+    return Trial(settings, scores_of(boards.board()))

@@ -1,47 +1,129 @@
-"""The command line: parse, call, render. Each command imports what it needs when it runs."""
+"""The command line: parse, call, render. A command is imported when it runs."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from cyclopts import App, CycloptsError, Parameter
 
-from peerage.doors.cli import analyses, transfer
-from peerage.doors.cli.options import (
-    BudgetOption,
-    ConfigOption,
-    JsonOption,
-    OwnVotesOption,
-    QuietOption,
-    RubricOption,
-    RuleOption,
-    SeedOption,
-    StoreOption,
-    council_flags,
-)
 from peerage.doors.cli.screen import (
     ReaderLeftError,
     close_streams,
+    is_terminal,
     prepare_streams,
     say,
     write_line,
 )
 from peerage.errors import PeerageError, UsageError
-from peerage.types import ScoringOptions
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 INTERRUPTED = 130
-SCORING = ScoringOptions()  # the defaults
-MAX_LISTED = 1_000_000  # sessions in one list
+COMMANDS = {
+    "ask": ("ask", "Put a question to the council, and watch it answer, review and conclude."),
+    "run": ("run:season", "Run a season: one session for every row of a file."),
+    "score": ("score", "Score ballots from anywhere: no store, no network, no model."),
+    "import": ("transfer:import_", "Load judgements made elsewhere, each file whole or not."),
+    "board": ("board_commands:app", "Rank models, or a community's people and items."),
+    "audit": ("board_commands", "Audit the reviewers: who is biased, and how sure is that?"),
+    "rings": ("board_commands", "Find voting rings, with the evidence."),
+    "sessions": ("history", "List the latest sessions of the store."),
+    "show": ("history", "Show one session in full, as it was scored then."),
+    "replay": ("history", "Score a stored session again by other options; no model is called."),
+    "export": ("transfer", "Write the whole store as JSONL and Parquet, to be imported again."),
+    "doctor": ("doctor", "Tell what works here and what is missing, with the fix."),
+    "demo": ("demo", "Take a tour, with no key and no network."),
+}
+MAX_NAMES = 34  # columns of a help page for the names of options
+MIN_TEXT = 30  # columns for what they are for
 
-app = typer.Typer(
+
+def version() -> None:
+    """Show the version."""
+    from importlib.metadata import version
+
+    write_line(f"peerage {version('peerage')}")
+
+
+def install_completion() -> None:
+    """Let the shell complete the commands and options of peerage."""
+    write_line(f"wrote {app.install_completion()}")
+
+
+def _default(value: object) -> str | None:
+    """A default as help shows it; what is off or not set is not worth a word."""
+    return None if value in (None, False, "", ()) else str(value)
+
+
+class HelpPage:
+    """Writes help as plain lines: names on the left, what they are for on the right."""
+
+    def render_usage(self, _: Console, __: ConsoleOptions, usage: object) -> None:
+        write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
+
+    def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
+        write_line(f"{_wrapped(_plain(about))}\n", multiline=True)
+
+    def __call__(
+        self,
+        console: Console,  # noqa: ARG002 - every line goes through the screen
+        options: ConsoleOptions,  # noqa: ARG002
+        panel: HelpPanel,
+    ) -> None:
+        names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
+        room = min(max(map(len, names), default=0), MAX_NAMES) + 4
+        lines = [
+            f"  {name}".ljust(room) + _wrapped(_meaning(entry), room)
+            for name, entry in zip(names, panel.entries, strict=True)
+        ]
+        if lines:
+            write_line("\n".join([f"{panel.title}:", *lines, ""]), multiline=True)
+
+
+def _plain(described: object) -> str:
+    """The text of what cyclopts has made ready for a console."""
+    return str(getattr(described, "primary_renderable", described) or "")
+
+
+def _wrapped(text: str, indent: int = 0) -> str:
+    """Text in lines that fit the terminal, those after the first indented; else one line."""
+    if not is_terminal():
+        return text
+    import shutil
+    import textwrap
+
+    width = max(MIN_TEXT, shutil.get_terminal_size().columns - indent - 1)
+    return ("\n" + " " * indent).join(textwrap.wrap(text, width))
+
+
+def _meaning(entry: HelpEntry) -> str:
+    """What an option is for, what it can be, and what it is if not given."""
+    parts = [_plain(entry.description)] if entry.description else []
+    parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
+    parts += [f"Default: {entry.default}."] if entry.default else []
+    return " ".join(parts)
+
+
+app = App(
     name="peerage",
     help="Peer review for language models: blind ballots, honest scores, audited reviewers.",
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    help_flags=("--help", "-h"),
+    help_format="plaintext",
+    help_formatter=HelpPage(),
+    version_flags=(),
+    default_parameter=Parameter(
+        negative_bool=(), negative_iterable=(), negative_none=(), show_default=_default
+    ),
 )
+for _order, (_name, (_place, _help)) in enumerate(COMMANDS.items()):
+    _module, _, _attribute = _place.partition(":")
+    _path = f"{__name__}.{_module}:{_attribute or _name}"
+    app.command(_path, name=_name, help=_help, sort_key=_order)
+app.command(version, name="--version")
+app.command(install_completion, name="--install-completion")
 
 
 def main() -> None:
@@ -54,14 +136,15 @@ def main() -> None:
     except PeerageError as error:
         say(str(error))
         code = error.exit_code
-    except typer.TyperException as error:
-        say(f"{error.format_message()} {_help_hint(error)}")
-        code = error.exit_code
+    except CycloptsError as error:
+        command = " ".join(["peerage", *(error.command_chain or ())])
+        say(f"{error} Try `{command} --help`.")
+        code = UsageError.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         say(f"{place}{error.strerror or error}.")
         code = UsageError.exit_code
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         say("interrupted.")
         code = INTERRUPTED
     sent = close_streams()
@@ -75,192 +158,11 @@ def _run(arguments: list[str]) -> int:
             "\ud800" <= character <= "\udfff" for character in argument
         ):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
-    try:
-        code = app(arguments or ["--help"], standalone_mode=False)
-    except SystemExit as left:
-        code = left.code
+    code = app(
+        arguments,
+        exit_on_error=False,
+        print_error=False,
+        verbose=False,
+        result_action="return_value",
+    )
     return code if isinstance(code, int) else 0
-
-
-def _help_hint(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    return f"Try `{context.command_path if context else 'peerage'} --help`."
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        write_line(f"peerage {version('peerage')}")
-        raise typer.Exit
-
-
-@app.callback()
-def peerage(
-    version: Annotated[
-        bool,
-        typer.Option("--version", callback=_version, is_eager=True, help="Show the version."),
-    ] = False,
-) -> None:
-    """Peer review for language models."""
-
-
-@app.command()
-def score(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A ballots file, or - for stdin.")],
-    rule: Annotated[str, typer.Option(help="borda, mean_rank, hybrid, elo, …")] = SCORING.rule,
-    own_votes: Annotated[
-        str, typer.Option(help="What becomes of a vote for oneself: out, in or seed.")
-    ] = SCORING.own_votes,
-    rubric: Annotated[
-        str | None, typer.Option(help="Rank by marks under this rubric; without it, no rubric.")
-    ] = None,
-    safety_gate: Annotated[
-        bool, typer.Option("--safety-gate", help="Put answers that fail the gate last.")
-    ] = False,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Score ballots from anywhere: no store, no network, no model."""
-    from peerage.doors.cli.score import run
-
-    run(file, rule, own_votes, rubric, safety_gate, config, json, quiet)
-
-
-@app.command()
-def ask(
-    question: Annotated[
-        str, typer.Argument(metavar="QUESTION", help="The question, or - for stdin.")
-    ],
-    category: Annotated[str, typer.Option(help="May choose the rubric.")] = "",
-    verdict: Annotated[
-        str | None, typer.Option(help="synthesis, debate, binary, tie_breaker or none.")
-    ] = None,
-    rule: RuleOption = None,
-    rubric: RubricOption = None,
-    own_votes: OwnVotesOption = None,
-    seed: SeedOption = None,
-    budget_usd: BudgetOption = None,
-    safety_gate: Annotated[bool | None, typer.Option("--safety-gate/--no-safety-gate")] = None,
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Put a question to the council, and watch it answer, review and conclude."""
-    from peerage.doors.cli.ask import Manner, run
-
-    flags = {
-        **council_flags(rule, rubric, own_votes, seed, budget_usd),
-        "council.verdict": verdict,
-        "council.safety_gate": safety_gate,
-        "store": store,
-    }
-    raise typer.Exit(run(question, category, flags, config, Manner(json, quiet)))
-
-
-@app.command(name="run")
-def run_season(
-    prompts: Annotated[Path, typer.Argument(help="JSONL, CSV or Parquet with a query column.")],
-    concurrency: Annotated[int, typer.Option(min=1, max=4096, help="Sessions at a time.")] = 16,
-    verdict: Annotated[str | None, typer.Option(help="As in `peerage ask`.")] = None,
-    rule: RuleOption = None,
-    rubric: RubricOption = None,
-    own_votes: OwnVotesOption = None,
-    seed: SeedOption = None,
-    budget_usd: BudgetOption = None,
-    resume: Annotated[
-        bool, typer.Option("--resume/--no-resume", help="Go on where an earlier run stopped.")
-    ] = True,
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-) -> None:
-    """Hold a season: one session for every row of a file."""
-    from peerage.doors.cli.ask import Manner
-    from peerage.doors.cli.run import run
-
-    flags = {
-        **council_flags(rule, rubric, own_votes, seed, budget_usd),
-        "council.verdict": verdict,
-        "store": store,
-    }
-    raise typer.Exit(run(prompts, concurrency, flags, config, Manner(json, quiet), resume))
-
-
-@app.command()
-def sessions(
-    limit: Annotated[int, typer.Option(min=1, max=MAX_LISTED, help="How many of the latest.")] = 20,
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """List the latest sessions of the store."""
-    from peerage.doors.cli.history import list_sessions
-
-    list_sessions(store, limit, config, json)
-
-
-@app.command()
-def show(
-    session: Annotated[str, typer.Argument(metavar="ID", help="A session's id, or its beginning.")],
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Show one session in full."""
-    from peerage.doors.cli.history import show_one
-
-    show_one(session, config, {"store": store}, json)
-
-
-@app.command()
-def replay(
-    session: Annotated[str, typer.Argument(metavar="ID", help="A session's id, or its beginning.")],
-    rule: RuleOption = None,
-    rubric: RubricOption = None,
-    own_votes: OwnVotesOption = None,
-    safety_gate: Annotated[bool | None, typer.Option("--safety-gate/--no-safety-gate")] = None,
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Score a stored session again by another rule, rubric or gate; no model is called."""
-    from peerage.doors.cli.history import replay_one
-
-    flags = {
-        **council_flags(rule, rubric, own_votes, None, None),
-        "council.safety_gate": safety_gate,
-        "store": store,
-    }
-    replay_one(session, config, flags, json)
-
-
-app.command()(analyses.board)
-app.command()(analyses.audit)
-app.command()(analyses.rings)
-app.command(name="import")(transfer.import_)
-app.command()(transfer.export)
-
-
-@app.command()
-def doctor(config: ConfigOption = None, json: JsonOption = False) -> None:
-    """Tell what works here and what is missing, with the fix."""
-    from peerage.doors.cli.doctor import run
-
-    raise typer.Exit(run(config, json))
-
-
-@app.command()
-def demo(
-    question: Annotated[
-        str | None, typer.Argument(help="What to ask the local model's council.")
-    ] = None,
-    pause: Annotated[bool, typer.Option("--pause/--no-pause", help="Wait after screens.")] = True,
-) -> None:
-    """A short tour, with no key and no network: a real council, then a season of known truth."""
-    from peerage.doors.cli.demo import QUESTION, run
-
-    run(question or QUESTION, pause)

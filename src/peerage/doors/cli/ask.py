@@ -3,84 +3,67 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from peerage.council.fold import fold
-from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.cli.options import noted
-from peerage.doors.cli.screen import read_stdin, say, write_json
-from peerage.errors import BudgetError, InputError
-from peerage.panel import Council, scoring_options, settings_of
-from peerage.reports.sessions import session_document
+from cyclopts import Parameter
+
+from peerage.doors.cli.options import WITH_NO, Common, Dash, text_or_stdin
+from peerage.doors.cli.screen import say, write_json
+from peerage.reports.options import AskOptions
 from peerage.types import Event, Session
+
+if TYPE_CHECKING:
+    from peerage.panel import Council
 
 PARTIAL = 3
 REFUSED = 1
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How a command speaks."""
-
-    json: bool = False
-    quiet: bool = False
-
-
-def run(
-    question: str,
-    category: str,
-    flags: Mapping[str, object],
-    config_file: Path | None,
-    manner: Manner,
+def ask(
+    question: Annotated[str, Dash, Parameter(help="The question, or - for stdin.")],
+    /,
+    *,
+    options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    common: Common = Common(),
 ) -> int:
-    """Run the session and show it; the exit code says how it ended."""
-    text = _from_stdin() if question == "-" else question
-    settings = noted(settings_of(config_file, flags))
+    """Put a question to the council; the exit code says how it ended."""
+    from peerage.council.fold import fold
+    from peerage.doors.render.session_views import show_session
+    from peerage.errors import BudgetError
+    from peerage.panel import Council, scoring_options
+    from peerage.reports.sessions import session_document
+
+    text = text_or_stdin(question)
+    settings = common.council_settings(options.flags())
     council = Council(settings)
     try:
-        events = asyncio.run(_run_session(council, text, category, _view(council, manner)))
+        events = asyncio.run(_run_session(council, text, options.category, common))
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         return BudgetError.exit_code
     session = fold(events)
-    options = scoring_options(settings, category)
-    if manner.json:
-        write_json(session_document(session, events, options))
+    scoring = scoring_options(settings, options.category)
+    if common.json:
+        write_json(session_document(session, events, scoring))
     else:
-        from peerage.doors.render.session_views import show_session
-
-        show_session(session, options, brief=manner.quiet)
+        show_session(session, scoring, brief=common.quiet)
     return exit_code(session, settings.council.verdict)
 
 
-def _from_stdin() -> str:
-    try:
-        return read_stdin().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
-
-
-def _view(council: Council, manner: Manner) -> LiveView | PlainView:
+async def _run_session(council: Council, text: str, category: str, common: Common) -> list[Event]:
+    """Run the session and show it as it goes; its events."""
+    from peerage.doors.cli.live import LiveView, PlainView
     from peerage.doors.cli.terminal import Terminal
 
-    console = Terminal(stderr=manner.json)
-    watched = not manner.quiet and console.is_terminal
-    return LiveView(console, council.settings.seats) if watched else PlainView(manner.quiet)
-
-
-async def _run_session(
-    council: Council, text: str, category: str, view: LiveView | PlainView
-) -> list[Event]:
-    watched = isinstance(view, LiveView)
+    console = Terminal(stderr=common.json)
+    live = not common.quiet and console.is_terminal
+    view = LiveView(console, council.settings.seats) if live else PlainView(common.quiet)
     events = []
     async with council:
         with view:
-            async for event in council.run(text, category, live=watched):
+            async for event in council.run(text, category, live=live):
                 view.see(event)
-                if event.seq >= 0:
-                    events.append(event)
+                events += [event] if event.seq >= 0 else []
     return events
 
 

@@ -14,7 +14,9 @@ from dataclasses import asdict, replace
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
 
 from peerage import config
 from peerage.council.documents import read_json, session_of
@@ -44,8 +46,13 @@ PLANTS = {  # what is wrong with each simulated reviewer, and known to be
 }
 
 
-def run(question: str = QUESTION, pause: bool = True) -> None:
-    """The tour, one screen at a time."""
+def demo(
+    question: Annotated[str, Parameter(help="What to ask the local model's council.")] = QUESTION,
+    /,
+    *,
+    pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
+) -> None:
+    """A short tour, with no key and no network: a real council, then a season of known truth."""
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
@@ -195,7 +202,7 @@ async def _run_season(console: Terminal, council: Council, folder: Path) -> None
 
 def _community(console: Terminal) -> None:
     from peerage.doors.render.report_views import show_board, show_rings
-    from peerage.reports.community_boards import community_boards
+    from peerage.reports import InputTables, read_community_boards
     from peerage.simulate import Population, simulate
 
     _title(console, 5, "People, too: a community with a voting ring in it")
@@ -207,14 +214,15 @@ def _community(console: Terminal) -> None:
     console.print()
     people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
     made = simulate(people, SEED)
-    heard = community_boards(made.opinions, made.users, items=made.items)
-    board = heard.reviewers()
+    tables = InputTables(opinions=made.opinions, users=made.users, items=made.items)
+    boards = read_community_boards(tables)
+    board = boards.reviewers()
     ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
     columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}
     show_board(console, replace(board, columns=columns), quiet=True)
     console.print(f"the first and last five of {len(board.rows)} reviewers", style="dim")
     console.print()
-    show_rings(console, {**heard.rings.document(), "flags": []}, quiet=True)
+    show_rings(console, boards.rings.document(), quiet=True)
 
 
 def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:

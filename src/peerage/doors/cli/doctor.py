@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage import config
-from peerage.doors.cli.options import noted
+from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
-from peerage.panel import NO_SEATS, settings_of
+from peerage.panel import NO_SEATS
 from peerage.providers import Call
 from peerage.providers.calling import Caller
 from peerage.stores import open_store
@@ -43,10 +43,10 @@ class Check:
     fix: str = ""
 
 
-def run(config_file: Path | None, json: bool) -> int:
+def doctor(*, common: Common = Common()) -> int:
     """Look at everything; 0 when a session could be held."""
-    checks = asyncio.run(_checks(config_file))
-    if json:
+    checks = asyncio.run(_checks(common))
+    if common.json:
         write_json({"checks": [asdict(check) for check in checks]})
     else:
         _show(checks)
@@ -54,12 +54,12 @@ def run(config_file: Path | None, json: bool) -> int:
     return 0 if all(check.ok for check in needed) else 1
 
 
-async def _checks(config_file: Path | None) -> list[Check]:
+async def _checks(common: Common) -> list[Check]:
     try:
-        settings = noted(settings_of(config_file, {}))
+        settings = common.council_settings()
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
-    found = config.find(config_file)
+    found = config.find(common.config)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
     if not settings.seats:

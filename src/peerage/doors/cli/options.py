@@ -1,73 +1,119 @@
-"""Options that many commands share."""
+"""Options of the command line alone: where the data is, and how the command speaks.
+
+What a question can be asked with is in `peerage.reports.options`; commands take those models
+as they are, each field an option.
+"""
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
-from peerage.doors.cli.screen import say
+from peerage.doors.cli.screen import read_stdin, say
 from peerage.errors import UsageError
+from peerage.reports import InputTables, Reports
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.engines import Engine
     from peerage.stores import Store
 
-ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Default: ./peerage.toml.")
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="One JSON document on stdout and nothing else there.")
-]
-QuietOption = Annotated[bool, typer.Option("--quiet", help="Say only what was asked for.")]
-StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="Default: sqlite:///peerage.db.")
-]
-RuleOption = Annotated[str | None, typer.Option("--rule", help="borda, mean_rank, elo, …")]
-RubricOption = Annotated[
-    str | None, typer.Option("--rubric", help="A rubric's name, or none for holistic marks.")
-]
-OwnVotesOption = Annotated[str | None, typer.Option("--own-votes", help="out, in or seed.")]
-SeedOption = Annotated[int | None, typer.Option("--seed", help="Orders and draws follow from it.")]
-BudgetOption = Annotated[
-    float | None, typer.Option("--budget-usd", help="Never spend more than this.")
-]
-SinceOption = Annotated[str | None, typer.Option("--since", help="30d, 12h, 4w or all.")]
-AsOfOption = Annotated[
-    str | None, typer.Option("--as-of", metavar="TIME", help="Where the window ends.")
-]
-CategoryOption = Annotated[str | None, typer.Option("--category", help="One category only.")]
-EngineOption = Annotated[str, typer.Option("--engine", help="duckdb or spark.")]
-MasterOption = Annotated[str | None, typer.Option("--master", help="Spark's master URL.")]
-ReviewsOption = Annotated[
-    list[str] | None,
-    typer.Option("--reviews", metavar="FILE", help="A reviews table instead of the store."),
-]
-OpinionsOption = Annotated[
-    str | None, typer.Option("--opinions", metavar="FILE", help="Opinions instead of the store's.")
-]
-ItemsOption = Annotated[
-    str | None, typer.Option("--items", metavar="FILE", help="Whose the items are.")
-]
-UsersOption = Annotated[
-    str | None, typer.Option("--users", metavar="FILE", help="Who is affiliated.")
-]
-HtmlOption = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="A page with charts.")
-]
+NO_FLAGS: Mapping[str, object] = MappingProxyType({})
+LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
+
+FLAT = Parameter(name="*")  # the fields of a model, each as an option
+WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… for each switch
 
 
-def configured(config_file: Path | None, flags: Mapping[str, object]) -> tuple[Settings, Store]:
-    """The settings in force, flags by their dotted names included, and the store they name."""
-    from peerage import config
-    from peerage.stores import open_store
+def _no_option(_: object, value: str) -> None:
+    """Refuse a mistyped option where a question or a file belongs; after `--` anything goes."""
+    if LIKE_AN_OPTION.fullmatch(value) and "--" not in sys.argv:
+        raise UsageError(f"there is no option {value}.", hint="Try --help.")
 
-    settings = noted(config.load(config_file, flags=flags))
-    return settings, open_store(settings.store)
+
+Dash = Parameter(allow_leading_hyphen=True, validator=_no_option)  # takes - for stdin
+
+
+@FLAT
+@dataclass(frozen=True)
+class Common:
+    """What every command takes."""
+
+    store: Annotated[str | None, Parameter(help="Default: sqlite:///peerage.db.")] = None
+    config: Annotated[Path | None, Parameter(help="Default: ./peerage.toml.")] = None
+    json: Annotated[bool, Parameter(help="One JSON document on stdout and nothing else there.")] = (
+        False
+    )
+    quiet: Annotated[bool, Parameter(help="Say only what was asked for.")] = False
+
+    def settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
+        """The settings in force, flags by their dotted names included."""
+        from peerage import config
+
+        return noted(config.load(self.config, flags={**flags, "store": self.store}))
+
+    def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
+        """The same, with the default panel where no seat is configured."""
+        from peerage.panel import settings_of
+
+        return noted(settings_of(self.config, {**flags, "store": self.store}))
+
+    def opened_store(self) -> Store:
+        return self.reports().store
+
+    def reports(self, tables: InputTables | None = None) -> Reports:
+        """The read side over these tables, or over the store."""
+        return Reports(self.settings(), tables or InputTables())
+
+
+@FLAT
+@dataclass(frozen=True)
+class ReviewFiles:
+    """Reviews to be read instead of the store's."""
+
+    reviews: Annotated[
+        list[str] | None, Parameter(help="A reviews table instead of the store; repeatable.")
+    ] = None
+    engine: Annotated[str, Parameter(help="duckdb or spark.")] = "duckdb"
+    master: Annotated[str | None, Parameter(help="Spark's master URL.")] = None
+
+    def tables(self, item_weights: Path | None = None, against: Path | None = None) -> InputTables:
+        return InputTables(
+            reviews=self.reviews or None,
+            item_weights=item_weights,
+            against=against,
+            engine=self.engine,
+            master=self.master,
+        )
+
+
+@FLAT
+@dataclass(frozen=True)
+class OpinionFiles:
+    """Opinions, items and users to be read instead of the store's."""
+
+    opinions: Annotated[str | None, Parameter(help="Opinions instead of the store's.")] = None
+    items: Annotated[str | None, Parameter(help="Whose the items are.")] = None
+    users: Annotated[str | None, Parameter(help="Who is affiliated.")] = None
+    engine: Annotated[str, Parameter(help="duckdb or spark.")] = "duckdb"
+    master: Annotated[str | None, Parameter(help="Spark's master URL.")] = None
+
+    def tables(self, against: Path | None = None) -> InputTables:
+        return InputTables(
+            opinions=self.opinions,
+            items=self.items,
+            users=self.users,
+            against=against,
+            engine=self.engine,
+            master=self.master,
+        )
 
 
 def noted(settings: Settings) -> Settings:
@@ -79,32 +125,16 @@ def noted(settings: Settings) -> Settings:
 
 @cache
 def _tell_once(note: str) -> None:
-    say(f"peerage: {note}")
+    say(note)
 
 
-def runner(engine: str, master: str | None) -> Engine:
-    """The engine asked for; a master is a cluster's, so it goes with Spark."""
-    from peerage.engines import engines
+def text_or_stdin(text: str) -> str:
+    """The text, or all of stdin where it is a dash."""
+    from peerage.errors import InputError
 
-    make: Any = engines.get(engine)
-    if master is not None and engine != "spark":
-        raise UsageError(f"--master is not for {engine}.", hint="Add --engine spark.")
-    found: Engine = make() if master is None else make(master=master)
-    return found
-
-
-def council_flags(
-    rule: str | None,
-    rubric: str | None,
-    own_votes: str | None,
-    seed: int | None,
-    budget_usd: float | None,
-) -> dict[str, object]:
-    """Flags under the names that the configuration knows; None was not given."""
-    return {
-        "council.rule": rule,
-        "council.rubric": False if rubric == "none" else rubric,
-        "council.own_votes": own_votes,
-        "council.seed": seed,
-        "council.budget_usd": budget_usd,
-    }
+    if text != "-":
+        return text
+    try:
+        return read_stdin().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None

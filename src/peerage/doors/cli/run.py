@@ -5,46 +5,50 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from peerage.doors.cli.ask import PARTIAL, Manner
-from peerage.doors.cli.options import noted
+from cyclopts import Parameter
+
+from peerage.doors.cli.ask import PARTIAL
+from peerage.doors.cli.options import WITH_NO, Common
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import BudgetError
-from peerage.panel import Council, settings_of
-from peerage.season import Progress, run_season
-from peerage.stores.prompt_files import Prompts, open_prompts
+from peerage.reports.options import RunOptions
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
     from peerage.doors.render.layout import TextTable
+    from peerage.panel import Council
+    from peerage.season import Progress
+    from peerage.stores.prompt_files import Prompts
 
 INTERRUPTED = 130
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 
 
-def run(
-    file: Path,
-    concurrency: int,
-    flags: Mapping[str, object],
-    config_file: Path | None,
-    manner: Manner,
-    resume: bool = True,
+def season(
+    prompts: Annotated[Path, Parameter(help="JSONL, CSV or Parquet with a query column.")],
+    /,
+    *,
+    options: Annotated[RunOptions, WITH_NO] = RunOptions(),
+    common: Common = Common(),
 ) -> int:
-    """Run the season; the exit code says how it ended."""
-    prompts = open_prompts(file)
-    council = Council(noted(settings_of(config_file, flags)))
-    progress = Progress(prompts.n)
-    name = file.name if resume else f"{file.name} {time.time_ns()}"
-    asyncio.run(_run_season(council, name, prompts, concurrency, progress, manner))
-    document = summary(progress)
-    if manner.json:
-        write_json(document)
+    """Run a session for every row of a file; the exit code says how the season ended."""
+    from peerage.panel import Council
+    from peerage.season import Progress
+    from peerage.stores.prompt_files import open_prompts
+
+    rows = open_prompts(prompts)
+    council = Council(common.council_settings(options.flags()))
+    progress = Progress(rows.n)
+    name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
+    asyncio.run(_run_season(council, name, rows, options.concurrency, progress, common.quiet))
+    if common.json:
+        write_json(summary(progress))
     else:
         _show(progress)
     if progress.out_of_budget:
@@ -60,10 +64,12 @@ async def _run_season(
     prompts: Prompts,
     concurrency: int,
     progress: Progress,
-    manner: Manner,
+    quiet: bool,
 ) -> None:
+    from peerage.season import run_season
+
     stop = asyncio.Event()
-    with _Interrupts(stop), _watch(progress, manner) as on_change:
+    with _Interrupts(stop), _watch(progress, quiet) as on_change:
         async with council:
             await run_season(
                 council.season(name),
@@ -104,9 +110,9 @@ class _Interrupts:
 class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
     """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
 
-    def __init__(self, progress: Progress, manner: Manner) -> None:
+    def __init__(self, progress: Progress, quiet: bool) -> None:
         self.progress = progress
-        self.quiet = manner.quiet
+        self.quiet = quiet
         self.began = self.last = time.monotonic()
         self.bar: Bar | None = None
         self.task: TaskID | None = None

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from peerage.council.documents import read_json, sessions_of
-from peerage.doors.cli.options import noted
+from cyclopts import Parameter
+
+from peerage.doors.cli.options import FLAT, Common, Dash
 from peerage.doors.cli.screen import read_stdin, write_json
 from peerage.errors import InputError
-from peerage.scoring import check_options, score_session
-from peerage.types import OwnVotes, ScoringOptions
+from peerage.reports.options import ScoreOptions
+
+if TYPE_CHECKING:
+    from peerage.config import Settings
+    from peerage.types import ScoringOptions
 
 
-def run(
-    file: str,
-    rule: str,
-    own_votes: str,
-    rubric: str | None,
-    safety_gate: bool,
-    config_file: Path | None,
-    as_json: bool,
-    quiet: bool,
+def score(
+    file: Annotated[str, Dash, Parameter(help="A ballots file, or - for stdin.")],
+    /,
+    *,
+    options: Annotated[ScoreOptions, FLAT] = ScoreOptions(),
+    common: Common = Common(),
 ) -> None:
-    options = _options(rule, own_votes, rubric, safety_gate, config_file)
+    """Score the ballots of a file, under the flags and the limits of the configuration."""
+    from peerage.council.documents import read_json, sessions_of
+    from peerage.scoring import score_session
+
+    scoring = _scoring_options(options, common.settings())
     document = read_json(_bytes(file), file)
-    scored = [score_session(session, options) for session in sessions_of(document, file)]
-    if as_json:
+    scored = [score_session(session, scoring) for session in sessions_of(document, file)]
+    if common.json:
         documents = [one.document() for one in scored]
         write_json(documents if isinstance(document, list) else documents[0])
         return
@@ -34,27 +40,22 @@ def run(
 
     console = Terminal()
     for one in scored:
-        show_scored(console, one, quiet)
+        show_scored(console, one, common.quiet)
 
 
-def _options(
-    rule: str, own_votes: str, rubric: str | None, safety_gate: bool, config_file: Path | None
-) -> ScoringOptions:
-    """The options of the flags; a rubric or a limit of one's own comes from the configuration."""
+def _scoring_options(options: ScoreOptions, settings: Settings) -> ScoringOptions:
+    """The scoring options; a rubric or a limit of one's own comes from the configuration."""
     from peerage import config
+    from peerage.types import ScoringOptions
 
-    settings = noted(config.load(config_file))
-    votes: OwnVotes = own_votes  # type: ignore[assignment]  # checked below
-    options = ScoringOptions(
-        rule=rule,
-        own_votes=votes,
-        rubric=config.rubric(rubric, settings) if rubric else None,
-        safety_gate=safety_gate or settings.council.safety_gate,
+    return ScoringOptions(
+        rule=options.rule,
+        own_votes=options.own_votes,
+        rubric=config.rubric(options.rubric, settings) if options.rubric else None,
+        safety_gate=options.safety_gate or settings.council.safety_gate,
         safety_score_cap=settings.council.safety_score_cap,
         limits=settings.audit.limits,
     )
-    check_options(options)
-    return options
 
 
 def _bytes(file: str) -> bytes:

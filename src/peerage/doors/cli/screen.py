@@ -63,9 +63,14 @@ def read_stdin() -> bytes:
         raise InputError(f"cannot be read: {error.strerror}.", place="stdin") from None
 
 
-def write_line(text: str, *, to_stderr: bool = False) -> None:
-    """One line, with whatever cannot be seen in it spelt out."""
-    _write(sys.stderr if to_stderr else sys.stdout, visible(text) + "\n")
+def is_terminal() -> bool:
+    """Whether a person reads stdout."""
+    return sys.stdout.isatty()
+
+
+def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
+    """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
+    _write(sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline) + "\n")
 
 
 def say(message: str) -> None:

@@ -7,56 +7,66 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import typer
+from cyclopts import Parameter
 
-from peerage.doors.cli.options import (
-    ConfigOption,
-    JsonOption,
-    QuietOption,
-    StoreOption,
-    configured,
-)
+from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.errors import UsageError
 from peerage.text import visible
 
+Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
+
 
 def import_(
-    files: Annotated[list[Path], typer.Argument(help="Files, or one folder of an export.")],
-    kind: Annotated[
-        str | None, typer.Option("--as", help="reviews, opinions, items, users or sessions.")
-    ] = None,
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
+    files: Annotated[list[Path], Parameter(help="Files, or one folder of an export.")],
+    /,
+    *,
+    kind: Annotated[Kind | None, Parameter(name="--as", help="What the files hold.")] = None,
+    common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
     from peerage.doors.render.phrases import flag_line
     from peerage.imports import take, take_export
 
-    settings, opened = configured(config, {"store": store})
+    reports = common.reports()
+    store, scale = reports.store, reports.settings.community.scale
     taken = []
     for file in files:
         if kind is None and not file.is_dir():
             raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
-        with _steps(f"{file.name}: ", shown=not (json or quiet)) as step:
+        with _steps(f"{file.name}: ", shown=not (common.json or common.quiet)) as step:
             done = (
-                take_export(opened, file, step, settings.community.scale)
+                take_export(store, file, step, scale)
                 if file.is_dir()
-                else [take(opened, file, str(kind), time.time, settings.community.scale, step)]
+                else [take(store, file, str(kind), time.time, scale, step)]
             )
         taken += done
-        for one in () if json else done:  # at once: the next file may be refused
+        for one in () if common.json else done:  # at once: the next file may be refused
             state = "was there already, nothing changed" if one.already else "imported"
             what = one.kind if one.kind == one.unit else f"{one.unit} of {one.kind}"
             write_line(f"{one.name}: {one.n:,} {what}, {state}.")
             for flag in one.flags:
                 write_line(flag_line(flag))
-    if json:
+    if common.json:
         write_json({"imported": [asdict(one) for one in taken]})
+
+
+def export(
+    folder: Annotated[Path, Parameter(name="DIR", help="A folder to be made.")],
+    /,
+    *,
+    common: Common = Common(),
+) -> None:
+    """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
+    from peerage.imports import export as written
+
+    counts = written(common.reports().store, folder)
+    if common.json:
+        write_json(counts)
+    else:
+        write_line(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")
 
 
 @contextmanager
@@ -75,19 +85,3 @@ def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
         prefix = visible(prefix)
         task = progress.add_task(prefix, total=None)
         yield lambda step: progress.update(task, description=f"{prefix}{step} …")
-
-
-def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder to be made.")],
-    store: StoreOption = None,
-    config: ConfigOption = None,
-    json: JsonOption = False,
-) -> None:
-    """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
-    from peerage.imports import export as written
-
-    counts = written(configured(config, {"store": store})[1], folder)
-    if json:
-        write_json(counts)
-    else:
-        write_line(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")
