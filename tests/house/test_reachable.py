@@ -107,7 +107,7 @@ def words(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield from re.findall(
-                r"^\w+$|\w+(?=\[)|(?<=\[)\w+", node.value
+                r"^\w+$|\w+(?=\[)|(?<=\[)\w+|(?<=\w:)\w+$", node.value
             )  # a type in quotes, say
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from peerage.biases import Metric, Panel, Sums
 from peerage.biases.thresholds import Tested
 from peerage.reviews.intervals import estimates, mean_of
@@ -14,7 +16,8 @@ SHORT = 100  # words
 def sums(view: View) -> Sums:
     """By reviewer: how many short answers, and the sum of deviations from the others' scores."""
     kept = (view.judged.numbers["words"] < SHORT) & view.has_others
-    return {"short": view.by_reviewer(None, view.deviation, kept=kept)}
+    beside_others = np.where(kept, view.score - view.others, 0.0)
+    return {"short": view.by_ballot(view.ballot.sum(kept), view.ballot.sum(beside_others))}
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

@@ -23,19 +23,43 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 COMMANDS = {
-    "ask": ("ask", "Put a question to the council, and watch it answer, review and conclude."),
-    "run": ("run:season", "Run a season: one session for every row of a file."),
-    "score": ("score", "Score ballots from anywhere: no store, no network, no model."),
-    "import": ("transfer:import_", "Load judgements made elsewhere, each file whole or not."),
-    "board": ("board_commands:app", "Rank models, or a community's people and items."),
-    "audit": ("board_commands", "Audit the reviewers: who is biased, and how sure is that?"),
-    "rings": ("board_commands", "Find voting rings, with the evidence."),
-    "sessions": ("history", "List the latest sessions of the store."),
-    "show": ("history", "Show one session in full, as it was scored then."),
-    "replay": ("history", "Score a stored session again by other options; no model is called."),
-    "export": ("transfer", "Write the whole store as JSONL and Parquet, to be imported again."),
-    "doctor": ("doctor", "Tell what works here and what is missing, with the fix."),
-    "demo": ("demo", "Take a tour, with no key and no network."),
+    "ask": (
+        "peerage.doors.cli.ask:ask",
+        "Put a question to the council, and watch it answer, review and conclude.",
+    ),
+    "run": ("peerage.doors.cli.run:season", "Run a season: one session for every row of a file."),
+    "score": (
+        "peerage.doors.cli.score:score",
+        "Score ballots from anywhere: no store, no network, no model.",
+    ),
+    "import": (
+        "peerage.doors.cli.transfer:import_",
+        "Load judgements made elsewhere, each file whole or not.",
+    ),
+    "board": (
+        "peerage.doors.cli.board_commands:app",
+        "Rank models, or a community's people and items.",
+    ),
+    "audit": (
+        "peerage.doors.cli.board_commands:audit",
+        "Audit the reviewers: who is biased, and how sure is that?",
+    ),
+    "rings": ("peerage.doors.cli.board_commands:rings", "Find voting rings, with the evidence."),
+    "sessions": ("peerage.doors.cli.history:sessions", "List the latest sessions of the store."),
+    "show": ("peerage.doors.cli.history:show", "Show one session in full, as it was scored then."),
+    "replay": (
+        "peerage.doors.cli.history:replay",
+        "Score a stored session again by other options; no model is called.",
+    ),
+    "export": (
+        "peerage.doors.cli.transfer:export",
+        "Write the whole store as JSONL and Parquet, to be imported again.",
+    ),
+    "doctor": (
+        "peerage.doors.cli.doctor:doctor",
+        "Tell what works here and what is missing, with the fix.",
+    ),
+    "demo": ("peerage.doors.cli.demo:demo", "Take a tour, with no key and no network."),
 }
 MAX_NAMES = 34  # columns of a help page for the names of options
 MIN_TEXT = 30  # columns for what they are for
@@ -118,9 +142,7 @@ app = App(
         negative_bool=(), negative_iterable=(), negative_none=(), show_default=_default
     ),
 )
-for _order, (_name, (_place, _help)) in enumerate(COMMANDS.items()):
-    _module, _, _attribute = _place.partition(":")
-    _path = f"{__name__}.{_module}:{_attribute or _name}"
+for _order, (_name, (_path, _help)) in enumerate(COMMANDS.items()):
     app.command(_path, name=_name, help=_help, sort_key=_order)
 app.command(version, name="--version")
 app.command(install_completion, name="--install-completion")
