@@ -30,7 +30,10 @@ def to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: to_json(member) for name, member in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return {name: to_json(member) for name, member in value._asdict().items()}
+        members = value._asdict()
+        while members and members[next(reversed(members))] is None:
+            members.popitem()  # fields at the end that say nothing, and that older logs lack
+        return {name: to_json(member) for name, member in members.items()}
     if isinstance(value, list | tuple):
         return [to_json(member) for member in value]
     return value

@@ -28,7 +28,11 @@ EVENTS = [Event(**event) for log in LOGS for event in log["events"]]
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log["name"])
 def test_a_stored_log_folds_to_the_session_it_was(log):
     session = fold(Event(**event) for event in log["events"])
-    assert json.loads(json.dumps(asdict(session))) == log["session"]
+    folded = json.loads(json.dumps(asdict(session)))
+    for finding in (folded["audit"] or {"findings": []})["findings"]:
+        assert finding[11:] == [None, None, None]  # fields that came later
+        del finding[11:]
+    assert folded == log["session"]
 
 
 def test_every_kind_is_in_the_golden_logs():
