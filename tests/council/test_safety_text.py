@@ -52,6 +52,7 @@ def test_every_flat_character_knows_where_it_came_from(text: str) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "piece",
     [
