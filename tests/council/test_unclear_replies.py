@@ -332,3 +332,22 @@ def test_a_reply_of_repeats_takes_time_in_proportion(opening: str):
             parse_decision(text)
             times.append(time.process_time() - began)
         assert times[1] < 0.1 or times[1] < 10 * times[0], (unit, times)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '{"approved": false}\n```\n{"approved": true}\n```',
+        '{"approved": false}\n\n{"approved": true}',
+        '```json\n{"approved": false}\n```\n```json\n{"approved": true}\n```',
+        '{"approved": true}\n{"approved": false}',
+    ],
+)
+def test_a_rejection_is_not_turned_by_an_approval_that_merely_follows(reply):
+    assert parse_decision(reply).approved is not True
+
+
+def test_a_ranking_is_not_turned_by_a_fenced_one_that_merely_follows():
+    mine, other = '{"ranking": ["A", "B", "C"]}', '{"ranking": ["C", "B", "A"]}'
+    assert not parse(f"{mine}\n```json\n{other}\n```", BALLOT).ranking
+    assert parse(f"{mine}\n{other}", BALLOT).ranking[0] == ("C",)

@@ -260,7 +260,8 @@ def parse_decision(text: str) -> Decision:
     """The decision of a reply: its last verdict, or an abstention where that cannot be read.
 
     Approval asks for more than rejection: a whole object at the end of its line, and no
-    other verdict behind it that says otherwise, not even in quotation marks.
+    other verdict that says otherwise: behind it not even in quotation marks, and before it
+    only where words of one's own lead from the one to the other.
     """
     body = valid_text(text.strip())
     if len(body) > MAX_REPLY_CHARACTERS:
@@ -280,7 +281,11 @@ def parse_decision(text: str) -> Decision:
         return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
     if approved and not _is_plain(last, body):
         return Decision(None, flag="doubtful_approval")
-    if any(f.start > last.start and _approval(f.value) is not approved for f in verdicts):
+    others = [f for f in verdicts if _approval(f.value) is not approved]
+    changed_mind = OWN_CUE.search(last.context.partition("\n")[0])  # "on reflection:"
+    if any(f.start > last.start for f in others) or (
+        approved and not changed_mind and any(f.standing != "quoted" for f in others)
+    ):
         return Decision(None if approved else False, flag="contradicted")
     reasons = last.value.get("reasons")
     listed = reasons if isinstance(reasons, list) else [reasons]

@@ -76,7 +76,8 @@ class Reply(NamedTuple):
         """The verdict that stands, or why none does.
 
         Where the reviewer gave another before, the last must be introduced as its own, or
-        follow with nothing said at all: who quotes a verdict does not always mark it.
+        follow with nothing said at all and in the same way: who quotes a verdict does not
+        always mark it.
         """
         verdicts = self.verdicts
         own = [found for found in verdicts if found.standing != "quoted"]
@@ -103,10 +104,16 @@ class Reply(NamedTuple):
             revised = (
                 OWN_WORDS.fullmatch(lead) if lead else RECONSIDERED.search(said[-MAX_CONTEXT:])
             )
+            plain_then_fenced = not self._is_fenced(rivals[-1]) and self._is_fenced(last)
             bare = not said and not tail.strip(FENCE_AND_SPACE) and "    " not in between
+            bare = bare and not plain_then_fenced  # as one shows what somebody else wrote
             if not (revised or bare):
                 return "contested"
         return last
+
+    def _is_fenced(self, found: Found) -> bool:
+        """Whether an object stands within a code fence."""
+        return self.text.count("```", 0, found.start) % 2 == 1
 
     def prose(self) -> str:
         """The text outside objects, thoughts and quotations."""
