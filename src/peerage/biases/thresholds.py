@@ -98,7 +98,7 @@ def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
 
 
 def status(tested: Tested, q: float | None) -> Status:
-    """The one word of a finding (A1); "no evidence" never reads as "no bias"."""
+    """The one word of a finding; "no evidence" never reads as "no bias"."""
     value, low, high = tested.held
     if tested.not_identifiable:
         return "not_identifiable"
