@@ -21,10 +21,11 @@ MIN_GZIP_BYTES = 1_000
 
 
 def create_app(service: Service) -> FastAPI:
-    """The app of a service; it closes the service when it ends."""
+    """The app of a service: it goes on with what was cut off, and ends with the service closed."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.resume()
         try:
             yield
         finally:
