@@ -70,7 +70,7 @@ def scored(score):
     return run
 
 
-def test_the_seeds_rubric_example_gives_the_designs_figures(scored):
+def test_the_published_rubric_example_gives_the_right_figures(scored):
     got = scored(session([vote("x", evaluations=MARKS)]), "--rubric", "original")
     assert got["ballots"][0]["overall"] == {
         "Response A": 8.15,
