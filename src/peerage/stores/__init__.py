@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import InputError, NotFoundError, PeerageError, UsageError
 from peerage.plugins import Registry
 from peerage.types import Event
 
@@ -112,8 +112,13 @@ class Store(Log, Protocol):
         """The events of a session, or those after a place in it."""
         ...
 
-    def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
-        """The sessions of a season, or all, in the order they were opened."""
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
+        """The sessions of a season, or all, in the order they were opened.
+
+        With a limit the latest; with `before` those opened before the session of this id.
+        """
         ...
 
     def find(self, prefix: str) -> list[str]:
@@ -143,6 +148,26 @@ class Store(Log, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def full_id(store: Store, prefix: str) -> str:
+    """The id of the one session whose id begins so."""
+    ids = store.find(prefix) if prefix else []
+    if not ids:
+        raise NotFoundError(
+            f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
+        )
+    if len(ids) > 1 and prefix not in ids:
+        raise InputError(
+            f"{len(ids)} sessions begin with {prefix!r}: {', '.join(ids[:5])}.",
+            hint="Give more of the id.",
+        )
+    return prefix if prefix in ids else ids[0]
+
+
+def stored_events(store: Store, prefix: str) -> list[Event]:
+    """The events of the one session whose id begins so."""
+    return store.events(full_id(store, prefix))
 
 
 Opener = Callable[[str], Store]

@@ -174,13 +174,17 @@ class SqlStore:
         )
         return [stored_event_of(row) for row in rows]
 
-    def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
         rows = self.reader.execute(
             "SELECT id, season, ordinal, query, category, opened_at, finished_at, status"
-            " FROM sessions WHERE CAST(? AS TEXT) IS NULL OR season = ?"
+            " FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)"
+            " < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))"
             " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?",
-            (season, season, n),
+            (season, season, before, before, n),
         )
         return [listing(row) for row in reversed(rows)]
 
