@@ -225,7 +225,7 @@ class Reports:
     def store(self) -> Store:
         from peerage.stores import open_store
 
-        return open_store(self.settings.store)
+        return open_store(self.settings.store, self.settings.data)
 
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
