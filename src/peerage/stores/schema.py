@@ -96,7 +96,8 @@ def imports(db: Tables) -> None:
 def leases(db: Tables) -> None:
     """Who may write to a session: the last process that took it, by the epoch it got then.
 
-    A lease that was let go has no owner and ended at 0; its epoch goes on counting.
+    A lease that was let go ended at 0, and that of a finished session has no owner; its epoch
+    goes on counting.
     """
     db.execute(
         """

@@ -35,7 +35,7 @@ CLAIM = """
     RETURNING epoch
 """
 RELEASE = """
-    UPDATE leases SET owner = '', epoch = epoch + 1, ends_at = 0
+    UPDATE leases SET epoch = epoch + 1, ends_at = 0
     WHERE session_id = ? AND epoch = ?
 """
 UNFINISHED = """

@@ -288,15 +288,16 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     )
     if written.rowcount != len(rows):
         raise SessionTakenError("another process has taken this session over.", hint=TAKEN_HINT)
-    for row, _ in rows:
-        if row.opened:
-            db.execute(
-                "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                row.opened,
-            )
-        elif row.finished:
-            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.finished)
+    if opened := [row.opened for row, _ in rows if row.opened]:
+        db.executemany(
+            "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            opened,
+        )
+    if finished := [row.finished for row, _ in rows if row.finished]:
+        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", finished)
+        ids = [(row[-1],) for row in finished]
+        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", ids)
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
