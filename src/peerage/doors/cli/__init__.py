@@ -59,6 +59,10 @@ COMMANDS = {
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
     ),
+    "token": (
+        "peerage.doors.cli.token:app",
+        "Make, list and revoke tokens: who may use a server, and what for.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",

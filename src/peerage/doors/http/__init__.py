@@ -9,18 +9,32 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
-from peerage.doors.http import health_routes, session_routes
+from peerage.doors.http import (
+    health_routes,
+    people_routes,
+    report_routes,
+    session_routes,
+    transfer_routes,
+)
+from peerage.doors.http.gate import AccessRules, Gate
 from peerage.doors.http.health_routes import PanelCheck
 from peerage.doors.http.limits import QueryNames
 from peerage.doors.http.problems import add_problem_handlers
+from peerage.doors.http.report_routes import ReportCache
 from peerage.service import Service
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
-ROUTERS: tuple[APIRouter, ...] = (health_routes.router, session_routes.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    health_routes.router,
+    session_routes.router,
+    report_routes.router,
+    people_routes.router,
+    transfer_routes.router,
+)
 MIN_GZIP_BYTES = 1_000
 
 
-def create_app(service: Service) -> FastAPI:
+def create_app(service: Service, rules: AccessRules | None = None) -> FastAPI:
     """The app of a service: it goes on with what was cut off, and ends with the service closed."""
 
     @asynccontextmanager
@@ -29,14 +43,17 @@ def create_app(service: Service) -> FastAPI:
         try:
             yield
         finally:
+            await app.state.report_cache.close()
             await service.close()
 
     app = FastAPI(title="Peerage", summary=SUMMARY, version=version("peerage"), lifespan=lifespan)
     app.state.service = service
     app.state.panel_check = PanelCheck()
+    app.state.report_cache = ReportCache(service)
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    app.add_middleware(Gate, service=service, rules=rules or AccessRules())
     for router in ROUTERS:
         app.include_router(router)
     return app
