@@ -15,6 +15,7 @@ from peerage.stores import Token
 from peerage.tokens import ALLOWED_BY_SCOPE, Scope, allowed, matching
 
 REFRESH_S = 1.0  # a token that was revoked opens nothing after so long
+NEW_S = 0.1  # and one that was made just now is known after so long
 BURST_S = 10.0  # of a token's rate may be used at once
 
 
@@ -41,11 +42,15 @@ class TokenBook:
 
     async def client(self, text: str) -> Client | None:
         """The client that a token makes; None where it opens nothing."""
-        if time.monotonic() - self.read_at > REFRESH_S:
+        token = await self._matching(text, REFRESH_S) or await self._matching(text, NEW_S)
+        return None if token is None else Client(token.name, allowed(token), token)
+
+    async def _matching(self, text: str, max_age_s: float) -> Token | None:
+        """The token of a text, from a list that is at most so old."""
+        if time.monotonic() - self.read_at > max_age_s:
             self.tokens = await self.service.read(self.service.store.tokens)
             self.read_at = time.monotonic()
-        token = matching(text, self.tokens)
-        return None if token is None else Client(token.name, allowed(token), token)
+        return matching(text, self.tokens)
 
     def count(self, token: Token) -> None:
         """Count one request; BusyError where the token has used up its rate for now."""
