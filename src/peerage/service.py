@@ -117,6 +117,7 @@ class HostedSession:
     id: str
     lease: Lease | None = None  # None until it is its turn, where another left it
     taken_over: bool = False
+    since: float = 0.0  # what happened earlier was another process's, and told there
     events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
     task: asyncio.Task[None] | None = None
     ended: bool = False
@@ -262,7 +263,7 @@ class Service:
         for id_ in await self.read(self.store.unfinished, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
                 begin = partial(self.council.resume, live=True, resume=id_)
-                self._host(HostedSession(id_, taken_over=True), begin)
+                self._host(HostedSession(id_, taken_over=True, since=self.clock()), begin)
 
     def _host(self, hosted: HostedSession, begin: Begin) -> None:
         self._hosted[hosted.id] = hosted
@@ -354,7 +355,7 @@ class Service:
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event)
-        for observer in self.observers:
+        for observer in self.observers if event.at >= hosted.since else ():
             observer(event)
 
     def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:

@@ -5,6 +5,7 @@ import logging
 import httpx
 import pytest
 
+from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules, is_loopback
 from peerage.doors.http.logs import JsonLines
 from peerage.providers.trace import HEADER, THIS_COUNCIL
@@ -41,7 +42,7 @@ def test_a_body_that_is_too_large_is_refused_before_and_while_it_comes(server):
 
 
 def test_a_token_opens_what_its_scope_says_and_nothing_once_revoked(serving, token):
-    with serving(rules=AccessRules(needs_token=True)) as server:
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         client = server.client
         assert client.get("/healthz").status_code == 200
         refused = client.get("/api/sessions")
@@ -61,7 +62,7 @@ def test_a_token_opens_what_its_scope_says_and_nothing_once_revoked(serving, tok
 
 
 def test_a_cookie_opens_the_pages_but_changes_nothing_from_elsewhere(serving, token):
-    with serving(rules=AccessRules(needs_token=True)) as server:
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         cookie = {"Cookie": f"peerage_token={token(server, 'Ada', 'admin')}"}
         client, question = server.client, {"query": "Why?"}
         origin = {"Origin": str(client.base_url).rstrip("/")}
@@ -72,7 +73,7 @@ def test_a_cookie_opens_the_pages_but_changes_nothing_from_elsewhere(serving, to
 
 
 def test_a_token_has_a_rate_and_a_budget(serving, token):
-    with serving(rules=AccessRules(needs_token=True)) as server:
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         slow = {"Authorization": f"Bearer {token(server, 'Ada', 'read', rate=6)}"}
         answers = [server.client.get("/api/sessions", headers=slow) for _ in range(3)]
         assert [one.status_code for one in answers][-1] == 429
@@ -90,7 +91,7 @@ def test_a_token_has_a_rate_and_a_budget(serving, token):
 
 
 def test_who_did_what_is_kept(serving, token):
-    with serving(rules=AccessRules(needs_token=True)) as server:
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         headers = {"Authorization": f"Bearer {token(server, 'Ada', 'run')}"}
         started = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)
         server.client.get(f"{started.headers['location']}/events", headers=headers)
@@ -107,7 +108,7 @@ def test_a_council_that_asks_itself_is_told_so(server):
 
 def test_no_line_of_the_log_holds_a_token(serving, token, caplog):
     caplog.set_level(logging.DEBUG)
-    with serving(rules=AccessRules(needs_token=True)) as server:
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         text = token(server, "Ada", "run")
         headers = {"Authorization": f"Bearer {text}", "Cookie": f"peerage_token={text}"}
         started = server.client.post(

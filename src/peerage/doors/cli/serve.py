@@ -15,9 +15,11 @@ from peerage.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
     from peerage.doors.http.gate import AccessRules
+    from peerage.doors.http.webhooks import WebhookSettings
     from peerage.service import Service
     from peerage.stores import Store
 
+WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 Level = Literal["debug", "info", "warning", "error"]
 
 
@@ -31,6 +33,31 @@ class Limits:
     grace_s: Annotated[float, Parameter(help="Seconds for sessions to end when it stops.")] = 30.0
 
 
+@FLAT
+@dataclass(frozen=True)
+class Operations:
+    """Who is told of what happens."""
+
+    webhook: Annotated[
+        list[str] | None,
+        Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
+    ] = None
+    webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
+
+    def webhooks(self) -> WebhookSettings | None:
+        """Where word of sessions is sent, if anywhere."""
+        from peerage.config import secret
+        from peerage.doors.http.webhooks import WebhookSettings
+
+        urls = tuple(self.webhook or ())
+        return (
+            WebhookSettings(urls, secret(WEBHOOK_SECRET) or "", self.webhook_private)
+            if urls
+            else None
+        )
+
+
 def serve(
     *,
     host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
@@ -39,6 +66,7 @@ def serve(
         list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
     ] = None,
     limits: Limits = Limits(),
+    operations: Operations = Operations(),
     log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info",
     common: Common = Common(),
 ) -> None:
@@ -46,7 +74,7 @@ def serve(
     try:
         import uvicorn
 
-        from peerage.doors.http import create_app
+        from peerage.doors.http import AppSettings, create_app
         from peerage.doors.http.logs import log_to_stderr
     except ModuleNotFoundError as error:
         raise MissingExtraError(
@@ -63,7 +91,9 @@ def serve(
             await super().shutdown(sockets)
 
     council = Council(common.council_settings())
-    rules = _rules(host, allow_host or [], council.store)
+    told = AppSettings(
+        _rules(host, allow_host or [], council.store), operations.webhooks(), operations.telemetry
+    )
     listening = _listen(host, port)
     address = f"http://{_spelt(host)}:{listening.getsockname()[1]}"
     log_to_stderr("warning" if common.quiet else log)
@@ -75,7 +105,7 @@ def serve(
         service = runner.run(run())
         say(f"listening on {address}, {_about(service)}")
         config = uvicorn.Config(
-            create_app(service, rules),
+            create_app(service, told),
             log_config=None,
             access_log=False,
             server_header=False,
