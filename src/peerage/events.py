@@ -197,7 +197,10 @@ class Advised:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The session is over: how it ended and what it cost."""
+    """The session is over: how it ended, what is known of its cost, and calls without a price.
+
+    The first logs have no cost where a call had no price; whoever needs it adds up the calls.
+    """
 
     status: str
     cost_usd: float | None = None
@@ -349,9 +352,8 @@ def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
     return [call for call in calls if call is not None and call.usage is not None]
 
 
-def total_cost(calls: Iterable[CallMade]) -> tuple[float | None, int]:
-    """What calls cost in USD, and how many have no known price; then the sum is None."""
+def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
+    """What calls cost in USD as far as it is known, and how many have no known price."""
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
-    n_unknown = len(costs) - len(known)
-    return (None if n_unknown else sum(known, 0.0)), n_unknown
+    return sum(known, 0.0), len(costs) - len(known)

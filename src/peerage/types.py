@@ -495,7 +495,8 @@ class Session:
     scores: tuple[Score, ...] = ()
     audit: Audit | None = None
     verdict: Verdict | None = None
-    cost_usd: float | None = None
+    cost_usd: float = 0.0  # of its calls whose price is known
+    unpriced_calls: int = 0
     finished: bool = False
     status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()

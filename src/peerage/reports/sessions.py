@@ -32,6 +32,8 @@ def session_document(
         "responses": [asdict(response) for response in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "verdict": asdict(session.verdict) if session.verdict else None,
+        "cost_usd": session.cost_usd,
+        "unpriced_calls": session.unpriced_calls,
         "cost": cost_document(events),
     }
     if session.ballots:
@@ -61,7 +63,7 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def cost_document(events: Iterable[Event]) -> dict[str, Any]:
-    """What a session's calls cost, by seat and by stage; a sum with an unknown part is None."""
+    """What a session's calls cost, as far as it is known, by seat and by stage."""
     calls = billed_calls(read_events(events))
     by_seat: dict[str, list[CallMade]] = defaultdict(list)
     by_stage: dict[str, list[CallMade]] = defaultdict(list)

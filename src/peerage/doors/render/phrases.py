@@ -71,6 +71,15 @@ def figure(value: Any, digits: int = 2) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
 
 
+def cost_text(cost_usd: float, n_unpriced: int) -> str:
+    """A bill: `$0.0123`, or `at least $0.0123 (1 call unpriced)` where a price is not known."""
+    amount = "< $0.0001" if 0.0 < cost_usd < 0.0001 else f"${cost_usd:.4f}"
+    if not n_unpriced:
+        return amount
+    calls = "1 call" if n_unpriced == 1 else f"{n_unpriced} calls"
+    return f"at least ${cost_usd:.4f} ({calls} unpriced)"
+
+
 def probability(p: float | None) -> str:
     """A p- or q-value: `.031`, or `< .001`."""
     if p is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from peerage.doors.cli.live import failure_line
 from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
 from peerage.doors.render.layout import Cell, Interval, TableColumn, TextTable
-from peerage.doors.render.phrases import figure, session_flags
+from peerage.doors.render.phrases import cost_text, figure, session_flags
 from peerage.reports.sessions import rescored
 from peerage.scoring import Scored
 from peerage.types import Audit, ScoringOptions, Session, Verdict
@@ -36,7 +36,7 @@ def show_session(
     if session.status == "no_quorum":
         n = len(session.responses)
         console.print(f"Only {n} answered: too few to review each other.", style="red")
-    cost = "unknown" if session.cost_usd is None else f"${session.cost_usd:.4f}"
+    cost = cost_text(session.cost_usd, session.unpriced_calls)
     console.print(f"session {session.id} · cost {cost}", style="dim")
 
 
