@@ -11,8 +11,10 @@ hold a reviewer's reply without how it was read, and then the parser of replies 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -27,6 +29,7 @@ from peerage.types import (
     Query,
     Rubric,
     Score,
+    Seat,
     Usage,
     Verdict,
 )
@@ -40,6 +43,29 @@ class SeatRecord:
     family: str = ""
     model: str = ""
     roles: tuple[str, ...] = ()
+    setup: str = field(default="", metadata=OMITTED)  # a hash of all that its replies hang on
+
+    @classmethod
+    def of(cls, seat: Seat) -> SeatRecord:
+        return cls(seat.name, seat.family, seat.model, seat.roles, _setup(seat))
+
+
+# Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
+NOT_SETUP = frozenset(
+    {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
+    | {"price_in", "price_out"}
+)
+
+
+def _setup(seat: Seat) -> str:
+    """A hash of how a seat's replies are made: its model, endpoint and options."""
+    plain = Seat(seat.name)
+    given = {
+        name: value
+        for name, value in asdict(seat).items()
+        if name not in NOT_SETUP and value != getattr(plain, name)
+    }
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +116,13 @@ class Opened:
     seats: tuple[SeatRecord, ...]
     law: ScoringRecord  # named so in the first logs
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Seats that joined later: the session is open again until they are heard and judged."""
+
+    seats: tuple[SeatRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +263,7 @@ class TextPiece:
 
 Stored: TypeAlias = (
     Opened
+    | Extended
     | Answered
     | Failed
     | Gate
@@ -245,6 +279,7 @@ Stored: TypeAlias = (
 Fact: TypeAlias = Stored | Asked | TextPiece
 STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
+    "extended": Extended,
     "answered": Answered,
     "failed": Failed,
     "screened": Gate,
@@ -301,6 +336,17 @@ def opening_of(events: Sequence[Event]) -> Opened:
             place=f"session {events[0].session_id}" if events else "",
         )
     return opened
+
+
+def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
+    """The seats of a session in the order in which they joined, each with all its roles."""
+    by_name: dict[str, SeatRecord] = {}
+    for fact in facts:
+        for seat in fact.seats if isinstance(fact, Opened | Extended) else ():
+            before = by_name.get(seat.name)
+            roles = dict.fromkeys((*(before.roles if before else ()), *seat.roles))
+            by_name[seat.name] = replace(seat, roles=tuple(roles))
+    return tuple(by_name.values())
 
 
 def without_readings(events: Iterable[Event]) -> Iterator[Event]:

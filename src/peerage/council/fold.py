@@ -17,6 +17,7 @@ from peerage.events import (
     Audited,
     Dealt,
     DealtBallot,
+    Extended,
     Fact,
     Failed,
     Finished,
@@ -78,6 +79,8 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
             return replace(
                 session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
             )
+        case Extended():
+            return replace(session, finished=False, status="")
         case Answered():
             response = Response(
                 fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words

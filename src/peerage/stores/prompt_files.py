@@ -118,7 +118,7 @@ def _answers(given: Any) -> Mapping[str, str] | None:
     if not isinstance(given, Mapping) or not given:
         raise InputError('"answers" is not a set of texts by model.')
     for name, text in given.items():
-        if not isinstance(name, str) or not name.strip() or not isinstance(text, str) or not text.strip():
+        if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
             raise InputError(f'"answers" has no text for {name!r}.')
     answers = {valid_text(name.strip()): valid_text(text) for name, text in given.items()}
     if len(answers) < len(given):

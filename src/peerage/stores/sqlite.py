@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.errors import UnreadableError
-from peerage.events import KIND_BY_TYPE, Finished, Opened, read_event
+from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, read_event
 from peerage.stores import Import, Listing, SessionTakenError, StoreError, stores
 from peerage.stores.schema import APPLICATION_ID, MIGRATIONS, migrate
 from peerage.text import valid_text, valid_values
@@ -39,7 +39,7 @@ EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 99
 GAP = "an earlier event of this session could not be kept."
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
 PREFIX = "sqlite:///"
-LISTED = frozenset({KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]})  # kinds with a list's columns
+LISTED = frozenset(KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished))  # told in lists
 
 Columns = tuple[str | int | float, ...]
 
@@ -50,7 +50,7 @@ class _Row:
 
     event: Columns
     opened: Columns = ()  # its line in the list of sessions
-    finished: Columns = ()  # when and how
+    ended: tuple[float | None, str, str] | None = None  # when and how; neither where it goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,7 +435,9 @@ def _row(event: Event) -> _Row:
         listed = (id_, season, fact.ordinal, text[:QUERY_CHARACTERS_LISTED], category, event.at)
         return _Row(columns, opened=listed)
     if isinstance(fact, Finished):
-        return _Row(columns, finished=(event.at, valid_text(fact.status), id_))
+        return _Row(columns, ended=(event.at, valid_text(fact.status), id_))
+    if isinstance(fact, Extended):
+        return _Row(columns, ended=(None, "", id_))
     return _Row(columns)
 
 
@@ -495,8 +497,8 @@ def _insert(db: sqlite3.Connection, rows: Sequence[_Row]) -> None:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row.opened,
             )
-        elif row.finished:
-            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.finished)
+        elif row.ended:
+            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.ended)
 
 
 def _settle(appends: Sequence[_Append], error: StoreError | None) -> None:
