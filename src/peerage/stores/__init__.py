@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import InputError, PeerageError, UsageError
 from peerage.plugins import Registry
 from peerage.types import Event
 
@@ -100,6 +100,19 @@ class Store(Log, Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+def stored_events(store: Store, prefix: str) -> list[Event]:
+    """The events of the one session whose id begins so."""
+    ids = store.find(prefix) if prefix else []
+    if not ids:
+        raise InputError(f"there is no session {prefix!r}.", hint="`peerage sessions` lists them.")
+    if len(ids) > 1 and prefix not in ids:
+        raise InputError(
+            f"{len(ids)} sessions begin with {prefix!r}: {', '.join(ids[:5])}.",
+            hint="Give more of the id.",
+        )
+    return store.events(prefix if prefix in ids else ids[0])
 
 
 Opener = Callable[[str], Store]
