@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -314,6 +314,7 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     "waiting": Waiting,
 }
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
+EVENT_FIELDS = tuple(one.name for one in fields(Event))
 NOT_STORED = -1  # the place in the log of what is only said
 
 
@@ -323,6 +324,11 @@ NOT_STORED = -1  # the place in the log of what is only said
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
     """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
     return Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
+
+
+def event_json(event: Event) -> str:
+    """An event as one line of JSON, as exports hold it and clients see it."""
+    return json.dumps({name: getattr(event, name) for name in EVENT_FIELDS})
 
 
 def read_event(event: Event) -> Fact | None:
@@ -367,6 +373,12 @@ def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
             roles = dict.fromkeys((*(before.roles if before else ()), *seat.roles))
             by_name[seat.name] = replace(seat, roles=tuple(roles))
     return tuple(by_name.values())
+
+
+def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """The events since the panel last grew; all of them where it never did."""
+    starts = [i for i, fact in enumerate(facts) if isinstance(fact, Extended)]
+    return facts[starts[-1] :] if starts else facts
 
 
 def without_readings(events: Iterable[Event]) -> Iterator[Event]:

@@ -63,6 +63,7 @@ from peerage.events import (
     dealt,
     panel_of,
     read_event,
+    since_extended,
     stored_event,
     total_cost,
 )
@@ -166,7 +167,7 @@ def _valid_seat(seat: Seat) -> Seat:
     return seat if valid == seat else valid
 
 
-def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
+def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     """The first event of a session."""
     scoring = config.scoring
     rubric = scoring.rubric
@@ -309,7 +310,7 @@ class SessionRunner:
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
         if not self._facts_of(Opened):
-            await self._keep(_opening(self.spec, self.config))
+            await self._keep(opening(self.spec, self.config))
         elif joined := self._newcomers():
             await self._keep(Extended(joined))
 
@@ -337,7 +338,7 @@ class SessionRunner:
     def _result_stands(self) -> bool:
         """Whether the session was done before its panel grew, and no review has come since."""
         ends = self._facts_of(Finished)
-        reviewed = any(isinstance(fact, Reviewed) for fact in self._lately)
+        reviewed = any(isinstance(fact, Reviewed) for fact in since_extended(self.facts))
         return bool(ends) and ends[-1].status == "done" and not reviewed
 
     async def _gather_answers(self) -> None:
@@ -521,7 +522,7 @@ class SessionRunner:
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
     ) -> Reply | Failure:
         """A seat's reply for the verdict, from the log where it is there already."""
-        for fact in self._lately:
+        for fact in since_extended(self.facts):
             if isinstance(fact, Advised) and fact.seat == seat.name:
                 return Reply(fact.text)
             if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
@@ -611,15 +612,9 @@ class SessionRunner:
     def _facts_of(self, kind: type[F]) -> list[F]:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
-    @property
-    def _lately(self) -> list[Fact]:
-        """What has happened since the panel last grew."""
-        starts = [i for i, fact in enumerate(self.facts) if isinstance(fact, Extended)]
-        return self.facts[starts[-1] if starts else 0 :]
-
     def _happened(self, kind: type[Fact]) -> bool:
         """Whether there was such an event since the panel last grew."""
-        return any(isinstance(fact, kind) for fact in self._lately)
+        return any(isinstance(fact, kind) for fact in since_extended(self.facts))
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
         """Who has replied or failed in a stage and round."""
