@@ -6,6 +6,7 @@ more than a property, and nothing here knows a file or a clock.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -126,6 +127,12 @@ class Query:
     category: str = ""
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def own_id(self) -> str:
+        """An id made of the question itself, for one without an id or with another's."""
+        asked = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
+        return f"q-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import Any
 from peerage.embedded import database, located, pattern
 from peerage.errors import InputError, shown
 from peerage.text import valid_text
+from peerage.types import Query
 
 MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
@@ -30,6 +31,7 @@ class Row:
     query: str
     category: str = ""
     answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,17 @@ def _row(index: int, record: Any) -> Row:
     category = record.get("category")
     if category is not None and not isinstance(category, str):
         raise InputError('"category" is not text.')
-    name = f"row-{index + 1}" if id_ is None or id_ == "" else valid_text(str(id_))
+    has_id = id_ is not None and str(id_).strip() != ""
+    name = valid_text(str(id_).strip()) if has_id else f"row-{index + 1}"
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
         raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
+    text = valid_text(query)
     return Row(
         id=name,
-        query=valid_text(query),
+        query=text,
         category=valid_text(category or ""),
         answers=answers,
+        query_id=name if has_id else Query(text).own_id,
     )
 
 
