@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
-from peerage.imports.table_files import check, chunks, flags_of, reviews_of, write
+from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
 from peerage.reports.stored_reviews import import_file_name
 from peerage.reviews.columns import KEYS
 from peerage.shapes import WrongShapeError, from_json, to_json
@@ -72,13 +74,14 @@ def take(
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
             step("checking")
+            raw, merged = trimmed(engine, raw, Path(folder) / "trimmed.parquet")
             table = raw
             if kind == "reviews":
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
             check(engine, store, kind, table, scale)
             step("sorting")
             n = write(engine, table, checked, at, KEYS[kind], may_sort)
-            return n, flags_of(engine, kind, raw, checked, at)
+            return n, (*merged, *flags_of(engine, kind, raw, checked, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
         step("storing")
@@ -104,9 +107,60 @@ class Manifest:
 
 def export(store: Store, folder: Path) -> dict[str, int]:
     """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-    folder.mkdir(parents=True, exist_ok=True)
+    with _made_whole(folder):
+        return _write_export(store, folder)
+
+
+@contextmanager
+def _made_whole(folder: Path) -> Iterator[None]:
+    """A folder and those above it that are missing; of one that cannot be filled nothing stays."""
+    made: list[Path] = []
+    try:
+        made = [one for one in (folder, *folder.parents) if not one.exists()]
+        if not made and any(folder.iterdir()):
+            raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+        folder.mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        _remove(folder, made)
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None
+    except BaseException as error:
+        if not isinstance(error, InputError):
+            _remove(folder, made)
+        raise
+
+
+def _remove(folder: Path, made: Sequence[Path]) -> None:
+    """Take away what was made: the topmost new folder, or what is in one that was there."""
+    with suppress(OSError):
+        for left in made[-1:] or list(folder.iterdir()):
+            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def write_reviews(files: Sequence[str], kind: str, target: Path) -> int:
+    """Write all reviews of some Parquet files as one table of a kind by suffix; their number."""
+    if kind not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise UsageError(f"reviews are not written as {kind or 'this'}.", hint=f"Known: {known}.")
+    with tempfile.TemporaryDirectory() as folder:
+        engine = DuckDB(folders=(target.absolute().parent, Path(folder)))
+        with reported(str(target)):
+            rows = engine.open(list(files)).to_native()
+            numbers = [
+                quoted(name)
+                for name, type_ in zip(rows.columns, rows.dtypes, strict=True)
+                if str(type_) in ("DOUBLE", "FLOAT")
+            ]
+            finite = listed(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
+            held = rows.project(sql("* replace ({})", finite)) if numbers else rows
+            held.create_view("exported")
+            engine.connection.execute(FORMATS[kind], [str(target)])
+        engine.close()
+        return int(n)
+
+
+def _write_export(store: Store, folder: Path) -> dict[str, int]:
     n = 0
     with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
         for listed in store.sessions():
