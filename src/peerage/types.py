@@ -103,13 +103,29 @@ class Seat:
 # -- a question and what came back ------------------------------------------------------------
 
 
+OMITTED: Mapping[str, Any] = {"omitted": True}  # a field not written where it has its default
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
+
+    role: str
+    content: str
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question; sessions that repeat it share its id."""
+    """A question; sessions that repeat it share its id.
+
+    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    """
 
     text: str
     id: str = ""
     category: str = ""
+    system: str = field(default="", metadata=OMITTED)
+    earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
