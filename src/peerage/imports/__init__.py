@@ -1,31 +1,28 @@
-"""Judgements made elsewhere into a store, a file whole or not at all; and a store to a folder."""
+"""Judgements made elsewhere into a store, a file whole or not at all; `exports` is the way out."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
+from peerage.imports.exports import EXPORT_FORMAT, Manifest
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
 from peerage.reports.stored_reviews import import_file_name
 from peerage.reviews.columns import KEYS
-from peerage.shapes import WrongShapeError, from_json, to_json
+from peerage.shapes import WrongShapeError, from_json
 from peerage.stores import Import, Store
 from peerage.types import Event
 
 KINDS = (*KEYS, "sessions")
-EXPORT_FORMAT = 1
 DIGEST = re.compile("[0-9a-f]{64}")
 
 Step = Callable[[str], None]  # is told what is done next, for whoever is watching
@@ -94,87 +91,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
-# -- a whole store in a folder, and back ---------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The file export.json: the tables that were imported."""
-
-    format: int
-    imports: tuple[Import, ...]
-
-
-def export(store: Store, folder: Path) -> dict[str, int]:
-    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
-    with _made_whole(folder):
-        return _write_export(store, folder)
-
-
-@contextmanager
-def _made_whole(folder: Path) -> Iterator[None]:
-    """A folder and those above it that are missing; of one that cannot be filled nothing stays."""
-    made: list[Path] = []
-    try:
-        made = [one for one in (folder, *folder.parents) if not one.exists()]
-        if not made and any(folder.iterdir()):
-            raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-        folder.mkdir(parents=True, exist_ok=True)
-        yield
-    except OSError as error:
-        _remove(folder, made)
-        reason = error.strerror or str(error)
-        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None
-    except BaseException as error:
-        if not isinstance(error, InputError):
-            _remove(folder, made)
-        raise
-
-
-def _remove(folder: Path, made: Sequence[Path]) -> None:
-    """Take away what was made: the topmost new folder, or what is in one that was there."""
-    with suppress(OSError):
-        for left in made[-1:] or list(folder.iterdir()):
-            shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
-
-
-def write_reviews(files: Sequence[str], kind: str, target: Path) -> int:
-    """Write all reviews of some Parquet files as one table of a kind by suffix; their number."""
-    if kind not in FORMATS:
-        known = ", ".join(FORMATS)
-        raise UsageError(f"reviews are not written as {kind or 'this'}.", hint=f"Known: {known}.")
-    with tempfile.TemporaryDirectory() as folder:
-        engine = DuckDB(folders=(target.absolute().parent, Path(folder)))
-        with reported(str(target)):
-            rows = engine.open(list(files)).to_native()
-            numbers = [
-                quoted(name)
-                for name, type_ in zip(rows.columns, rows.dtypes, strict=True)
-                if str(type_) in ("DOUBLE", "FLOAT")
-            ]
-            finite = listed(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
-            held = rows.project(sql("* replace ({})", finite)) if numbers else rows
-            held.create_view("exported")
-            engine.connection.execute(FORMATS[kind], [str(target)])
-        engine.close()
-        return int(n)
-
-
-def _write_export(store: Store, folder: Path) -> dict[str, int]:
-    n = 0
-    with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
-        for listed in store.sessions():
-            events = [asdict(event) for event in store.events(listed.id)]
-            out.write(json.dumps({"session_id": listed.id, "events": events}) + "\n")
-            n += 1
-    entries = store.imports()
-    for entry in entries:
-        if entry.kind != "sessions":
-            with (folder / import_file_name(entry)).open("wb") as data:
-                data.writelines(store.import_parts(entry.id))
-    manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
-    (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return {"sessions": n, "imports": len(entries)}
+# -- a whole store from a folder ----------------------------------------------------------------
 
 
 def take_export(
