@@ -154,7 +154,7 @@ def score_session(session: Session, options: ScoringOptions) -> Scored:
         count(ballot, reviews[ballot.reviewer, ballot.round], options.rubric, failed, cap)
         for ballot in session.ballots
     )
-    ballots, last = _last_round(session.ballots, counted)
+    ballots, last = last_round(session.ballots, counted)
     scores = tally(
         last, session.candidates, rules.get(options.rule), rules.get("borda"), options.own_votes
     )
@@ -181,7 +181,7 @@ def _gates(session: Session, options: ScoringOptions) -> tuple[tuple[Gate, ...],
     return tuple(gates), [f"not_screened:{name}" for name in unread]
 
 
-def _last_round(
+def last_round(
     ballots: Sequence[Ballot], counted: Sequence[Counted]
 ) -> tuple[list[Ballot], list[Counted]]:
     """Each reviewer's latest vote, and the ballot it was cast on: a second thought replaces."""
