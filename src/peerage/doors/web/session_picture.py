@@ -6,7 +6,7 @@ parts make the page of a running session, of one that was reconnected to, and of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -29,9 +29,10 @@ from peerage.events import (
     TextPiece,
     call_made,
     read_event,
-    total_cost,
 )
+from peerage.doors.render.phrases import session_flags
 from peerage.panel import recorded_options
+from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
 from peerage.types import (
     Ballot,
     Counted,
@@ -58,24 +59,12 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class GridCell:
-    """What one reviewer says of one answer."""
-
-    candidate: Member
-    place: int | None
-    n: int  # places there are
-    score: float | None
-    own: bool
-    shown_as: int | None  # the position it was shown in, from 1
-
-
-@dataclass(frozen=True, slots=True)
 class GridRow:
-    """One reviewer's ballot: its cells, or why there is nothing in them."""
+    """One reviewer's ballot: a remark on each candidate, or why there is none."""
 
     reviewer: Member
     round: int
-    cells: tuple[GridCell, ...]
+    cells: tuple[tuple[Member, Remark | None], ...]
     state: str  # "waiting", "reading", "done", "failed", "abstained", "not_heard"
     note: str = ""
 
@@ -91,7 +80,8 @@ class SessionPicture:
     started_at: float | None = None
     ended_at: float | None = None
     members: tuple[Member, ...] = ()
-    asked: set[tuple[str, str, int]] = field(default_factory=set)
+    asked: set[tuple[str, str, int]] = field(default_factory=set)  # seat, stage, round
+    ended: set[tuple[str, str, int]] = field(default_factory=set)  # calls with an outcome
     texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
     calls: list[CallMade] = field(default_factory=list)
     advice: list[Advised] = field(default_factory=list)
@@ -138,8 +128,9 @@ class SessionPicture:
                 self.ended_at = event.at
             case _:
                 pass
-        if (call := call_made(fact)) and call.usage is not None:
-            self.calls.append(call)
+        if (call := call_made(fact)) is not None:
+            self.ended.add((call.seat, call.stage, call.round))
+            self.calls += [call] if call.usage is not None else []
         self.session = add(self.session, event.session_id, fact)
         if isinstance(fact, Opened | Dealt | Answered):
             self.session = with_candidates(self.session)
@@ -241,22 +232,11 @@ class SessionPicture:
         """One reviewer's row, as far as it is known."""
         ballot = self.ballot(reviewer.name, round)
         review = self.review(reviewer.name, round)
-        shown = {slot.author: i for i, slot in enumerate(ballot.slots, 1)} if ballot else {}
         counted = self.counted(ballot, review) if ballot and review else None
-        places = _places(counted) if counted else {}
+        remarks = remarks_of(ballot, review, counted) if ballot and review and counted else ()
+        by_candidate = {remark.candidate: remark for remark in remarks}
         state, note = self._row_state(reviewer, round, review, counted)
-        known = ballot.positions_known if ballot else False
-        cells = tuple(
-            GridCell(
-                candidate,
-                places.get(candidate.name),
-                len(shown),
-                counted.scores.get(candidate.name) if counted else None,
-                candidate.name == reviewer.name,
-                shown.get(candidate.name) if known else None,
-            )
-            for candidate in self.candidates
-        )
+        cells = tuple((member, by_candidate.get(member.name)) for member in self.candidates)
         return GridRow(reviewer, round, cells, state, note)
 
     def counted(self, ballot: Ballot, review: Review) -> Counted:
@@ -311,25 +291,37 @@ class SessionPicture:
         return done, len(members)
 
     @property
-    def cost(self) -> tuple[float, int]:
-        """What is known of the cost in USD, and how many calls have no known price."""
-        priced = [call for call in self.calls if call.cost_usd is not None]
-        return total_cost(priced)[0] or 0.0, len(self.calls) - len(priced)
+    def bill(self) -> Bill:
+        return bill_of(self.calls)
 
     @property
-    def n_tokens(self) -> int:
-        usages = [call.usage for call in self.calls if call.usage]
-        return sum((one.tokens_in or 0) + (one.tokens_out or 0) for one in usages)
+    def seconds(self) -> float | None:
+        """How long the session took, where it is over."""
+        known = self.started_at is not None and self.ended_at is not None
+        return self.ended_at - self.started_at if known else None  # type: ignore[operator]
 
+    @property
+    def winners(self) -> list[Member]:
+        """Who stands first."""
+        return [self.member(score.model) for score in self.session.scores if score.rank == 1]
 
-def _places(counted: Counted) -> dict[str, int]:
-    """The place of each author, ties sharing the better one."""
-    places: dict[str, int] = {}
-    before = 0
-    for tier in counted.tiers:
-        places |= dict.fromkeys(tier, before + 1)
-        before += len(tier)
-    return places
+    def rank_of(self, member: Member) -> int | None:
+        scores = self.session.scores
+        return next((score.rank for score in scores if score.model == member.name), None)
+
+    def n_voters(self, model: str, options: ScoringOptions) -> int:
+        """How many reviewers had a model on their ballot, itself left out where own votes are."""
+        own = options.own_votes != "out"
+        ballots = self.session.ballots
+        return len(
+            {b.reviewer for b in ballots if model in b.authors and (own or b.reviewer != model)}
+        )
+
+    @property
+    def flags(self) -> list[str]:
+        """What was odd about the ballots, in words."""
+        said = [(review.reviewer, flag) for review in self.session.reviews for flag in review.flags]
+        return session_flags([*said, *(("", flag) for flag in self.session.flags)])
 
 
 def names_shown(picture: SessionPicture, asked_for: str | None) -> bool:
@@ -337,8 +329,3 @@ def names_shown(picture: SessionPicture, asked_for: str | None) -> bool:
     if asked_for in ("shown", "hidden"):
         return asked_for == "shown"
     return picture.session.verdict is not None or picture.session.finished
-
-
-def winners(picture: SessionPicture) -> Sequence[Member]:
-    """Who stands first."""
-    return [picture.member(score.model) for score in picture.session.scores if score.rank == 1]
