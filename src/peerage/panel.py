@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
@@ -155,8 +155,9 @@ class Council:
         category: str = "",
         *,
         live: bool = False,
+        id: str = "",
         **options: Unpack[CouncilKeywords],
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Run one session, and yield its events as they happen."""
         text, category = valid_text(text), valid_text(category)
         check_question(text)
@@ -165,7 +166,7 @@ class Council:
             flags = {f"council.{name}": value for name, value in options.items()}
             settings = _changed(self.settings, flags)
             session_config, seed = _session_config(settings, category), settings.council.seed
-        id_ = secrets.token_hex(8)
+        id_ = id or secrets.token_hex(8)
         spec = SessionSpec(
             id=id_,
             query=Query(text, category=category),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from peerage.engines import Engine, Source, engines
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, NotFoundError, UsageError
 from peerage.reports.options import (
     AuditKeywords,
     AuditOptions,
@@ -266,7 +266,7 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        return SessionList(tuple(self.store.sessions(limit=options.limit)))
+        return SessionList(tuple(self.store.sessions(limit=options.limit, before=options.before)))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -363,9 +363,13 @@ class Reports:
         return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
+        return self.store.events(self.full_id(prefix))
+
+    def full_id(self, prefix: str) -> str:
+        """The id of the one session that this is the beginning of."""
         found = self.store.find(prefix)
         if not found:
-            raise InputError(
+            raise NotFoundError(
                 f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
             )
         if len(found) > 1:
@@ -373,7 +377,7 @@ class Reports:
                 f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
                 hint="Give more of the id.",
             )
-        return self.store.events(found[0])
+        return found[0]
 
 
 @dataclass(frozen=True, slots=True)

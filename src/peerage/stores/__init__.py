@@ -64,8 +64,13 @@ class Store(Log, Protocol):
 
     def events(self, session_id: str) -> list[Event]: ...
 
-    def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
-        """The sessions of a season, or all, in the order they were opened."""
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
+        """The sessions of a season, or all, in the order they were opened.
+
+        With a limit the latest; with `before` those opened before the session of this id.
+        """
         ...
 
     def find(self, prefix: str) -> list[str]:

@@ -238,13 +238,17 @@ class SqliteStore:
             ).fetchall()
         return [_event(row) for row in rows]
 
-    def sessions(self, season: str | None = None, limit: int | None = None) -> list[Listing]:
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
         with _reported(self.path):
             rows = self._db.execute(
                 "SELECT id, season, ordinal, query, category, opened_at, finished_at, status"
-                " FROM sessions WHERE ?1 IS NULL OR season = ?1"
-                " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?2",
-                (season, -1 if limit is None else min(limit, MAX_INTEGER)),
+                " FROM sessions WHERE (?1 IS NULL OR season = ?1)"
+                " AND (?2 IS NULL OR (opened_at, ordinal, id)"
+                " < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?2))"
+                " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?3",
+                (season, before, -1 if limit is None else min(limit, MAX_INTEGER)),
             ).fetchall()
         return [_listing(row) for row in reversed(rows)]
 
