@@ -217,22 +217,22 @@ class LiveSessions:
         watched = self._watching(id)
         watched.n_viewers += 1
         try:
-            place, greeted = 0, False
+            place, is_level = 0, False  # level: nothing that the viewer has seen is still ahead
             while True:
                 while place < len(watched.messages):
                     one = watched.messages[place]
                     place += 1
-                    if one.seq > after or (one.seq == NOT_STORED and greeted):
+                    if one.seq > after or (one.seq == NOT_STORED and is_level):
                         yield one.text
-                if not greeted:
-                    greeted = True
+                if not is_level and watched.rendering.picture.last_seq >= after:
+                    is_level = True
                     if (so_far := watched.rendering.catch_up()) is not None:
                         yield so_far.text
-                    continue
-                if watched.ended:
+                elif watched.ended:
                     yield END
                     return
-                await watched.changed()
+                else:
+                    await watched.changed()
         finally:
             watched.n_viewers -= 1
             if not watched.n_viewers:
