@@ -13,19 +13,27 @@ from starlette.responses import Response
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import money, page
+from peerage.doors.web.templating import dollars, money, page
 from peerage.errors import PeerageError
-from peerage.events import Finished, Tallied, billed_calls, read_event, read_events
+from peerage.events import Tallied, billed_calls, read_event
+from peerage.providers import providers
+from peerage.providers.money import price_of, usd
 from peerage.reports.options import SessionsOptions
 from peerage.reports.sessions import bill_of
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import Listing, Store
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.types import Seat
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 N_RECENT = 8
+# What an estimate supposes.
+CHARACTERS_PER_TOKEN = 4
+OVERHEAD_TOKENS = 400  # of what is told beside the question
+ANSWER_TOKENS = 600
+REVIEW_TOKENS = 500
 N_LISTED = 50
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
@@ -66,6 +74,20 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         about_panel=about_panel(service),
         n_demo=120,
     )
+
+
+@router.get("/ask/estimate")
+async def estimate(
+    request: Request,
+    service: Serving,
+    query: str = "",
+    seats: Annotated[list[str], Query()] = [],  # noqa: B006 - nothing changes it
+    verdict: str = "",
+) -> Response:
+    """About what a session would cost, in a line."""
+    chosen = [seat for seat in service.settings.seats if seat.name in seats]
+    line = about_cost(chosen, query, verdict or service.settings.council.verdict)
+    return page(request, "line.html", line=line)
 
 
 @router.get("/sessions")
@@ -128,6 +150,33 @@ def _line(store: Store, one: Listing, is_running: bool) -> ListedSession:
     return ListedSession(
         one.id, one.query, one.category, one.status, one.opened_at, winner, cost, is_running
     )
+
+
+def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
+    """How many calls a session makes, and about what they cost, from answers of a usual length."""
+    answering = [seat for seat in seats if "answer" in seat.roles]
+    reviewing = [seat for seat in seats if "review" in seat.roles]
+    if len(answering) < 2:
+        return "Choose two seats or more: one alone has no rival and no reviewer."
+    concluding = {"none": [], "binary": reviewing}.get(verdict, answering[:1])
+    asked = len(query) // CHARACTERS_PER_TOKEN + OVERHEAD_TOKENS
+    shown = asked + len(answering) * ANSWER_TOKENS
+    stages = ((answering, asked, ANSWER_TOKENS), (reviewing, shown, REVIEW_TOKENS))
+    sizes = [(seat, n_in, n_out) for stage, n_in, n_out in stages for seat in stage]
+    sizes += [(seat, shown + len(reviewing) * REVIEW_TOKENS, ANSWER_TOKENS) for seat in concluding]
+    costs = [_cost(*size) for size in sizes]
+    unknown = {seat.name for (seat, *_), cost in zip(sizes, costs, strict=True) if cost is None}
+    total = sum(cost for cost in costs if cost is not None)
+    about = "free" if not total and not unknown else f"about {dollars(total)}"
+    missing = f", and what {', '.join(sorted(unknown))} take: no price is known" if unknown else ""
+    return f"{len(sizes)} calls, {about}{missing}."
+
+
+def _cost(seat: Seat, n_in: int, n_out: int) -> float | None:
+    if providers.get(seat.provider).is_free and seat.price_in is None:
+        return 0.0
+    price = price_of(seat)
+    return usd(price.cost(n_in, n_out)) if price else None
 
 
 def about_panel(service: Service) -> str:

@@ -59,7 +59,7 @@ def message(seq: int, parts: list[str]) -> Message:
 
 
 class Rendering:
-    """Renders the parts of the page that an event changes; what it takes does not grow with the log."""
+    """Renders the parts that an event changes; what it takes does not grow with the log."""
 
     def __init__(self, settings: Settings) -> None:
         self.picture = SessionPicture(settings)
@@ -93,9 +93,8 @@ class Rendering:
         picture = self.picture
         parts = [
             part
-            for name, stage, round in sorted(picture.asked)
-            if (name, stage, round) not in picture.ended
-            for part in (self._card(name) if stage == "answer" else self._row(name, round))
+            for name, stage, number in sorted(picture.asked - picture.ended)
+            for part in (self._card(name) if stage == "answer" else self._row(name, number))
             if stage != "conclude"
         ]
         if picture.chair and picture.session.verdict is None:

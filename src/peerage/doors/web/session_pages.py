@@ -84,7 +84,7 @@ async def show(
         scored = await service.read(service.reports.replay, id_, changed)
     return page(
         request,
-        "session.html",
+        "session_page.html",
         here="/sessions",
         p=picture,
         id=id_,
@@ -181,11 +181,11 @@ def review_of(picture: SessionPicture, place: str) -> OpenedReview | None:
     parts = place.split(".")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None
-    round, by, of = map(int, parts)
+    number, by, of = map(int, parts)
     if max(by, of) >= len(picture.members):
         return None
     reviewer, candidate = picture.members[by], picture.members[of]
-    ballot, said = picture.ballot(reviewer.name, round), picture.review(reviewer.name, round)
+    ballot, said = picture.ballot(reviewer.name, number), picture.review(reviewer.name, number)
     if ballot is None or said is None:
         return None
     counted = picture.counted(ballot, said)

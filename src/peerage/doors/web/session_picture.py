@@ -14,6 +14,7 @@ from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count
 from peerage.council.fold import EMPTY, add, with_candidates
+from peerage.doors.render.phrases import session_flags
 from peerage.events import (
     Advised,
     Answered,
@@ -24,13 +25,11 @@ from peerage.events import (
     Failed,
     Finished,
     Opened,
-    Reviewed,
     StoppedEarly,
     TextPiece,
     call_made,
     read_event,
 )
-from peerage.doors.render.phrases import session_flags
 from peerage.panel import recorded_options
 from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
 from peerage.types import (

@@ -43,7 +43,7 @@ HEADERS = {
 
 @cache
 def web_environment() -> Environment:
-    """The templates of the web pages, over those of exported pages: one stylesheet, one set of charts."""
+    """The templates of the web pages, over those of exported pages, whose charts they share."""
     shared = environment()
     made = shared.overlay(
         loader=ChoiceLoader(
