@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -17,10 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from peerage.config.settings import MAX_NAME
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     NOT_STORED,
@@ -31,13 +31,13 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.panel import Council, check_question
+from peerage.panel import AskKeywords, Council
 from peerage.reports import Reports
-from peerage.reports.options import AskOptions
-from peerage.stores import SessionTakenError
+from peerage.reports.options import CouncilOptions
+from peerage.stores import SessionTakenError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import end, finish
-from peerage.types import Event
+from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -74,7 +74,7 @@ class EarlierTurn(BaseModel):
     content: str = Field(max_length=MAX_QUERY_CHARACTERS)
 
 
-class SessionRequest(AskOptions):
+class SessionRequest(CouncilOptions):
     """A question to the council, and how the session is to be held."""
 
     query: str = Field(
@@ -83,6 +83,7 @@ class SessionRequest(AskOptions):
         description="The question.",
         examples=["Is a tomato a fruit or a vegetable?"],
     )
+    category: str = Field(default="", max_length=MAX_NAME, description="May choose the rubric.")
     seats: tuple[str, ...] = Field(default=(), description="Only these seats of the panel.")
     answers: dict[str, str] | None = Field(
         default=None, description="Answers to judge, by name, instead of asking for them."
@@ -96,6 +97,12 @@ class SessionRequest(AskOptions):
     after: str = Field(
         default="", description="The id of a session whose question and verdict come before."
     )
+
+    @field_validator("rubric", mode="before")
+    @classmethod
+    def _named_rubric(cls, value: object) -> object:
+        """A rubric's name; false is how a configuration says that there is none."""
+        return "none" if value is False else value
 
 
 @dataclass(slots=True, eq=False)
@@ -140,6 +147,7 @@ class Service:
         self.clock = clock
         self.closing = False
         self.n_running = 0
+        self._n_opening = 0
         self._hosted: dict[str, HostedSession] = {}
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
@@ -174,25 +182,32 @@ class Service:
     # -- sessions ------------------------------------------------------------------------------
 
     async def start(self, request: SessionRequest) -> str:
-        """Begin a session, or put it in the queue; its id, when it is in the log.
-
-        One that has to wait for its turn is in the log when its turn comes.
-        """
+        """Begin a session, or put it in the queue; its id, when it is in the log."""
         self._check_room()
-        check_question(request.query)
-        hosted = HostedSession(secrets.token_hex(8))
-        self._hosted[hosted.id] = hosted
-        hosted.task = asyncio.create_task(self._hold(hosted, self._events_of(hosted.id, request)))
-        hosted.task.add_done_callback(partial(self._ended, hosted))
-        while not self._turn.locked() and not hosted.events and not hosted.ended:
-            await hosted.changed()
-        if hosted.failure is not None and not hosted.events:
-            raise hosted.failure
-        return hosted.id
+        self._n_opening += 1
+        try:
+            id_, events = await self.council.open(
+                request.query, request.category, live=True, **_keywords(request)
+            )
+        finally:
+            self._n_opening -= 1
+        self._host(id_, events)
+        return id_
 
-    def hosts(self, id: str) -> bool:
-        """Whether a session runs or waits here."""
-        return id in self._hosted
+    async def resume(self) -> None:
+        """Go on with the sessions that a crash or a shutdown cut off; seasons resume their own."""
+        for listed in await self.read(self.store.sessions):
+            if not (listed.season or listed.status or listed.id in self._hosted):
+                self._host(listed.id, self.council.run(live=True, resume=listed.id))
+
+    def _host(self, id_: str, events: AsyncGenerator[Event, None]) -> None:
+        hosted = self._hosted[id_] = HostedSession(id_)
+        hosted.task = asyncio.create_task(self._hold(hosted, events))
+        hosted.task.add_done_callback(partial(self._ended, hosted))
+
+    async def full_id(self, prefix: str) -> str:
+        """The id of the one session whose id begins so."""
+        return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
 
     async def watch(self, id: str, after: int = NOT_STORED) -> AsyncIterator[Event]:
         """The stored events of a session beyond a place in its log, then what happens, to its end.
@@ -233,7 +248,7 @@ class Service:
     def _check_room(self) -> None:
         if self.closing:
             raise BusyError("the server is shutting down.", CLOSING_RETRY_S)
-        if len(self._hosted) >= self.max_running + self.max_queued:
+        if len(self._hosted) + self._n_opening >= self.max_running + self.max_queued:
             raise BusyError("the queue is full.", self._retry_s())
 
     def _retry_s(self) -> float:
@@ -241,12 +256,6 @@ class Service:
         known = self._durations_s
         mean_s = sum(known) / len(known) if known else USUAL_S
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
-
-    def _events_of(self, id: str, request: SessionRequest) -> AsyncGenerator[Event, None]:
-        """The running session of a request."""
-        flags = request.flags()
-        given: Any = {name.removeprefix("council."): value for name, value in flags.items()}
-        return self.council.run(request.query, request.category, live=True, id=id, **given)
 
     async def _hold(self, hosted: HostedSession, events: AsyncGenerator[Event, None]) -> None:
         """Run one session when it is its turn; however it ends, its watchers are told."""
@@ -302,6 +311,16 @@ class Service:
             if any(map(is_finished, events)):
                 return
             await asyncio.sleep(POLL_S)
+
+
+def _keywords(request: SessionRequest) -> AskKeywords:
+    """What a request asks a council with."""
+    given: dict[str, Any] = {
+        name.removeprefix("council."): value for name, value in request.flags().items()
+    }
+    given |= request.model_dump(include={"seats", "answers", "system", "after"})
+    given["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    return cast("AskKeywords", {name: value for name, value in given.items() if value is not None})
 
 
 async def _follow(hosted: HostedSession, after: int) -> AsyncIterator[Event]:

@@ -106,6 +106,22 @@ def test_a_cancelled_session_says_so_in_its_log_and_leaves_no_task(service):
     assert not left
 
 
+def test_a_session_cut_off_by_a_shutdown_goes_on_at_the_next_start(service):
+    async def run():
+        one = service(latency_ms=60_000)
+        id_ = await one.start(SessionRequest(query="Why?"))
+        await one.close(grace_s=0)
+        other = service()
+        await other.resume()
+        events = await watched(other, id_)
+        await other.close()
+        return events
+
+    events = stored(go(run()))
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert fold(events).status == "done"
+
+
 def test_a_shutdown_waits_for_sessions_that_end_in_time(service):
     async def run():
         one = service(latency_ms=20)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from peerage.engines import Engine, Source, engines
-from peerage.errors import InputError, NotFoundError, UsageError
+from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
     AuditKeywords,
     AuditOptions,
@@ -363,21 +363,9 @@ class Reports:
         return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
-        return self.store.events(self.full_id(prefix))
+        from peerage.stores import stored_events
 
-    def full_id(self, prefix: str) -> str:
-        """The id of the one session that this is the beginning of."""
-        found = self.store.find(prefix)
-        if not found:
-            raise NotFoundError(
-                f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
-            )
-        if len(found) > 1:
-            raise InputError(
-                f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
-                hint="Give more of the id.",
-            )
-        return found[0]
+        return stored_events(self.store, prefix)
 
 
 @dataclass(frozen=True, slots=True)

@@ -251,6 +251,18 @@ class AskOptions(CouncilOptions):
     """How one session is held."""
 
     category: str = Field(default="", description="May choose the rubric.")
+    seats: str | None = Field(
+        default=None, description="Only these seats sit in it, by name: a,b,c."
+    )
+    system: str | None = Field(
+        default=None, description="What everyone who answers is told before the question."
+    )
+    after: str | None = Field(
+        default=None, description="The id of an earlier session that the question follows up."
+    )
+    resume: str | None = Field(
+        default=None, description="The id of an unfinished session to go on with; no question."
+    )
 
 
 class RunOptions(CouncilOptions):

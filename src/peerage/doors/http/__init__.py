@@ -21,11 +21,12 @@ MIN_GZIP_BYTES = 1_000
 
 
 def create_app(service: Service) -> FastAPI:
-    """The app of a service; it closes the service when it ends."""
+    """The app of a service: it goes on with what was cut off, and ends with the service closed."""
     from peerage.doors.web import add_web_pages  # its routes stand on the modules beside this one
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        await service.resume()
         try:
             yield
         finally:

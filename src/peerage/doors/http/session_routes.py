@@ -14,7 +14,7 @@ from peerage.doors.http.problems import RESPONSES
 from peerage.errors import InputError
 from peerage.events import NOT_STORED
 from peerage.reports.options import ReplayOptions, SessionsOptions
-from peerage.service import Service, SessionRequest
+from peerage.service import SessionRequest
 
 MAX_ID_CHARACTERS = 200
 
@@ -75,7 +75,7 @@ async def read_session(service: Serving, session_id: SessionId) -> dict[str, Any
 @router.delete("/{id}", status_code=204, dependencies=[RUN])
 async def cancel_session(service: Serving, session_id: SessionId) -> None:
     """End a session that runs here; its log says so, and keeps what came in."""
-    id_ = await full_id(service, session_id)
+    id_ = await service.full_id(session_id)
     if not await service.cancel(id_):
         raise HTTPException(409, f"session {id_} does not run here.")
 
@@ -94,7 +94,7 @@ async def follow_session(
     ] = None,
 ) -> StreamingResponse:
     """Every event of a session beyond the last one seen, then what happens, to its end."""
-    id_ = await full_id(service, session_id)
+    id_ = await service.full_id(session_id)
     return stream_events(service.watch(id_, _place(last_event_id)))
 
 
@@ -107,13 +107,6 @@ async def replay_session(
     """The same ballots scored by other options; no model is called."""
     scored = await service.read(service.reports.replay, session_id, options)
     return scored.document()
-
-
-async def full_id(service: Service, prefix: str) -> str:
-    """The id of the session that this is the beginning of."""
-    if service.hosts(prefix):
-        return prefix
-    return await service.read(service.reports.full_id, prefix)
 
 
 def _place(last_event_id: str | None) -> int:
