@@ -271,7 +271,7 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
             ReviewView(
                 reviewer=ballot.reviewer,
                 round=ballot.round,
-                remarks=_remarks(ballot, said[key], counted),
+                remarks=remarks_of(ballot, said[key], counted),
                 is_last=key in last,
                 is_in=reply is not None,
                 abstained=said[key].abstained,
@@ -285,7 +285,8 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
     return tuple(views)
 
 
-def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+    """What a reviewer said of each answer on its ballot, in the order shown."""
     places: dict[str, int] = {}
     for tier in counted.tiers:
         places |= dict.fromkeys(tier, len(places) + 1)
