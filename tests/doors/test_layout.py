@@ -55,7 +55,6 @@ from peerage.types import (
     Response,
     Review,
     ScoringOptions,
-    Seat,
     Session,
     Slot,
     Usage,
@@ -247,7 +246,7 @@ def checks(names):
 
 
 def grid_so_far(names):
-    view = LiveView(Terminal(file=io.StringIO()), [Seat(name) for name in names])
+    view = LiveView(Terminal(file=io.StringIO()))
     ballots = tuple(DealtBallot(name, tuple(names)) for name in names)
     reply = json.dumps({"ranking": [f"Response {letter}" for letter in "ABCDEF"]})
     facts = [Dealt(0, ballots), *(Reviewed(name, 0, reply) for name in names)]

@@ -6,7 +6,8 @@ import pytest
 
 from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView
 from peerage.doors.cli.terminal import Terminal
-from peerage.types import Event, Seat
+from peerage.events import Opened, ScoringRecord, SeatRecord, stored_event
+from peerage.types import Event, Query
 
 
 class CountingTerminal(Terminal):
@@ -22,8 +23,15 @@ class CountingTerminal(Terminal):
 
 def watching(n_seats=4, **how):
     console = CountingTerminal(file=io.StringIO(), width=100, height=40, **how)
-    seats = [Seat(f"s{i}", "simulated") for i in range(n_seats)]
-    return LiveView(console, seats, "Why?", clock=lambda: 0.0)
+    return opened(LiveView(console, clock=lambda: 0.0), [f"s{i}" for i in range(n_seats)])
+
+
+def opened(view, names, question="Why?"):
+    """The view of a session that has just begun."""
+    seats = tuple(SeatRecord(name) for name in names)
+    how = ScoringRecord(rubric=None, order="balanced")
+    view.see(stored_event("id", 0, 0.0, Opened(Query(question), "7", 0, "", seats, how)))
+    return view
 
 
 def piece(text, seat="s0", stage="answer"):
@@ -102,7 +110,7 @@ def shown(view):
 
 
 def said(kind, **body):
-    return Event("id", -1 if kind in ("asked", "piece") else 1, kind, 0.0, body)
+    return Event("id", -1 if kind in ("asked", "piece", "waiting") else 1, kind, 0.0, body)
 
 
 def test_the_last_lines_of_a_hostile_text_are_lines_of_text():
@@ -116,7 +124,7 @@ def test_ten_seats_fit_twenty_four_lines(stage):
     """The question, every seat and what it does, and the chair's words, whatever they say."""
     console = Terminal(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
     names = [f"vendor/model-{i}" for i in range(10)]
-    view = LiveView(console, [Seat(name) for name in names], "Why? " * 100, clock=lambda: 0.0)
+    view = opened(LiveView(console, clock=lambda: 0.0), names, "Why? " * 100)
     for name in names:
         view.see(said("asked", seat=name, stage="answer"))
         view.see(piece("word " * 500, name))
@@ -134,10 +142,10 @@ def test_ten_seats_fit_twenty_four_lines(stage):
     assert ("and so it is" in "\n".join(lines)) == (stage == "conclude")
 
 
-def test_a_seat_that_is_waited_for_says_since_when():
+def test_a_seat_that_is_waited_for_says_since_when_and_why():
     now = [0.0]
     console = Terminal(file=io.StringIO(), width=80, height=24)
-    view = LiveView(console, [Seat("a"), Seat("b")], "Why?", clock=lambda: now[0])
+    view = opened(LiveView(console, clock=lambda: now[0]), "ab")
     view.see(said("asked", seat="a", stage="answer"))
     view.see(said("asked", seat="b", stage="answer"))
     now[0] = 4.0
@@ -147,6 +155,8 @@ def test_a_seat_that_is_waited_for_says_since_when():
     assert lines[:2] == ["Why?", "12 s · waiting for 1 of 2"]
     assert "a  answering, 12 s" in lines
     assert "b  ✓ 2 words, 4.0 s" in lines
+    view.see(said("waiting", seat="a", stage="answer", why="429", wait_s=2.0, attempt=3))
+    assert "a  429, waiting 2 s, try 3" in shown(view)
 
 
 def test_names_and_states_are_text():

@@ -9,11 +9,12 @@ from cyclopts import Parameter
 
 from peerage.doors.cli.options import WITH_NO, Common, Dash, text_or_stdin
 from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.errors import UsageError
 from peerage.reports.options import AskOptions
 from peerage.types import Event, ScoringOptions, Session
 
 if TYPE_CHECKING:
-    from peerage.panel import Council
+    from peerage.panel import AskKeywords, Council
 
 INTERRUPTED = 130
 PARTIAL = 3
@@ -23,7 +24,7 @@ Full = Annotated[bool, Parameter(help="Show every answer whole, not its first li
 
 
 def ask(
-    question: Annotated[str, Dash, Parameter(help="The question, or - for stdin.")],
+    question: Annotated[str, Dash, Parameter(help="The question, or - for stdin.")] = "",
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
@@ -34,14 +35,15 @@ def ask(
     from peerage.council.fold import fold
     from peerage.doors.render.session_views import resume_line
     from peerage.errors import BudgetError
-    from peerage.panel import Council, scoring_options
+    from peerage.events import opening_of
+    from peerage.panel import Council, recorded_options
 
     text = text_or_stdin(question)
     settings = common.council_settings(options.flags())
     events: list[Event] = []
     code = None
     try:
-        asyncio.run(_run_session(Council(settings), text, options.category, common, events))
+        asyncio.run(_run_session(Council(settings), text, options, common, events))
     except KeyboardInterrupt:
         say(resume_line(events[0].session_id) if events else "interrupted.")
         return INTERRUPTED
@@ -50,13 +52,13 @@ def ask(
         code = BudgetError.exit_code
     if not events:
         return code or 0
-    session = fold(events)
-    _show(session, events, scoring_options(settings, options.category), common, full)
-    return exit_code(session, settings.council.verdict) if code is None else code
+    session, opened = fold(events), opening_of(events)
+    _show(session, events, recorded_options(settings, opened), common, full)
+    return exit_code(session, opened.law.verdict) if code is None else code
 
 
 async def _run_session(
-    council: Council, text: str, category: str, common: Common, events: list[Event]
+    council: Council, text: str, options: AskOptions, common: Common, events: list[Event]
 ) -> None:
     """Run the session and show it as it goes; its events are added to those given."""
     from peerage.doors.cli.live import LiveView, PlainView
@@ -64,12 +66,12 @@ async def _run_session(
 
     console = Terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    rubric = council.settings.rubric_for(category)
-    seats = council.settings.seats
-    view = LiveView(console, seats, text, rubric) if live else PlainView(common.quiet)
+    rubric = council.settings.rubric_for(options.category)
+    view = LiveView(console, rubric) if live else PlainView(common.quiet)
+    asked = _keywords(options)
     async with council:
         with view:
-            async for event in council.run(text, category, live=live):
+            async for event in council.run(text, options.category, live=live, **asked):
                 view.see(event)
                 events += [event] if event.seq >= 0 else []
 
@@ -77,7 +79,7 @@ async def _run_session(
 def _show(
     session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
 ) -> None:
-    """What the question ends with on stdout; failures and the want of a quorum on stderr."""
+    """What the question ends with, on stdout; what failed, on stderr."""
     from peerage.doors.cli.terminal import Terminal
     from peerage.doors.render.blocks import show_blocks
     from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
@@ -94,6 +96,24 @@ def _show(
     for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
         say(failure_line(failure))
     show_blocks(console, ask_blocks(view, full))
+
+
+def _keywords(options: AskOptions) -> AskKeywords:
+    """What was given for this session alone; the rest is in the council's settings."""
+    asked: AskKeywords = {}
+    if options.seats is not None:
+        asked["seats"] = [name for name in map(str.strip, options.seats.split(",")) if name]
+        if not asked["seats"]:
+            raise UsageError("--seats names nobody.", hint="As in --seats a,b.")
+    if options.system is not None:
+        asked["system"] = options.system
+    if options.after is not None:
+        asked["after"] = options.after
+    if options.resume is not None:
+        asked["resume"] = options.resume
+    if options.budget_usd is not None:
+        asked["budget_usd"] = options.budget_usd
+    return asked
 
 
 def exit_code(session: Session, asked_for: str) -> int:

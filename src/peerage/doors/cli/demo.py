@@ -111,8 +111,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
 
 
 async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
-    seats = council.settings.seats
-    view: Any = LiveView(console, seats, question) if console.is_terminal else PlainView()
+    view: Any = LiveView(console) if console.is_terminal else PlainView()
     events: list[Event] = []
     async with council:
         with view:

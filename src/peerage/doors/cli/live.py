@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from threading import Lock
 from types import TracebackType
@@ -17,13 +17,15 @@ from peerage.events import (
     Asked,
     Dealt,
     Failed,
+    Opened,
     Reviewed,
     StoppedEarly,
     TextPiece,
+    Waiting,
     read_event,
 )
 from peerage.text import visible
-from peerage.types import Ballot, Event, Rubric, Seat
+from peerage.types import Ballot, Event, Rubric
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -95,16 +97,14 @@ class LiveView:
     def __init__(
         self,
         console: Terminal,
-        seats: Sequence[Seat],
-        question: str = "",
         rubric: Rubric | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         from rich.live import Live
 
         self.console = console
-        self.seats = {seat.name: SeatState() for seat in seats}
-        self.question = question[:TAIL_CHARACTERS]
+        self.seats: dict[str, SeatState] = {}
+        self.question = ""
         self.rubric = rubric
         self.clock = clock
         self.started = clock()
@@ -142,11 +142,17 @@ class LiveView:
 
     def _note(self, event: Event) -> None:
         match read_event(event):
+            case Opened() as fact:
+                self.seats = {seat.name: SeatState() for seat in fact.seats}
+                self.question = fact.query.text[:TAIL_CHARACTERS]
             case TextPiece() as fact:
                 self._piece(fact.stage, fact.seat, fact.text)
             case Asked() as fact:
                 self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
+            case Waiting() as fact:
+                words = f"{fact.why}, waiting {fact.wait_s:.3g} s, try {fact.attempt}"
+                self._state(fact.seat, words, "yellow", self._since(fact.seat))
             case Answered() as fact:
                 took = self._took(fact.seat)
                 self._state(fact.seat, f"✓ {len(fact.text.split())} words{took}", "green")
@@ -168,8 +174,11 @@ class LiveView:
         """How long a seat was waited for, where it was."""
         from peerage.doors.render.phrases import seconds
 
-        since = self.seats.get(seat, SeatState()).since
+        since = self._since(seat)
         return "" if since is None else f", {seconds(self.clock() - since)}"
+
+    def _since(self, seat: str) -> float | None:
+        return self.seats.get(seat, SeatState()).since
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
@@ -251,7 +260,7 @@ class LiveView:
     def _doing(self, state: SeatState) -> str:
         from peerage.doors.render.phrases import seconds
 
-        if state.since is None:
+        if state.since is None or state.style == "yellow":
             return state.words
         return f"{state.words}, {seconds(self.clock() - state.since)}"
 
