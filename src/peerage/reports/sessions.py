@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse_decision
+from peerage.council.counting import places
 from peerage.council.dissent import dissent_of, note_of, with_names
 from peerage.council.fold import reviewed_ballots
 from peerage.events import (
@@ -287,15 +288,13 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
 
 def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
     """What a reviewer said of each answer on its ballot, in the order shown."""
-    places: dict[str, int] = {}
-    for tier in counted.tiers:
-        places |= dict.fromkeys(tier, len(places) + 1)
+    place_by_name = places(counted)
     return tuple(
         Remark(
             candidate=slot.author,
             label=slot.label,
             position=i if ballot.positions_known else None,
-            place=places.get(slot.author),
+            place=place_by_name.get(slot.author),
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),

@@ -72,15 +72,6 @@ def figure(value: Any, digits: int = 2) -> str:
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
 
 
-def cost_text(cost_usd: float, n_unpriced: int) -> str:
-    """A bill: `$0.0123`, or `at least $0.0123 (1 call unpriced)` where a price is not known."""
-    amount = "< $0.0001" if 0.0 < cost_usd < 0.0001 else f"${cost_usd:.4f}"
-    if not n_unpriced:
-        return amount
-    calls = "1 call" if n_unpriced == 1 else f"{n_unpriced} calls"
-    return f"at least ${cost_usd:.4f} ({calls} unpriced)"
-
-
 def probability(p: float | None) -> str:
     """A p- or q-value: `.031`, or `< .001`."""
     if p is None:
@@ -132,6 +123,25 @@ def minute(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
         return NOTHING
+
+
+def seconds(s: float) -> str:
+    """A time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if s < 10:
+        return f"{s:.1f} s"
+    return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 call`, `1,234 calls`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def money(usd: float, n_unpriced: int = 0) -> str:
+    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    if not n_unpriced:
+        return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
+    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:
