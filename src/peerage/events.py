@@ -106,6 +106,8 @@ class Answered:
     reasoning_words: int | None = None
     given: bool = field(default=False, metadata=OMITTED)  # judged, not asked for
     usage: Usage | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,8 @@ class Reviewed:
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +201,8 @@ class Advised:
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -280,7 +280,7 @@ class Council:
         identity = json.dumps(
             [
                 name,
-                [asdict(seat) for seat in self.settings.seats],
+                [_identity(seat) for seat in self.settings.seats],
                 council.model_dump(exclude={"budget_usd", "deadline_s"}),
                 dict(self.settings.rubric_by_category),
             ],
@@ -290,6 +290,14 @@ class Council:
         id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
         drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
         return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
+
+
+def _identity(seat: Seat) -> dict[str, Any]:
+    """What makes a seat the same one in a season; keys that came later count where they are set."""
+    later = {"max_tokens", "max_tokens_review", "reasoning_effort"}
+    plain = asdict(Seat(""))
+    fields = asdict(seat).items()
+    return {name: value for name, value in fields if name not in later or value != plain[name]}
 
 
 class LoopThread:

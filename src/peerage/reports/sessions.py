@@ -29,7 +29,7 @@ def session_document(
         "query": asdict(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
-        "responses": [asdict(response) for response in session.responses],
+        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "verdict": asdict(session.verdict) if session.verdict else None,
         "cost": cost_document(events),
