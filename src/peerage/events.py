@@ -11,8 +11,9 @@ hold a reviewer's reply without how it was read, and then the parser of replies 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -282,6 +283,7 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     "waiting": Waiting,
 }
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
+EVENT_FIELDS = tuple(one.name for one in fields(Event))
 NOT_STORED = -1  # the place in the log of what is only said
 
 
@@ -291,6 +293,11 @@ NOT_STORED = -1  # the place in the log of what is only said
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
     """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
     return Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
+
+
+def event_json(event: Event) -> str:
+    """An event as one line of JSON, as exports hold it and clients see it."""
+    return json.dumps({name: getattr(event, name) for name in EVENT_FIELDS})
 
 
 def read_event(event: Event) -> Fact | None:

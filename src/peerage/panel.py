@@ -11,7 +11,7 @@ import hashlib
 import json
 import secrets
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
@@ -25,12 +25,12 @@ from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.events import Finished, Opened, billed_calls, opening_of, read_events
+from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, refuse_unpriced
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
 from peerage.season import Season
-from peerage.session import SessionConfig, SessionSpec, run
+from peerage.session import SessionConfig, SessionSpec, opening, run
 from peerage.stores import Store, open_store, stored_events
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.text import valid_text
@@ -179,7 +179,7 @@ class Council:
         *,
         live: bool = False,
         **options: Unpack[AskKeywords],
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event, None]:
         """Run one session, and yield its events as they happen.
 
         Of a session that is resumed, the events so far come first. With `live` there are also
@@ -189,6 +189,34 @@ class Council:
             spec, session_config, history = self._unfinished(text, options)
         else:
             (spec, session_config), history = self._new_session(text, category, options), []
+        events = self._events(spec, session_config, history, live)
+        async with aclosing(events):
+            async for event in events:
+                yield event
+
+    async def open(
+        self,
+        text: str,
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Unpack[AskKeywords],
+    ) -> tuple[str, AsyncGenerator[Event, None]]:
+        """Put a session in the log; its id, and its events, which are read to run it.
+
+        What is never read, or not to its end, can be resumed.
+        """
+        spec, session_config = self._new_session(text, category, options)
+        if spec.budget_usd is not None:
+            refuse_unpriced(session_config.seats)
+        opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
+        await self.store.append(opened)
+        return spec.id, self._events(spec, session_config, [opened], live)
+
+    async def _events(
+        self, spec: SessionSpec, session_config: SessionConfig, history: list[Event], live: bool
+    ) -> AsyncGenerator[Event, None]:
+        """The events of a session: those of its history, then what it does."""
         caller = self.caller
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)

@@ -158,7 +158,7 @@ def _valid_seat(seat: Seat) -> Seat:
     return seat if valid == seat else valid
 
 
-def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
+def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     """The first event of a session."""
     scoring = config.scoring
     rubric = scoring.rubric
@@ -279,7 +279,7 @@ class SessionRunner:
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
         if not self._happened(Opened):
-            await self._keep(_opening(self.spec, self.config))
+            await self._keep(opening(self.spec, self.config))
 
     async def _gather_answers(self) -> None:
         if self._happened(Dealt):

@@ -234,6 +234,7 @@ class Ballot:
     slots: tuple[Slot, ...]
     round: int = 0
     positions_known: bool = True  # False for imported ballots that do not say their order
+    sheet: int = 0  # which of a reviewer's ballots: it has several where it compares two by two
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -263,6 +264,7 @@ class Review:
     flags: tuple[str, ...] = ()
     raw: str = ""
     round: int = 0
+    sheet: int = 0  # of its ballot
 
 
 @dataclass(frozen=True, slots=True)
