@@ -139,6 +139,8 @@ class Answered:
     reasoning_words: int | None = None
     given: bool = field(default=False, metadata=OMITTED)  # judged, not asked for
     usage: Usage | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,8 @@ class Reviewed:
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +234,8 @@ class Advised:
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)

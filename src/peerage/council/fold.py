@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from peerage.council.ballots import parse
-from peerage.council.blinding import label
+from peerage.council.blinding import label, slot_of
 from peerage.errors import UnreadableError
 from peerage.events import (
     Answered,
@@ -41,7 +41,6 @@ from peerage.types import (
     Response,
     Review,
     Session,
-    Slot,
     Usage,
     Verdict,
 )
@@ -83,7 +82,13 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
             return replace(session, finished=False, status="")
         case Answered():
             response = Response(
-                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+                fact.seat,
+                fact.text,
+                fact.usage or Usage(),
+                fact.latency_ms,
+                fact.reasoning_words,
+                fact.finish_reason,
+                fact.reasoning,
             )
             return replace(session, responses=(*session.responses, response))
         case Failed():
@@ -119,12 +124,12 @@ def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
-    texts = {response.model: response.text for response in session.responses}
+    answers = {response.model: response for response in session.responses}
     ballots = tuple(
         Ballot(
             dealt.reviewer,
             tuple(
-                Slot(label_, author, texts.get(author))
+                slot_of(label_, author, answers.get(author))
                 for label_, author in zip(_labels(dealt), dealt.order, strict=True)
             ),
             fact.round,
