@@ -120,6 +120,7 @@ class Opened:
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
+    by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +240,15 @@ class Advised:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonReviewed:
+    """A person's review of the answers of a session that is over; its scores stay as they are."""
+
+    ballot: DealtBallot  # in the order that was really shown
+    review: ReviewReading
+    place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The session is over: how it ended, what is known of its cost, and calls without a price.
 
@@ -296,6 +306,7 @@ Stored: TypeAlias = (
     | Advised
     | Verdict
     | Finished
+    | PersonReviewed
 )
 Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
@@ -312,6 +323,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "advised": Advised,
     "concluded": Verdict,
     "finished": Finished,
+    "person_reviewed": PersonReviewed,
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,
