@@ -11,14 +11,16 @@ hold a reviewer's reply without how it was read, and then the parser of replies 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from peerage.errors import UnreadableError
-from peerage.shapes import OMITTED, WrongShapeError, from_json, to_json
+from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
+    OMITTED,
     Ballot,
     Event,
     Finding,
@@ -90,6 +92,9 @@ class Opened:
     seats: tuple[SeatRecord, ...]
     law: ScoringRecord  # named so in the first logs
     rubric: RubricRecord | None = field(default=None, metadata=OMITTED)
+    after: str = field(default="", metadata=OMITTED)  # the session that it follows up
+    answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
+    budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +230,17 @@ class TextPiece:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A seat is waited for before it is asked again: why, for how long, and which try follows."""
+
+    seat: str
+    stage: str
+    why: str  # "429", "no reply in 8 s"
+    wait_s: float
+    attempt: int  # the number of the try that follows; the first is 1
+
+
 Stored: TypeAlias = (
     Opened
     | Answered
@@ -239,7 +255,7 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
 )
-Fact: TypeAlias = Stored | Asked | TextPiece
+Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "answered": Answered,
@@ -254,8 +270,14 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
 }
-TYPE_BY_KIND: Mapping[str, type[Fact]] = {**STORED_KINDS, "asked": Asked, "piece": TextPiece}
+TYPE_BY_KIND: Mapping[str, type[Fact]] = {
+    **STORED_KINDS,
+    "asked": Asked,
+    "piece": TextPiece,
+    "waiting": Waiting,
+}
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
+EVENT_FIELDS = tuple(one.name for one in fields(Event))
 NOT_STORED = -1  # the place in the log of what is only said
 
 
@@ -265,6 +287,11 @@ NOT_STORED = -1  # the place in the log of what is only said
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
     """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
     return Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
+
+
+def event_json(event: Event) -> str:
+    """An event as one line of JSON, as exports hold it and clients see it."""
+    return json.dumps({name: getattr(event, name) for name in EVENT_FIELDS})
 
 
 def read_event(event: Event) -> Fact | None:

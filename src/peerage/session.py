@@ -49,6 +49,7 @@ from peerage.events import (
     StoppedEarly,
     Tallied,
     TextPiece,
+    Waiting,
     billed_calls,
     call_made,
     dealt,
@@ -56,7 +57,7 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.providers import Call, Reply, Stage
+from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, read_aside
@@ -70,6 +71,7 @@ from peerage.types import (
     ScoringOptions,
     Seat,
     Session,
+    Turn,
     Verdict,
 )
 from peerage.verdicts import VerdictContext, conclude, settled
@@ -84,7 +86,7 @@ class ModelCaller(Protocol):
     def can_constrain(self, seat: Seat) -> bool: ...
 
     async def call(
-        self, call: Call, on_text: Callable[[str], None] | None = None
+        self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
     ) -> Reply | Failure: ...
 
 
@@ -122,14 +124,26 @@ class SessionSpec:
     ordinal: int
     season: str = ""
     answers: Mapping[str, str] | None = None  # judged instead of asked for
+    after: str = ""  # the session that it follows up
+    budget_usd: float | None = None  # of this session alone
 
     def __post_init__(self) -> None:
-        query = Query(*map(valid_text, (self.query.text, self.query.id, self.query.category)))
         object.__setattr__(self, "id", valid_text(self.id))
-        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "query", _valid_query(self.query))
         object.__setattr__(self, "season", valid_text(self.season))
         if self.answers is not None:
             object.__setattr__(self, "answers", valid_values(dict(self.answers)))
+
+
+def _valid_query(query: Query) -> Query:
+    """The question with texts that can be stored."""
+    return Query(
+        valid_text(query.text),
+        valid_text(query.id),
+        valid_text(query.category),
+        valid_text(query.system),
+        tuple(Turn(turn.role, valid_text(turn.content)) for turn in query.earlier),
+    )
 
 
 def _valid_seat(seat: Seat) -> Seat:
@@ -143,7 +157,7 @@ def _valid_seat(seat: Seat) -> Seat:
     return seat if valid == seat else valid
 
 
-def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
+def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     """The first event of a session."""
     scoring = config.scoring
     rubric = scoring.rubric
@@ -162,6 +176,9 @@ def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
             verdict=config.verdict,
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
+        after=spec.after,
+        answers=None if spec.season else spec.answers,  # a season's are in its file
+        budget_usd=spec.budget_usd,
     )
 
 
@@ -238,7 +255,8 @@ class SessionRunner:
         await self._open()
         await self._gather_answers()
         await self._screen()
-        if len(self.session.responses) < self.config.quorum:
+        n_given = len(self.spec.answers) if self.spec.answers is not None else None
+        if len(self.session.responses) < min(self.config.quorum, n_given or self.config.quorum):
             self._finish("no_quorum")
             return
         for round_ in range(self.config.rounds):
@@ -260,7 +278,7 @@ class SessionRunner:
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
         if not self._happened(Opened):
-            await self._keep(_opening(self.spec, self.config))
+            await self._keep(opening(self.spec, self.config))
 
     async def _gather_answers(self) -> None:
         if self._happened(Dealt):
@@ -409,14 +427,7 @@ class SessionRunner:
             schema=schema,
             ballot=ballot,
         )
-        on_text = None
-        if self.live:
-            self._say(Asked(seat.name, stage, round_))
-
-            def on_text(piece: str) -> None:
-                self._say(TextPiece(seat.name, stage, piece))
-
-        reply = await self.caller.call(call, on_text)
+        reply = await (self._watched(call) if self.live else self.caller.call(call))
         if isinstance(reply, Reply):
             return replace(reply, text=valid_text(reply.text))
         if reply.kind == "budget":
@@ -426,6 +437,19 @@ class SessionRunner:
             Failed(seat.name, stage, failure.kind, failure.message, round_, failure.usage)
         )
         return failure
+
+    async def _watched(self, call: Call) -> Reply | Failure:
+        """A call that is told of while it goes on: its text, and why it is waited for."""
+        seat, stage = call.seat.name, call.stage
+        self._say(Asked(seat, stage, call.ballot.round if call.ballot else 0))
+
+        def on_text(piece: str) -> None:
+            self._say(TextPiece(seat, stage, piece))
+
+        def on_wait(why: str, wait_s: float, attempt: int) -> None:
+            self._say(Waiting(seat, stage, why, wait_s, attempt))
+
+        return await self.caller.call(call, on_text, on_wait)
 
     async def _advise(
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None

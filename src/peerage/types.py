@@ -103,13 +103,29 @@ class Seat:
 # -- a question and what came back ------------------------------------------------------------
 
 
+OMITTED: Mapping[str, Any] = {"omitted": True}  # a field not written where it has its default
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
+
+    role: str
+    content: str
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question; sessions that repeat it share its id."""
+    """A question; sessions that repeat it share its id.
+
+    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    """
 
     text: str
     id: str = ""
     category: str = ""
+    system: str = field(default="", metadata=OMITTED)
+    earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +218,7 @@ class Ballot:
     slots: tuple[Slot, ...]
     round: int = 0
     positions_known: bool = True  # False for imported ballots that do not say their order
+    sheet: int = 0  # which of a reviewer's ballots: it has several where it compares two by two
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -231,6 +248,7 @@ class Review:
     flags: tuple[str, ...] = ()
     raw: str = ""
     round: int = 0
+    sheet: int = 0  # of its ballot
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "panel",
         "reports",
         "imports",
+        "service",
     ),
     ("doors",),
     (FRONT,),

@@ -105,7 +105,7 @@ def test_a_wrong_row_refuses_the_whole_file_and_names_it(store, tmp_path, kind, 
 
 
 def test_rows_of_one_key_keep_the_order_of_the_file(store, tmp_path):
-    """C3: of several opinions with one time the last row stands."""
+    """Of several opinions with one time the last row stands."""
     said = [1, -1, 1, 1, -1, -1] * 500
     rows = [
         {"item_id": "i", "contributor": "p", "reviewer": f"r{k % 3}", "opinion": o, "place": k}

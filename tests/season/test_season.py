@@ -30,7 +30,7 @@ class Direct:
     def can_constrain(self, _):
         return True
 
-    async def call(self, call, on_text=None):  # noqa: ARG002
+    async def call(self, call, on_text=None, *_):  # noqa: ARG002
         self.n_calls += 1
         if self.crash_after is not None and self.n_calls > self.crash_after:
             raise RuntimeError("the machine went off")
@@ -150,7 +150,7 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
             super().__init__()
             self.stop = stop
 
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             self.stop.set()
             return await super().call(call, on_text)
 
@@ -251,7 +251,7 @@ def test_a_session_that_cannot_be_read_is_named_and_the_season_goes_on(url, prom
 @pytest.mark.parametrize("deadline_s", [None, 0.02])
 def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadline_s):
     class Uneven(Direct):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             await asyncio.sleep(0.018 + 0.001 * (self.n_calls % 5))
             return await super().call(call, on_text)
 

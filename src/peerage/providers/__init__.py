@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
 from peerage.plugins import Guard, Registry
-from peerage.types import Ballot, Query, Seat, Usage
+from peerage.types import Ballot, Query, Seat, Turn, Usage
 
 Stage = Literal["answer", "review", "conclude"]
 
@@ -39,6 +39,7 @@ Kind = Literal[
 MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
 
 OnText = Callable[[str], None]
+OnWait = Callable[[str, float, int], None]  # why, seconds, and the number of the next try
 T = TypeVar("T")
 
 
@@ -60,6 +61,19 @@ class Call:
     ballot: Ballot | None = None
     max_tokens: int = 4096
     attempt: int = 0
+
+    @property
+    def messages(self) -> tuple[Turn, ...]:
+        """The chat to send: the seat's system text, and the prompt at the end.
+
+        Who answers is also told the question's system text, and the conversation before it
+        stands between the two. Reviewers and the chair have all that in their prompt.
+        """
+        answers = self.stage == "answer"
+        told = (self.seat.system, self.query.system if answers else "")
+        system = "\n\n".join(text for text in told if text)
+        first = (Turn("system", system),) if system else ()
+        return (*first, *(self.query.earlier if answers else ()), Turn("user", self.prompt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +103,19 @@ class CallError(Exception):
         *,
         retry_after_s: float | None = None,
         usage: Usage | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.retry_after_s = retry_after_s
         self.usage = usage  # a failed call may still have cost something
+        self.status = status  # of HTTP, where there was one
+
+    @property
+    def why(self) -> str:
+        """The failure in a word or two: the HTTP status, or its kind."""
+        return str(self.status) if self.status else self.kind.replace("_", " ")
 
 
 class Provider(ABC):

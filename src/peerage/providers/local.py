@@ -152,11 +152,9 @@ def _generation(call: Call, tell: Callable[[str], None]) -> llama.Generation:
 
 
 def _request(call: Call, max_tokens: int) -> dict[str, Any]:
-    seat = call.seat
-    system = [{"role": "system", "content": _harmless(seat.system)}] if seat.system else []
     return {
-        "messages": [*system, {"role": "user", "content": _harmless(call.prompt)}],
-        "temperature": seat.temperature,
+        "messages": [{"role": m.role, "content": _harmless(m.content)} for m in call.messages],
+        "temperature": call.seat.temperature,
         "seed": _seed(call),
         "max_tokens": max_tokens,
         "stream": True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from ipaddress import ip_address
@@ -149,9 +149,7 @@ class OpenAICompatible(Provider):
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> bytes:
         seat = call.seat
-        messages = [{"role": "user", "content": call.prompt}]
-        if seat.system:
-            messages.insert(0, {"role": "system", "content": seat.system})
+        messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
         clash = sorted(OURS & set(seat.options))
         if clash:  # the money would not add up
@@ -178,7 +176,9 @@ class OpenAICompatible(Provider):
             text = f"the key in {self.key_name} was not accepted, {text}"
         elif error.status < 400:
             text = f"redirects are not followed, {text}"
-        return CallError(kind_of(error.status), text, retry_after_s=error.retry_after_s)
+        return CallError(
+            kind_of(error.status), text, retry_after_s=error.retry_after_s, status=error.status
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -88,7 +88,8 @@ class SimulatedProvider(Provider):
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat was told to fail now and then")
         text = self._text(call, rng)
-        usage = Usage(len(call.prompt.split()), len(text.split()), _cost(call, text))
+        tokens_in, tokens_out = _n_words(call), len(text.split())
+        usage = Usage(tokens_in, tokens_out, _cost(call.seat, tokens_in, tokens_out))
         return Reply(text, usage, latency_ms=temper.latency_ms, constrained=call.schema is not None)
 
     def _text(self, call: Call, rng: random.Random) -> str:
@@ -177,10 +178,12 @@ def _mark(score: float) -> int:
     return max(1, min(10, round(score)))
 
 
-def _cost(call: Call, text: str) -> float:
+def _n_words(call: Call) -> int:
+    return sum(len(message.content.split()) for message in call.messages)
+
+
+def _cost(seat: Seat, tokens_in: int, tokens_out: int) -> float:
     """Nothing, unless the seat names a price: nobody pays for a drawn answer."""
-    seat = call.seat
-    tokens_in, tokens_out = len(call.prompt.split()), len(text.split())
     return (tokens_in * (seat.price_in or 0) + tokens_out * (seat.price_out or 0)) / 1e6
 
 

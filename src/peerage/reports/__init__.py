@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from peerage.engines.reviews import Reviews, RowsReading
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.sessions import SessionView
     from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
@@ -265,7 +266,7 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        return SessionList(tuple(self.store.sessions(limit=options.limit)))
+        return SessionList(tuple(self.store.sessions(limit=options.limit, before=options.before)))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -362,17 +363,9 @@ class Reports:
         return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
-        found = self.store.find(prefix)
-        if not found:
-            raise InputError(
-                f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
-            )
-        if len(found) > 1:
-            raise InputError(
-                f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
-                hint="Give more of the id.",
-            )
-        return self.store.events(found[0])
+        from peerage.stores import stored_events
+
+        return stored_events(self.store, prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +381,12 @@ class StoredSession:
         from peerage.reports.sessions import session_document
 
         return session_document(self.session, self.events, self.options)
+
+    def view(self) -> SessionView:
+        """Everything that there is to show of the session."""
+        from peerage.reports.sessions import session_view
+
+        return session_view(self.session, self.events, self.options)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from peerage.errors import UsageError, meant
+from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
 from peerage.types import OwnVotes, ScoringOptions
 
@@ -47,8 +47,10 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
         )
     spelt = name.replace("_", " ")
     if "expected" in (detail := first.get("ctx", {})):
-        return UsageError(f"{spelt} cannot be {value!r}.", hint=f"Known: {detail['expected']}.")
-    return UsageError(f"{spelt} cannot be {value!r}.", hint=f"{first['msg']}.")
+        return UsageError(
+            f"{spelt} cannot be {shown(value)}.", hint=f"Known: {detail['expected']}."
+        )
+    return UsageError(f"{spelt} cannot be {shown(value)}.", hint=f"{first['msg']}.")
 
 
 def _known_rule(name: str) -> str:
@@ -197,6 +199,9 @@ class SessionsOptions(Options):
     """Which stored sessions are listed."""
 
     limit: int = Field(default=20, ge=1, le=MAX_SESSIONS, description="How many of the latest.")
+    before: str | None = Field(
+        default=None, description="Only those opened before the session of this id."
+    )
 
 
 class ScoreOptions(Options):
@@ -246,6 +251,18 @@ class AskOptions(CouncilOptions):
     """How one session is held."""
 
     category: str = Field(default="", description="May choose the rubric.")
+    seats: str | None = Field(
+        default=None, description="Only these seats sit in it, by name: a,b,c."
+    )
+    system: str | None = Field(
+        default=None, description="What everyone who answers is told before the question."
+    )
+    after: str | None = Field(
+        default=None, description="The id of an earlier session that the question follows up."
+    )
+    resume: str | None = Field(
+        default=None, description="The id of an unfinished session to go on with; no question."
+    )
 
 
 class RunOptions(CouncilOptions):

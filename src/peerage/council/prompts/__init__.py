@@ -22,6 +22,7 @@ from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
 
 NAMES = (
     "binary",
+    "conversation",
     "debate",
     "dissent",
     "review_holistic",
@@ -196,14 +197,32 @@ def _case(
     """The values every prompt shares, under a boundary that none of the texts contains."""
     if not slots:
         raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
-    code = clear_of(boundary, (query.text, *map(text_of, slots), *remarks))
+    before = _before(query)
+    texts = (query.text, *before.values(), *map(text_of, slots), *remarks)
+    code = clear_of(boundary, texts)
     return {
         "boundary": code,
         "n_responses": str(len(slots)),
-        "question": enclose("question", query.text, code),
+        "question": _conversation(before, code) + enclose("question", query.text, code),
         "responses": "\n\n".join(fence(slot, code) for slot in slots),
         "labels": ", ".join(f'"{heading(slot.label)}"' for slot in slots),
     }
+
+
+def _before(query: Query) -> dict[str, str]:
+    """What stood before the question, by title: the system text, and the turns in order."""
+    system = {"instructions": query.system} if query.system else {}
+    turns = (
+        (f"turn {i}, {turn.role}", turn.content) for i, turn in enumerate(query.earlier, start=1)
+    )
+    return system | dict(turns)
+
+
+def _conversation(before: Mapping[str, str], boundary: str) -> str:
+    if not before:
+        return ""
+    blocks = (enclose(title, text, boundary) for title, text in before.items())
+    return prompt("conversation").fill({"blocks": "\n\n".join(blocks)}) + "\n\n"
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:

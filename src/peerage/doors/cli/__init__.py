@@ -55,6 +55,10 @@ COMMANDS = {
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
     ),
+    "serve": (
+        "peerage.doors.cli.serve:serve",
+        "Serve the council over HTTP: sessions, boards, audits, live events.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",

@@ -14,7 +14,7 @@ from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
 from peerage.panel import NO_SEATS
-from peerage.providers import Call
+from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.stores import open_store
 from peerage.types import Failure, Query, Seat
@@ -83,11 +83,24 @@ def _store(url: str) -> Check:
     return Check("store", True, f"{url}, {n} sessions")
 
 
-async def _seat(caller: Caller, seat: Seat) -> Check:
+async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:
+    """A seat's reply to the shortest question there is."""
     call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    return await asyncio.wait_for(caller.call(call), PING_SECONDS)
+
+
+async def answers(caller: Caller, seat: Seat) -> bool:
+    """Whether a seat replies when it is asked."""
+    try:
+        return isinstance(await _ping(caller, seat), Reply)
+    except (TimeoutError, PeerageError):
+        return False
+
+
+async def _seat(caller: Caller, seat: Seat) -> Check:
     name = f"seat {seat.name}"
     try:
-        reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
+        reply = await _ping(caller, seat)
     except TimeoutError:
         return Check(name, False, f"no reply in {PING_SECONDS:.0f} s", FIXES["timeout"])
     except PeerageError as error:

@@ -106,13 +106,13 @@ def ranking_table(scored: Scored) -> TextTable:
 
 
 def _n_voters(scored: Scored, model: str) -> int:
-    """How many reviewers had the model on their ballot, itself left out where own votes are."""
+    """On how many reviewers' ballots the model was, its own left out where own votes are."""
     own = scored.options.own_votes != "out"
     return len(
         {
-            ballot.reviewer
-            for ballot in scored.counted
-            if model in ballot.shown and (own or ballot.reviewer != model)
+            (ballot.reviewer, ballot.sheet)
+            for ballot in scored.session.ballots
+            if model in ballot.authors and (own or ballot.reviewer != model)
         }
     )
 

@@ -1,0 +1,204 @@
+"""What every SQL store does alike: the statements, by one text for all of them.
+
+A subclass brings the connections: one for each thread that reads, one for the writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from peerage.stores import LEASE_S, Import, Lease, Listing, StoreError
+from peerage.stores.event_rows import (
+    MAX_INTEGER,
+    EventRow,
+    checked_row,
+    event_row,
+    listing,
+    stored_event_of,
+    stored_text,
+)
+from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
+from peerage.types import Event
+
+CLAIM = """
+    INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
+    VALUES (?, ?, 1, ?, now_s() + ?)
+    ON CONFLICT (session_id) DO UPDATE
+    SET owner = excluded.owner, epoch = leases.epoch + 1,
+        length_s = excluded.length_s, ends_at = excluded.ends_at
+    WHERE leases.ends_at <= now_s() OR leases.owner = excluded.owner
+    RETURNING epoch
+"""
+RELEASE = """
+    UPDATE leases SET owner = '', epoch = epoch + 1, ends_at = 0
+    WHERE session_id = ? AND epoch = ?
+"""
+UNFINISHED = """
+    SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
+    WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
+        AND substr(leases.owner, 1, ?) = ?
+    ORDER BY leases.ends_at
+"""
+
+
+class StatementReader(Protocol):
+    """Runs one reading statement on the caller's thread."""
+
+    def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class SqlStore:
+    """A log of events in tables; reads on the caller's thread, appends on the writer's."""
+
+    reader: StatementReader
+    mirror_folder: Path
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._writer = GroupWriter(self._writing, place)
+
+    def _writing(self) -> Connection:
+        """A connection for the writer's thread."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractContextManager[Db]:
+        """One transaction on the caller's thread: all of it or nothing."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Write what is queued."""
+        await self._writer.close()
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:
+        """Queue an event; the result is done when it is durable."""
+        loop = asyncio.get_running_loop()
+        kept: asyncio.Future[None] = loop.create_future()
+        row: EventRow | StoreError
+        try:
+            row = event_row(event)
+        except StoreError as error:
+            row = error
+        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, kept, loop))
+        return kept
+
+    async def claim(self, session_id: str, owner: str, length_s: float = LEASE_S) -> Lease | None:
+        id_ = stored_text(session_id)
+        name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # no two claims look the same
+
+        def work(db: Db) -> int | None:
+            row = db.execute(CLAIM, (id_, name, length_s, length_s)).fetchone()
+            return None if row is None else int(row[0])
+
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[int | None] = loop.create_future()
+        self._writer.put(Job(work, done, loop))
+        epoch = await done
+        if epoch is None:
+            return None
+        lease = Lease(self, id_, name, epoch, length_s)
+        self._writer.hold(lease)
+        return lease
+
+    def release(self, lease: Lease) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.let_go(lease)
+
+        def work(db: Db) -> None:
+            db.execute(RELEASE, (lease.session_id, lease.epoch))
+
+        self._writer.put(Job(work, done, loop))
+        return done
+
+    def season_seed(self, season: str, drawn: str) -> str:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (season, drawn),
+            )
+            row = db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
+        return str(row[0])
+
+    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
+        with self.transaction() as db:
+            row = db.execute(
+                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)"
+                " RETURNING id",
+                (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
+            ).fetchone()
+            for i, data in enumerate(parts):
+                db.execute(
+                    "INSERT INTO import_parts (import_id, part, data) VALUES (?, ?, ?)",
+                    (row[0], i, data),
+                )
+
+    def append_all(self, events: Iterable[Event]) -> None:
+        with self.transaction() as db:
+            insert(db, [(checked_row(event), 0) for event in events])
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def unfinished(self, owner: str = "") -> list[str]:
+        owner = stored_text(owner)
+        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
+
+    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
+        await asyncio.sleep(timeout_s)  # nobody tells us: whoever waits looks again
+
+    def imports(self) -> list[Import]:
+        rows = self.reader.execute(
+            "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
+        )
+        return [Import(*row) for row in rows]
+
+    def import_parts(self, import_id: int) -> Iterator[bytes]:
+        part = 0
+        while rows := self.reader.execute(
+            "SELECT data FROM import_parts WHERE import_id = ? AND part = ?", (import_id, part)
+        ):
+            yield rows[0][0]
+            part += 1
+
+    def events(self, session_id: str, after: int = -1) -> list[Event]:
+        rows = self.reader.execute(
+            "SELECT session_id, seq, kind, at, body FROM events"
+            " WHERE session_id = ? AND seq > ? ORDER BY seq",
+            (stored_text(session_id), after),
+        )
+        return [stored_event_of(row) for row in rows]
+
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
+        n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
+        rows = self.reader.execute(
+            "SELECT id, season, ordinal, query, category, opened_at, finished_at, status"
+            " FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)"
+            " < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))"
+            " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?",
+            (season, season, before, before, n),
+        )
+        return [listing(row) for row in reversed(rows)]
+
+    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
+        rows = self.reader.execute(
+            "SELECT id, session_id FROM events WHERE kind = 'finished' AND id > ?"
+            " ORDER BY id LIMIT ?",
+            (row, limit),
+        )
+        return [(int(id_), str(session_id)) for id_, session_id in rows]
+
+    def find(self, prefix: str) -> list[str]:
+        prefix = stored_text(prefix)
+        rows = self.reader.execute(
+            "SELECT id FROM sessions WHERE substr(id, 1, ?) = ? ORDER BY id", (len(prefix), prefix)
+        )
+        return [str(row[0]) for row in rows]
