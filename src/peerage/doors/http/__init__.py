@@ -9,6 +9,7 @@ from importlib.metadata import version
 from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
+from peerage.doors import openai
 from peerage.doors.http import health_routes, session_routes
 from peerage.doors.http.health_routes import PanelCheck
 from peerage.doors.http.limits import QueryNames
@@ -16,7 +17,7 @@ from peerage.doors.http.problems import add_problem_handlers
 from peerage.service import Service
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
-ROUTERS: tuple[APIRouter, ...] = (health_routes.router, session_routes.router)
+ROUTERS: tuple[APIRouter, ...] = (health_routes.router, session_routes.router, openai.router)
 MIN_GZIP_BYTES = 1_000
 
 

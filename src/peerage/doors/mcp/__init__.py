@@ -21,13 +21,14 @@ from peerage.doors.mcp.arguments import BOARDS, BoardArguments, BoardName
 from peerage.doors.openai.deliberation import answer_of
 from peerage.doors.render.progress import ProgressLines
 from peerage.errors import PeerageError
-from peerage.reports import StoredSession
+from peerage.reports import Reports, StoredSession
 from peerage.reports.options import (
     AuditOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
 )
+from peerage.scoring import Scored
 from peerage.service import Service, SessionRequest
 from peerage.tasks import with_pauses
 
@@ -107,19 +108,16 @@ def _add_sessions(server: MCPServer, service: Service) -> None:
 
     @server.tool(annotations=CALLS_MODELS)
     async def verdict(claim: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
-        """Have the council approve or reject a claim, a change or a plan: approved is true or false."""
+        """Have the council approve or reject a claim, a change or a plan."""
         return await _held(service, _request(query=claim, verdict="binary"), wait_s, ctx)
 
     @server.tool(annotations=READS)
     async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
         """Read a session by its id; one that still runs is waited for."""
         try:
-            found = await service.read(service.reports.session, id)
-            known = found.session.id
+            known = await service.full_id(id)
         except PeerageError as error:
-            known = id
-            if not service.hosts(id):
-                raise ToolError(str(error)) from None
+            raise ToolError(str(error)) from None
         return await _followed(service, known, wait_s, ctx)
 
 
@@ -144,8 +142,9 @@ async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> 
     """What a session has come to when it ends, or when the time is over."""
     lines, n_told, latest = ProgressLines(), 0, "the council is asked"
     try:
-        async with asyncio.timeout(wait_s), aclosing(service.watch(id_)) as events:
-            async for event in with_pauses(events, PROGRESS_EVERY_S):
+        watched = with_pauses(service.watch(id_), PROGRESS_EVERY_S)
+        async with asyncio.timeout(wait_s), aclosing(watched) as events:
+            async for event in events:
                 line = lines.line(event) if event is not None else latest
                 if line is not None:
                     latest, n_told = line, n_told + 1
@@ -194,15 +193,11 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     @server.tool(annotations=READS)
     async def score(ballots: dict[str, Any], options: ScoreOptions | None = None) -> Document:
         """Score ballots from anywhere (responses, label_to_model, rankings); no model is called."""
-        from peerage.reports import score_document
-
-        return await read(score_document, service.settings, ballots, options or ScoreOptions())
+        return await read(_scored, reports, ballots, options or ScoreOptions())
 
     @server.tool(annotations=READS)
-    async def board(
-        board: BoardName = "models", options: BoardArguments | None = None
-    ) -> Document:
-        """A leaderboard with intervals: of models, or of a community's contributors, reviewers, items."""
+    async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
+        """A leaderboard with intervals: of models, or of a community's people and items."""
         try:
             chosen = (options or BoardArguments()).options_of(board)
         except PeerageError as error:
@@ -220,6 +215,11 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     async def rings(options: RingsOptions | None = None) -> Document:
         """Unexplained mutual praise among the people of a community, with the evidence."""
         return await read(reports.rings, options or RingsOptions())
+
+
+def _scored(reports: Reports, ballots: dict[str, Any], options: ScoreOptions) -> Scored:
+    (scored,) = reports.score(ballots, options)
+    return scored
 
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:

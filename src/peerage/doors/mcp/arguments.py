@@ -53,4 +53,5 @@ def _arguments() -> dict[str, tuple[Any, Any]]:
     return found
 
 
-BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_arguments())
+_FIELDS: Any = _arguments()
+BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_FIELDS)

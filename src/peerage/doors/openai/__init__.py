@@ -9,16 +9,13 @@ from contextlib import aclosing
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
+from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.http.problems import RESPONSES, openai_error, status_of
 from peerage.doors.openai.chat import chunks, completion
-from peerage.doors.openai.deliberation import Outcome, Step, deliberation
-from peerage.doors.openai.requests import (
-    MODEL,
-    ChatRequest,
-    ResponseRequest,
-    UnknownModelError,
-)
+from peerage.doors.openai.deliberation import Step, deliberation, outcome_of
+from peerage.doors.openai.requests import MODEL, ChatRequest, ResponseRequest, panel_of
 from peerage.doors.openai.responses import ResponseStream
 from peerage.errors import PeerageError
 from peerage.service import Service
@@ -30,67 +27,61 @@ STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 Json = dict[str, Any]
 
 
-def openai_router(service: Service) -> APIRouter:
-    """The routes under `/v1`."""
-    router = APIRouter(prefix="/v1", tags=["openai"])
+router = APIRouter(prefix="/v1", tags=["openai"], responses=RESPONSES)
 
-    @router.get("/models")
-    async def models() -> Json:
-        """The models that can be asked for: the council."""
-        return {"object": "list", "data": [_model(MODEL)]}
 
-    @router.get("/models/{name:path}")
-    async def model(name: str) -> Json:
-        """One model; `council/a,b` is a part of the panel."""
-        ChatRequest(model=name, messages=[{"role": "user", "content": "?"}]).session_request(
-            service.settings.seats
-        )
-        return _model(name)
+@router.get("/models", dependencies=[READ])
+async def list_models() -> Json:
+    """The models that can be asked for: the council."""
+    return {"object": "list", "data": [_model(MODEL)]}
 
-    @router.post("/chat/completions", response_model=None)
-    async def chat_completions(body: ChatRequest, request: Request) -> Any:
-        """A chat completion, whole or streamed: the council's verdict on the last message."""
-        id_ = await service.start(body.session_request(service.settings.seats))
-        created, url = int(time.time()), session_url(request, id_)
-        steps = _steps(service, id_)
-        if body.stream:
-            pieces = chunks(f"chatcmpl-{id_}", created, body.model, steps, url)
-            return _streamed(pieces, named=False)
-        outcome = await _outcome(steps)
-        return completion(f"chatcmpl-{id_}", created, body.model, outcome, url)
 
-    @router.post("/responses", response_model=None)
-    async def responses(body: ResponseRequest, request: Request) -> Any:
-        """A response, whole or streamed: progress as reasoning, ballots as items, the verdict."""
-        id_ = await service.start(body.session_request(service.settings.seats))
-        stream = ResponseStream(
-            f"resp_{id_}", int(time.time()), body.model, session_url(request, id_)
-        )
-        events = stream.events(_steps(service, id_))
-        if body.stream:
-            return _streamed(events, named=True)
-        last: Json = {}
-        async for event in events:
-            last = event
-        return last["response"]
+@router.get("/models/{name:path}", dependencies=[READ])
+async def read_model(service: Serving, name: str) -> Json:
+    """One model; `council/a,b` is a part of the panel."""
+    panel_of(name, service.settings.seats)
+    return _model(name)
 
-    return router
+
+@router.post("/chat/completions", response_model=None, dependencies=[RUN])
+async def chat_completions(
+    service: Serving, body: ChatRequest, request: Request
+) -> Json | StreamingResponse:
+    """A chat completion, whole or streamed: the council's verdict on the last message."""
+    id_ = await service.start(body.session_request(service.settings.seats))
+    created, url = int(time.time()), _session_url(request, id_)
+    steps = _steps(service, id_)
+    if body.stream:
+        pieces = chunks(f"chatcmpl-{id_}", created, body.model, steps, url)
+        return _streamed(pieces, named=False)
+    outcome = await outcome_of(steps)
+    return completion(f"chatcmpl-{id_}", created, body.model, outcome, url)
+
+
+@router.post("/responses", response_model=None, dependencies=[RUN])
+async def create_response(
+    service: Serving, body: ResponseRequest, request: Request
+) -> Json | StreamingResponse:
+    """A response, whole or streamed: progress as reasoning, ballots as items, the verdict."""
+    id_ = await service.start(body.session_request(service.settings.seats))
+    stream = ResponseStream(f"resp_{id_}", int(time.time()), body.model, _session_url(request, id_))
+    events = stream.events(_steps(service, id_))
+    if body.stream:
+        return _streamed(events, named=True)
+    last: Json = {}
+    async for event in events:
+        last = event
+    whole: Json = last["response"]
+    return whole
 
 
 def _model(name: str) -> Json:
     return {"id": name, "object": "model", "created": CREATED, "owned_by": "peerage"}
 
 
-def session_url(request: Request, id_: str) -> str:
+def _session_url(request: Request, id_: str) -> str:
     """Where a session can be looked at."""
     return f"{request.base_url}sessions/{id_}"
-
-
-async def _outcome(steps: AsyncIterator[Step]) -> Outcome:
-    async for step in steps:
-        if isinstance(step, Outcome):
-            return step
-    raise RuntimeError("a deliberation ends with its outcome")
 
 
 async def _steps(service: Service, id_: str) -> AsyncIterator[Step]:
@@ -129,14 +120,7 @@ async def _lines(events: AsyncIterator[Json], named: bool) -> AsyncIterator[str]
             else:
                 yield f"data: {json.dumps(event)}\n\n"
     except PeerageError as error:
-        yield f"data: {json.dumps(error_body(error))}\n\n"
+        yield f"data: {json.dumps(openai_error(status_of(error), str(error)))}\n\n"
         return
     if not named:
         yield "data: [DONE]\n\n"
-
-
-def error_body(error: PeerageError) -> Json:
-    """An error as OpenAI clients read it."""
-    kind = "invalid_request_error" if error.exit_code == 2 else "server_error"
-    code = "model_not_found" if isinstance(error, UnknownModelError) else None
-    return {"error": {"message": str(error), "type": kind, "param": None, "code": code}}

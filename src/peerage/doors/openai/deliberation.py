@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 from peerage.council.fold import EMPTY, add, with_candidates
 from peerage.doors.render.progress import ProgressLines
-from peerage.errors import PeerageError
 from peerage.events import (
     Fact,
-    Failed,
-    Finished,
     Opened,
     Reviewed,
     TextPiece,
@@ -20,15 +17,11 @@ from peerage.events import (
     read_event,
     total_cost,
 )
-from peerage.service import Service
+from peerage.service import NoVerdictError, Service
 from peerage.types import Event, Session, Verdict
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
-
-
-class NoVerdictError(PeerageError):
-    """A session ended without anything to answer with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,7 @@ class Outcome:
                 for one in (verdict.dissent if verdict else ())
             ],
             "failed": [
-                {"seat": one.seat, "kind": one.kind, "stage": one.stage}
-                for one in session.failures
+                {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
             ],
             "cost_usd": self.cost_usd,
             "unpriced_calls": self.unpriced_calls,
@@ -100,7 +92,7 @@ class Outcome:
 Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 
-async def deliberation(service: Service, session_id: str) -> AsyncIterator[Step]:
+async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
     """The steps of a session to its end; the words add up to the text of the outcome."""
     lines, words = ProgressLines(), SpokenVerdict()
     state, facts = EMPTY, list[Fact]()
@@ -119,6 +111,14 @@ async def deliberation(service: Service, session_id: str) -> AsyncIterator[Step]
     if rest := words.rest(answer_of(session)):
         yield VerdictWords(rest)
     yield _outcome(session, facts)
+
+
+async def outcome_of(steps: AsyncIterator[Step]) -> Outcome:
+    """The last of a deliberation's steps."""
+    async for step in steps:
+        if isinstance(step, Outcome):
+            return step
+    raise NoVerdictError("the session ended before its verdict.")
 
 
 def _steps(

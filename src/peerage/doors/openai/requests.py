@@ -7,16 +7,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from peerage.errors import InputError
-from peerage.service import SessionRequest
+from peerage.errors import InputError, NotFoundError, shown
+from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Seat
 
 MODEL = "council"
 ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
-
-
-class UnknownModelError(InputError):
-    """A model was asked for that this server is not."""
 
 
 class Lenient(BaseModel):
@@ -33,7 +29,7 @@ class Message(Lenient):
 
 
 class Plugin(Lenient):
-    """A plug-in of OpenRouter's; `fusion` names the models that answer and the one that concludes."""
+    """A plug-in of OpenRouter's; `fusion` names who answers and who concludes."""
 
     id: str
     analysis_models: list[str] = Field(default_factory=list)
@@ -149,7 +145,7 @@ def _session_request(
     after: str = "",
 ) -> SessionRequest:
     system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
-    spoken = [
+    spoken: list[tuple[Any, str]] = [
         (role, text) for role, text in turns if role in ("user", "assistant") and text.strip()
     ]
     if not spoken or spoken[-1][0] != "user":
@@ -161,9 +157,9 @@ def _session_request(
     return SessionRequest(
         query=spoken[-1][1],
         system=system,
-        earlier=[{"role": role, "content": text} for role, text in spoken[:-1]],
+        earlier=tuple(EarlierTurn(role=role, content=text) for role, text in spoken[:-1]),
         after=after,
-        seats=names,
+        seats=tuple(names),
         chair=chair,
         **request.peerage.model_dump(exclude_none=True),
     )
@@ -171,19 +167,25 @@ def _session_request(
 
 def _panel(request: CouncilRequest, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
     """The seats that are asked for, none for all of them, and who is to conclude."""
-    council, slash, listed = request.model.partition("/")
-    if council != MODEL:
-        raise UnknownModelError(
-            f"there is no model {request.model!r} here.",
-            hint=f"Ask for {MODEL}, or {MODEL}/{','.join(seat.name for seat in seats[:2])}.",
-        )
-    names = [_seat(name.strip(), seats) for name in listed.split(",")] if slash else []
-    chair = None
+    names, chair = panel_of(request.model, seats), None
     for plugin in request.plugins:
         if plugin.id == "fusion":
             names = [_seat(name, seats) for name in plugin.analysis_models] or names
             chair = _seat(plugin.model, seats) if plugin.model else None
+    if names and chair and chair not in names:
+        names.append(chair)
     return names, chair
+
+
+def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
+    """The seats that a model's name stands for; none for all of them."""
+    council, slash, listed = model.partition("/")
+    if council != MODEL:
+        raise NotFoundError(
+            f"there is no model {shown(model)} here.",
+            hint=f"Ask for {MODEL}, or {MODEL}/{','.join(seat.name for seat in seats[:2])}.",
+        )
+    return [_seat(name.strip(), seats) for name in listed.split(",")] if slash else []
 
 
 def _seat(name: str, seats: Sequence[Seat]) -> str:
@@ -192,4 +194,4 @@ def _seat(name: str, seats: Sequence[Seat]) -> str:
         if name in (seat.name, seat.model):
             return seat.name
     known = ", ".join(seat.name for seat in seats)
-    raise UnknownModelError(f"there is no seat {name!r} here.", hint=f"Known: {known}.")
+    raise NotFoundError(f"there is no seat {shown(name)} here.", hint=f"Known: {known}.")

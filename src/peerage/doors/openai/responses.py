@@ -103,7 +103,12 @@ class ResponseStream:
     # -- progress ------------------------------------------------------------------------------
 
     def _open_progress(self) -> list[Json]:
-        item = {"id": f"rs_{self._suffix}", "type": "reasoning", "summary": [], "status": None}
+        item: Json = {
+            "id": f"rs_{self._suffix}",
+            "type": "reasoning",
+            "summary": [],
+            "status": None,
+        }
         self.output.append(item)
         part = {"type": "summary_text", "text": ""}
         return [
