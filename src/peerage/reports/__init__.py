@@ -296,7 +296,9 @@ class Reports:
         scoring = scoring_options(self.settings, session.query.category)
         return rescored(session, replace(scoring, **changes))
 
-    def score(self, document: object, options: ScoreOptions, source: str = "ballots") -> list[Scored]:
+    def score(
+        self, document: object, options: ScoreOptions, source: str = "ballots"
+    ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
         from peerage.council.documents import sessions_of

@@ -14,9 +14,13 @@ from typing import Annotated, Any, Literal
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
 
+from peerage.doors.http.access import needs
 from peerage.doors.mcp.arguments import BOARDS, BoardArguments, BoardName
 from peerage.doors.openai.deliberation import answer_of
 from peerage.doors.render.progress import ProgressLines
@@ -84,6 +88,24 @@ def create_server(service: Service) -> MCPServer:
     _add_reports(server, service)
     _add_resources(server, service)
     return server
+
+
+def http_endpoint(server: MCPServer) -> McpEndpoint:
+    """The server over streamable HTTP; who may call, and from where, is the app's to check."""
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server.streamable_http_app(transport_security=security)
+    return McpEndpoint(server)
+
+
+class McpEndpoint:
+    """An ASGI app that hands requests to an MCP server, from clients that may run sessions."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self.server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        needs("run")(HTTPConnection(scope))
+        await self.server.session_manager.handle_request(scope, receive, send)
 
 
 # -- sessions ----------------------------------------------------------------------------------
