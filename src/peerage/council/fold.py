@@ -10,13 +10,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from peerage.council.ballots import parse
-from peerage.council.blinding import label
+from peerage.council.blinding import label, slot_of
 from peerage.errors import UnreadableError
 from peerage.events import (
     Answered,
     Audited,
     Dealt,
     DealtBallot,
+    Extended,
     Fact,
     Failed,
     Finished,
@@ -25,7 +26,9 @@ from peerage.events import (
     Reviewed,
     ReviewReading,
     Tallied,
+    billed_calls,
     read_event,
+    total_cost,
 )
 from peerage.text import valid_text, valid_values
 from peerage.types import (
@@ -39,7 +42,6 @@ from peerage.types import (
     Response,
     Review,
     Session,
-    Slot,
     Usage,
     Verdict,
 )
@@ -65,14 +67,29 @@ def fold(events: Iterable[Event]) -> Session:
 
 def add(session: Session, session_id: str, fact: Fact) -> Session:
     """The session of this id after one more event; `with_candidates` says who is to be ranked."""
+    cost_usd, n_unpriced = total_cost(billed_calls([fact]))
+    if cost_usd or n_unpriced:
+        session = replace(
+            session,
+            cost_usd=session.cost_usd + cost_usd,
+            unpriced_calls=session.unpriced_calls + n_unpriced,
+        )
     match fact:
         case Opened():
             return replace(
                 session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
             )
+        case Extended():
+            return replace(session, finished=False, status="")
         case Answered():
             response = Response(
-                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+                fact.seat,
+                fact.text,
+                fact.usage or Usage(),
+                fact.latency_ms,
+                fact.reasoning_words,
+                fact.finish_reason,
+                fact.reasoning,
             )
             return replace(session, responses=(*session.responses, response))
         case Failed():
@@ -91,7 +108,7 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Verdict():
             return replace(session, verdict=fact)
         case Finished():
-            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+            return replace(session, finished=True, status=fact.status)
         case _:
             return session
 
@@ -114,9 +131,9 @@ def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) 
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
-    texts = {response.model: response.text for response in session.responses}
+    answers = {response.model: response for response in session.responses}
     slots = tuple(
-        Slot(label_, author, texts.get(author))
+        slot_of(label_, author, answers.get(author))
         for label_, author in zip(_labels(dealt), dealt.order, strict=True)
     )
     return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)

@@ -20,7 +20,7 @@ from peerage.events import Opened, PersonReviewed, opening_of, read_event
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Review, Rubric, Session
+from peerage.types import Ballot, Counted, Event, Response, Review, Rubric, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
@@ -96,9 +96,15 @@ def _rows(
             "round": ballot.round,
             "query_id": session.query.id or None,
             "reasoning_words": answer.reasoning_words if answer else None,
+            "truncated": _cut_off(answer),
             "family": families.get(slot.author) or None,
             **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
         }
+
+
+def _cut_off(answer: Response | None) -> int | None:
+    """1 for an answer that was cut off, 0 for one that was not, None where nobody can tell."""
+    return int(answer.truncated) if answer and answer.finish_reason else None
 
 
 def _ranks(reading: Counted) -> dict[str, float]:

@@ -35,6 +35,7 @@ REVIEWS: Mapping[str, Column] = {
     "round": Column("whole"),
     "query_id": Column("text"),
     "reasoning_words": Column("whole", at_least=0.0),
+    "truncated": Column("whole", at_least=0.0),  # 1: the answer was cut off at its length limit
     "family": Column("text"),
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),

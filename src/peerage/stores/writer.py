@@ -280,7 +280,7 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
     if not rows:
         return
-    if any(row.finished for row, _ in rows):
+    if any(row.ended for row, _ in rows):
         db.execute("SELECT in_turn()")  # so that finished sessions are numbered as they appear
     written = db.executemany(
         FENCED_INSERT,
@@ -288,16 +288,17 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     )
     if written.rowcount != len(rows):
         raise SessionTakenError("another process has taken this session over.", hint=TAKEN_HINT)
-    if opened := [row.opened for row, _ in rows if row.opened]:
-        db.executemany(
-            "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
-            " VALUES (?, ?, ?, ?, ?, ?)",
-            opened,
-        )
-    if finished := [row.finished for row, _ in rows if row.finished]:
-        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", finished)
-        ids = [(row[-1],) for row in finished]
-        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", ids)
+    for row, _ in rows:
+        if row.opened:
+            db.execute(
+                "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                row.opened,
+            )
+        elif row.ended:
+            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.ended)
+            if row.ended[1]:
+                db.execute("UPDATE leases SET owner = '' WHERE session_id = ?", (row.ended[-1],))
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:

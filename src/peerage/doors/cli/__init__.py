@@ -63,6 +63,10 @@ COMMANDS = {
         "peerage.doors.cli.token:app",
         "Make, list and revoke tokens: who may use a server, and what for.",
     ),
+    "mcp": (
+        "peerage.doors.cli.mcp:mcp",
+        "Give agents the council as tools, over stdin and stdout.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peerage.doors.http.access import LOCAL, Client, TokenBook
@@ -74,9 +74,8 @@ class RefusedError(Exception):
 class Gate:
     """The outermost part of the app: lets a request in, or answers it."""
 
-    def __init__(self, app: ASGIApp, service: Service, rules: AccessRules) -> None:
-        self.app, self.service, self.rules = app, service, rules
-        self.book = TokenBook(service)
+    def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
+        self.app, self.service, self.rules, self.book = app, service, rules, book
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -116,6 +115,8 @@ class Gate:
         bearer, cookie = _bearer(headers), _cookie(headers)
         client = await self._client(bearer or cookie)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
+            if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+                raise RefusedError(RedirectResponse("/login", status_code=303))
             detail = "a token is needed." if not (bearer or cookie) else "this token is not good."
             raise RefusedError(problem(401, detail, {"WWW-Authenticate": "Bearer"}))
         if client is not None and client.token is not None:
