@@ -205,6 +205,10 @@ class Service:
         hosted.task = asyncio.create_task(self._hold(hosted, events))
         hosted.task.add_done_callback(partial(self._ended, hosted))
 
+    def hosts(self, id: str) -> bool:
+        """Whether a session runs or waits here."""
+        return id in self._hosted
+
     async def full_id(self, prefix: str) -> str:
         """The id of the one session whose id begins so."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)

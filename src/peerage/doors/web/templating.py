@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from peerage.doors.render.pages import environment
-from peerage.doors.render.phrases import audit_verdict, figure, minute, probability
+from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, probability
 from peerage.doors.web.answer_text import safe_html
 from peerage.reports.sessions import Bill
 
@@ -60,6 +60,8 @@ def web_environment() -> Environment:
         "dollars": dollars,
         "money": money,
         "level": level,
+        "share_level": share_level,
+        "percent": percent,
         "audit_words": audit_verdict,
         "version": static_version(),
         "nav": NAV,
@@ -68,13 +70,13 @@ def web_environment() -> Environment:
 
 
 def page(
-    request: Request, template: str, here: str = "", status: int = 200, **values: Any
+    request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
     """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
     found = web_environment().get_template(template)
     html = found.render(nonce=nonce, here=here or request.url.path, **values)
-    return HTMLResponse(html, status, headers=headers_with(nonce))
+    return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
@@ -117,3 +119,13 @@ def level(place: int, n: int) -> str:
     """How strongly a cell of the grid is coloured: first place most, the last least."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
+
+
+def share_level(share: float) -> str:
+    """How strongly a share is coloured: all most, none least."""
+    return f"level{4 - min(4, int(5 * share))}"
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percent."""
+    return NOTHING if share is None else f"{100 * share:.0f} %"
