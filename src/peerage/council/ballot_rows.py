@@ -123,7 +123,10 @@ def _compared(i: int, row: Row, place: str) -> tuple[Ballot, Review]:
     winner = _text(row, ("winner",))
     first, second = (("A",), ("B",)), (("B",), ("A",))
     tiers_by_winner: dict[str, tuple[tuple[str, ...], ...]] = {
-        **{a: first, b: second, SIDES[0]: first, SIDES[1]: second},
+        a: first,
+        b: second,
+        SIDES[0]: first,
+        SIDES[1]: second,
         **dict.fromkeys(TIES, (("A", "B"),)),
     }
     if winner not in tiers_by_winner:
