@@ -332,10 +332,6 @@ class Reports:
             board_models_of_store(self.store, self._rubric_of, options, engine), tables, engine
         )
 
-    def review_files(self) -> tuple[str, ...]:
-        """The files of everything that was reviewed or imported, up to date."""
-        return tuple(self._stored_reviews()[0])
-
     def _stored_reviews(self) -> tuple[list[str], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
         from peerage.reports.stored_reviews import imported, left_out_flags, synced

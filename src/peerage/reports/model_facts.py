@@ -1,4 +1,4 @@
-"""What the log says of models beyond their reviews: cost, cut-off answers, replies nobody could read.
+"""What the log says of models beyond their reviews: cost, cut-off answers, unread replies.
 
 These are counted over the latest sessions only, each read once while the process lives.
 """

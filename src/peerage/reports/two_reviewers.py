@@ -43,9 +43,7 @@ def compare_reviewers(held: HeldRows, a: str, b: str) -> TwoReviewers:
     shared = sorted(said[0].keys() & said[1].keys())
     pairs = [(said[0][key], said[1][key]) for key in shared]
     scores = [(x[1], y[1]) for x, y in pairs if not (np.isnan(x[1]) or np.isnan(y[1]))]
-    ranks = [
-        (round(x[0]), round(y[0])) for x, y in pairs if not (np.isnan(x[0]) or np.isnan(y[0]))
-    ]
+    ranks = [(round(x[0]), round(y[0])) for x, y in pairs if not (np.isnan(x[0]) or np.isnan(y[0]))]
     places = tuple(range(1, max((max(pair) for pair in ranks), default=0) + 1))
     counts = Counter(ranks)
     return TwoReviewers(

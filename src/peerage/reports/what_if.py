@@ -148,7 +148,7 @@ def what_if_board(
 
 def stored_rows(reports: Reports) -> HeldRows | None:
     """All stored reviews; they are kept in memory until the store has more."""
-    return _rows_of(reports.review_files())
+    return _rows_of(tuple(reports.review_files()))
 
 
 @lru_cache(maxsize=2)

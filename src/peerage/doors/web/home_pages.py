@@ -12,8 +12,9 @@ from starlette.responses import Response
 
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, Serving
+from peerage.doors.render.phrases import money
 from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import dollars, money, page
+from peerage.doors.web.templating import dollars, page
 from peerage.errors import PeerageError
 from peerage.events import Tallied, billed_calls, read_event
 from peerage.providers import providers
@@ -144,7 +145,8 @@ def _line(store: Store, one: Listing, is_running: bool) -> ListedSession:
         facts = [fact for event in events if (fact := read_event(event)) is not None]
         tallied = next((fact for fact in facts if isinstance(fact, Tallied)), None)
         winner = ", ".join(s.model for s in tallied.scores if s.rank == 1) if tallied else ""
-        cost = money(bill_of(billed_calls(facts)))
+        bill = bill_of(billed_calls(facts))
+        cost = money(bill.usd, bill.n_unpriced)
     except PeerageError:
         cost = "unreadable"
     return ListedSession(

@@ -141,9 +141,15 @@ def sentence(one: Finding) -> str:
     """A finding as a sentence with its numbers."""
     value = one.value or 0.0
     who = "everybody" if one.subject == "all" else one.subject.replace(">", " on ")
-    words, _ = WORDS.get(one.metric, (f"{one.metric.replace('_', ' ')} of {{who}}", ""))
+    numbers = f"{finding_value(one)}, n {one.n:,}"
+    topic = f"{one.metric.replace('_', ' ').capitalize()} of {who}"
+    if one.status not in ("evidence", "indicator"):
+        state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
+        return f"{topic}: {numbers}, {state}."
+    words, _ = WORDS.get(one.metric, (topic, ""))
     said = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
-    return f"{said[:1].upper()}{said[1:]}: {finding_value(one)}, n {one.n:,}."
+    first = said[:1] if said.startswith(who) else said[:1].upper()
+    return f"{first}{said[1:]}: {numbers}."
 
 
 def _advice(one: Finding) -> str:

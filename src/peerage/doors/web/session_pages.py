@@ -7,12 +7,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Header
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.session_routes import SessionId
+from peerage.doors.render.blocks import blocks_markdown
 from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
@@ -144,6 +152,15 @@ async def download(service: Serving, session_id: SessionId) -> Response:
     document = await service.read(stored.document)
     name = f'attachment; filename="session-{stored.session.id}.json"'
     return JSONResponse(document, headers={**headers_with(""), "Content-Disposition": name})
+
+
+@router.get("/sessions/{id}/markdown")
+async def markdown(service: Serving, session_id: SessionId) -> Response:
+    """A session as Markdown, in full."""
+    stored = await service.read(service.reports.session, session_id)
+    view = await service.read(stored.view)
+    text = blocks_markdown(session_blocks(view))
+    return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
 
 
 # -- what they show --------------------------------------------------------------------------------

@@ -13,10 +13,8 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from peerage.doors.render.pages import environment
-from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, probability
-from peerage.doors.web.answer_text import safe_html
-from peerage.reports.sessions import Bill
+from peerage.doors.render.pages import environment, prose
+from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
 
 NAV = (
     ("/", "Ask"),
@@ -52,13 +50,13 @@ def web_environment() -> Environment:
     )
     made.globals = {
         **made.globals,
-        "markdown": safe_html,
+        "markdown": prose,
         "figure": figure,
         "probability": probability,
         "minute": minute,
         "seconds": seconds,
         "dollars": dollars,
-        "money": money,
+        "money": lambda bill: money(bill.usd, bill.n_unpriced),
         "level": level,
         "share_level": share_level,
         "percent": percent,
@@ -105,14 +103,6 @@ def seconds(value: float) -> str:
 def dollars(value: float) -> str:
     """A sum of money with as many places as it needs to be seen."""
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
-
-
-def money(bill: Bill) -> str:
-    """What calls cost, as far as it is known."""
-    if not bill.n_unpriced:
-        return dollars(bill.usd) if bill.usd else "free"
-    calls = "1 call unpriced" if bill.n_unpriced == 1 else f"{bill.n_unpriced} calls unpriced"
-    return f"at least {dollars(bill.usd)} ({calls})"
 
 
 def level(place: int, n: int) -> str:
