@@ -13,7 +13,7 @@ from peerage.council.safety import screen
 from peerage.errors import PeerageError
 from peerage.events import Answered, Failed, Reviewed, read_events
 from peerage.stores import Store
-from peerage.types import Response
+from peerage.types import Response, is_cut_off
 
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
@@ -65,7 +65,9 @@ def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
             match fact:
                 case Answered():
                     cost = fact.usage.cost_usd if fact.usage else None
-                    one = ModelFacts(1, int(_is_cut_off(fact)), int(cost is not None), cost or 0.0)
+                    one = ModelFacts(
+                        1, int(is_cut_off(fact.finish_reason)), int(cost is not None), cost or 0.0
+                    )
                 case Reviewed():
                     unread = fact.review is None or not fact.review.ranking
                     one = ModelFacts(n_reviews=1, n_unread=int(unread))
@@ -78,10 +80,6 @@ def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
     except PeerageError:
         return {}  # an unreadable session has its own flag on boards
     return found
-
-
-def _is_cut_off(fact: Answered) -> bool:
-    return False
 
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:

@@ -9,12 +9,23 @@ from fastapi import FastAPI
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from peerage.doors.web import board_pages, home_pages, judge_pages, model_pages, session_pages
+from peerage.doors.web import (
+    board_pages,
+    home_pages,
+    judge_pages,
+    model_pages,
+    ring_pages,
+    session_pages,
+    settings_pages,
+)
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
-PAGES = (home_pages, session_pages, board_pages, model_pages, judge_pages)
+PAGES = (
+    *(home_pages, session_pages, board_pages, model_pages),
+    *(judge_pages, ring_pages, settings_pages),
+)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 

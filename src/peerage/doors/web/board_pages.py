@@ -38,7 +38,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 BOARDS = ("models", "contributors", "reviewers", "items")
 SPANS = ("7d", "30d", "90d", "365d", "all")
 WEIGHT = "w_"  # the start of a parameter that weighs a dimension
-MAX_ROWS = 300
+MAX_ROWS = 200
 PLAIN_SINCE = "all"
 COMMUNITY: Mapping[str, type[CommunityBoardOptions]] = {
     "contributors": ContributorBoardOptions,
@@ -281,7 +281,7 @@ def made_community_board(service: Service, kind: str, given: Mapping[str, str]) 
         for name, number in (("honest", 200), ("lazy", 15), ("contrarian", 10), ("spammer", 8))
     } | {"ring": int(_number(given.get("ring"), 6))}
     is_simulated = given.get("source") == "simulated"
-    tables = _simulated_tables(people) if is_simulated else InputTables()
+    tables = simulated_tables(people) if is_simulated else InputTables()
     options = COMMUNITY[kind](
         since=given.get("since") or "all",
         category=given.get("category") or None,
@@ -347,7 +347,8 @@ def _community_board(
     return reports.board(options)
 
 
-def _simulated_tables(people: Mapping[str, int]) -> InputTables:
+def simulated_tables(people: Mapping[str, int]) -> InputTables:
+    """The tables of a made-up community with so many of each kind."""
     most = {name: min(number, 2_000) for name, number in people.items()}
     ring = most.pop("ring")
     made = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)

@@ -15,6 +15,7 @@ from starlette.responses import HTMLResponse
 
 from peerage.doors.render.pages import environment, prose
 from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
+from peerage.stores import without_password
 
 NAV = (
     ("/", "Ask"),
@@ -60,6 +61,7 @@ def web_environment() -> Environment:
         "level": level,
         "share_level": share_level,
         "percent": percent,
+        "without_password": without_password,
         "audit_words": audit_verdict,
         "version": static_version(),
         "nav": NAV,
