@@ -103,6 +103,8 @@ def laid_out(
     pull = np.zeros((n, n))
     for a, b in pairs:
         pull[place[a], place[b]] = pull[place[b], place[a]] = 1.0
+    degree = np.maximum(pull.sum(axis=1), 1.0)
+    pull /= np.sqrt(np.outer(degree, degree))  # a block that all hold together does not collapse
     usual, step = 1 / np.sqrt(n), 0.1
     for _ in range(N_STEPS):
         apart = at[:, None, :] - at[None, :, :]

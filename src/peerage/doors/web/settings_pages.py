@@ -64,4 +64,6 @@ def _rows(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _rows(value, f"{prefix}{name}.")
         else:
-            yield f"{prefix}{name}", "not set" if value is None else str(value)[:MAX_VALUE]
+            words = {None: "not set", True: "true", False: "false"}
+            shown = words[value] if value is None or isinstance(value, bool) else str(value)
+            yield f"{prefix}{name}", shown[:MAX_VALUE]
