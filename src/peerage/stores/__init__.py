@@ -125,6 +125,13 @@ class Store(Log, Protocol):
         """The ids that begin with this."""
         ...
 
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        """The events that say what sessions ask and who sits in them, in the order they came.
+
+        Of a season, or of all sessions. One that cannot be read is left out.
+        """
+        ...
+
     def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
         """Sessions finished after a row of the log, each with the row that finished it."""
         ...

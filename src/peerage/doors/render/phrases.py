@@ -125,6 +125,25 @@ def minute(at: float) -> str:
         return NOTHING
 
 
+def seconds(s: float) -> str:
+    """A time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if s < 10:
+        return f"{s:.1f} s"
+    return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 call`, `1,234 calls`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def money(usd: float, n_unpriced: int = 0) -> str:
+    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    if not n_unpriced:
+        return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
+    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
+
+
 def option_value(value: Any) -> str:
     """The value of an option, a time without its microseconds."""
     return MICROSECONDS.sub(r"\1", str(value))
