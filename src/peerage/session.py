@@ -33,8 +33,8 @@ from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, 
 from peerage.council.prompts import (
     boundary,
     critiques_for,
-    prompt,
     render_review,
+    review_prompt,
     review_schema,
 )
 from peerage.council.safety import Moderator, one_gate_each, screen
