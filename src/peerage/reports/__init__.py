@@ -227,9 +227,7 @@ class Reports:
     def store(self) -> Store:
         from peerage.stores import open_store
 
-        return open_store(
-            self.settings.store, self.settings.data, must_exist=self.must_exist
-        )
+        return open_store(self.settings.store, self.settings.data, must_exist=self.must_exist)
 
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
