@@ -30,6 +30,7 @@ from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, refuse_unpriced
+from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
 from peerage.season import (
@@ -503,18 +504,23 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
     It seats whoever there is a key for, else the local model if it is installed.
     """
     settings = config.load(path, flags=flags)
-    if settings.seats:
-        return settings
-    seats = config.default_seats() or _local_seats()
-    return config.load(path, flags={**flags, "seat": seats}) if seats else settings
+    if not settings.seats:
+        seats = config.default_seats()
+        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
+        settings = config.load(path, flags={**panel, **flags}) if panel else settings
+    n_toys = sum(map(is_toy, settings.seats))
+    if n_toys:
+        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
+        settings = config.with_note(settings, f"{who} here are {TOY}")
+    return settings
 
 
-def _local_seats() -> list[dict[str, Any]]:
-    from peerage.providers.local import available, local_seats
-
+def _local_panel(settings: config.Settings) -> dict[str, object]:
+    """The installed local model's seats; unless a rubric is chosen none is, to be quick."""
     if available() is not None:
-        return []
-    return [asdict(seat) for seat in local_seats()]
+        return {}
+    rubric = {} if "rubric" in settings.council.model_fields_set else {"council.rubric": False}
+    return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
 
 
 def scoring_options(settings: config.Settings, category: str = "") -> ScoringOptions:

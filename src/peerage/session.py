@@ -33,8 +33,8 @@ from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, 
 from peerage.council.prompts import (
     boundary,
     critiques_for,
-    prompt,
     render_review,
+    review_prompt,
     review_schema,
 )
 from peerage.council.safety import Moderator, one_gate_each, screen
@@ -434,13 +434,14 @@ class SessionRunner:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
-        page = render_review(ballot, self.spec.query, rubric, fence, critiques)
+        brief = self.caller.wants_brief(seat)
+        page = render_review(ballot, self.spec.query, rubric, fence, critiques, brief)
         schema = review_schema(ballot, rubric) if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "review", page, schema, ballot)
         if isinstance(reply, Reply):
-            await finish(self._keep_review(ballot, reply))
+            await finish(self._keep_review(ballot, reply, review_prompt(rubric, brief).hash))
 
-    async def _keep_review(self, ballot: Ballot, reply: Reply) -> None:
+    async def _keep_review(self, ballot: Ballot, reply: Reply, prompt_hash: str) -> None:
         """Read a review once, when it comes in, and keep the reading beside the reply."""
         rubric = self.config.scoring.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
@@ -451,7 +452,7 @@ class SessionRunner:
                 reviewer=ballot.reviewer,
                 round=ballot.round,
                 text=reply.text,
-                prompt=prompt("review_rubric" if rubric else "review_holistic").hash,
+                prompt=prompt_hash,
                 usage=reply.usage,
                 latency_ms=reply.latency_ms,
                 review=bounded_reading(review, rubric.weights if rubric else ()),

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 COMMANDS = {
+    "init": (
+        "peerage.doors.cli.init:init",
+        "Write a starter peerage.toml for the keys and servers found here.",
+    ),
     "ask": (
         "peerage.doors.cli.ask:ask",
         "Put a question to the council, and watch it answer, review and conclude.",
