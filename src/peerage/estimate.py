@@ -115,7 +115,7 @@ class _Unwritten:
         return _done()
 
     async def claim(self, session_id: str, owner: str, length_s: float) -> Lease | None:
-        return Lease(cast(Store, self), session_id, owner, 0, length_s)
+        return Lease(cast("Store", self), session_id, owner, 0, length_s)
 
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
