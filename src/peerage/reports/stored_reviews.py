@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from peerage.council.counting import count
@@ -16,41 +18,57 @@ from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError
-from peerage.events import Opened, opening_of
+from peerage.events import (
+    Extended,
+    Opened,
+    opening_of,
+    panel_of,
+    read_event,
+    read_events,
+)
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Rubric, Session
+from peerage.types import Ballot, Counted, Event, Query, Rubric, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
+MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
+NOBODY: Mapping[str, str] = MappingProxyType({})
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
 RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
 
 
-def review_rows(events: list[Event], rubric: Rubric | None) -> Iterator[dict[str, Any]]:
+def review_rows(
+    events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
+) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
     Of a reviewer's marks those of the rubric's dimensions are there. What else it named is
-    in its reply only: a name of its choosing must not become a column.
+    in its reply only: a name of its choosing must not become a column. The text of an answer is
+    in its first row. `asked_first` has the question that came first under each id.
     """
     session = reviewed_ballots(fold(events))
-    opening = opening_of(events)
-    families = {seat.name: seat.family for seat in opening.seats}
-    order = opening.law.order
+    panel = panel_of(read_events(events))
+    families = {seat.name: seat.family for seat in panel}
+    order = opening_of(events).law.order
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
-    index = {name: i for i, name in enumerate(_reviewers(opening))}
+    reviewers = [seat.name for seat in panel if "review" in seat.roles]
+    index = {name: i for i, name in enumerate(reviewers)}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     answers = {response.model: response for response in session.responses}
-    for ballot in session.ballots:
+    untold = set(answers)
+    for ballot in _standing(session):
         review = reviews[ballot.reviewer, ballot.round]
         reading = count(ballot, review, rubric)
         rank = _ranks(reading)
         for position, slot in enumerate(ballot.slots):
             answer = answers.get(slot.author)
             marks = review.marks.get(slot.label, {})
+            text = answer.text if answer and slot.author in untold else ""
+            untold.discard(slot.author)
             yield {
                 "session_id": session.id,
                 "reviewer": ballot.reviewer,
@@ -62,17 +80,52 @@ def review_rows(events: list[Event], rubric: Rubric | None) -> Iterator[dict[str
                 "category": session.query.category or None,
                 "at": events[-1].at,
                 "round": ballot.round,
-                "query_id": session.query.id or None,
+                "query_id": _query_id(session.query, asked_first),
                 "reasoning_words": answer.reasoning_words if answer else None,
                 "family": families.get(slot.author) or None,
                 "deal": _deal(session, ballot) if order == "balanced" else None,
                 "place": session.ordinal + index.get(ballot.reviewer, 0),
+                "text": text[:MAX_TEXT_CHARACTERS] or None,
                 **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
             }
 
 
-def _reviewers(opening: Opened) -> list[str]:
-    return [seat.name for seat in opening.seats if "review" in seat.roles]
+def _standing(session: Session) -> list[Ballot]:
+    """The ballots less those whose reviewer has since voted beside candidates who came later."""
+    voted = {(r.reviewer, r.round) for r in session.reviews if not r.abstained}
+    later: dict[str, list[Ballot]] = {}
+    for ballot in session.ballots:
+        if (ballot.reviewer, ballot.round) in voted:
+            later.setdefault(ballot.reviewer, []).append(ballot)
+    return [
+        ballot
+        for ballot in session.ballots
+        if not any(
+            one.round > ballot.round and set(one.authors) > set(ballot.authors)
+            for one in later.get(ballot.reviewer, ())
+        )
+    ]
+
+
+def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
+    """What sessions that ask one question share: its id, unless another question came with it."""
+    if not query.id:
+        return None
+    return query.id if asked_first.get(query.id, query.own_id) == query.own_id else query.own_id
+
+
+def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
+    """The question that first came with each id, and the sessions whose panel has grown."""
+    asked_first: dict[str, str] = {}
+    grown: set[str] = set()
+    for event in store.openings():
+        with suppress(UnreadableError):
+            opened = read_event(event)
+            if isinstance(opened, Extended):
+                grown.add(event.session_id)
+            elif isinstance(opened, Opened) and opened.query.id:
+                asked_first.setdefault(opened.query.id, opened.query.own_id)
+    return asked_first, grown
 
 
 def _ranks(reading: Counted) -> dict[str, float]:
@@ -155,21 +208,28 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
 def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
     with mirror.locked():
         mirror.tidy()
+        asked_first, grown = _opened(store)
         while finished := store.finished_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+            sessions = list(dict.fromkeys(name for _, name in finished))
+            mirror.drop(grown & set(sessions))  # they were over, went on, and are over again
             unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, [name for _, name in finished], unread)
+            rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
             mirror.write(rows, done + 1, finished[-1][0], unread)
 
 
 def _readable_rows(
-    store: Store, rubric_of: RubricOf, sessions: Iterable[str], unread: list[str]
+    store: Store,
+    rubric_of: RubricOf,
+    sessions: Iterable[str],
+    asked_first: Mapping[str, str],
+    unread: list[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
     for session_id in sessions:
         try:
             events = store.events(session_id)
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(events, rubric)]
+            rows = [checked(row) for row in review_rows(events, rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
@@ -184,7 +244,8 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
         if value is None:
             fitting[name] = None
         elif kind == "VARCHAR":
-            if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS:
+            longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
+            if not isinstance(value, str) or len(value) > longest:
                 raise UnreadableError(f"{name} is no name")
             fitting[name] = valid_text(value)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):

@@ -39,7 +39,7 @@ REVIEWS: Mapping[str, Column] = {
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),
     "correct": Column("number", recorded=False),
-    "text": Column("text", recorded=False),
+    "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {
     "item_id": Column("text", required=True),
