@@ -213,7 +213,7 @@ def table_of(store):
     import duckdb
 
     files = [str(path) for path in reviews_in(store, rubric_of)]
-    return duckdb.sql(f"select * from read_parquet({files}, union_by_name = true)")
+    return duckdb.read_parquet(files, union_by_name=True)
 
 
 def test_ids_of_two_files_that_collide_do_not_make_questions_the_same(url, prompts, tmp_path):

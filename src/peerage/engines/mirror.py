@@ -37,7 +37,7 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 3  # another format writes other names, and so begins again
+FORMAT = 4  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
@@ -183,8 +183,8 @@ class Mirror:
                 table = db.read_json(located(lines), columns=columns, format="newline_delimited")
                 self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
 
-    def drop(self, sessions: Collection[str]) -> None:
-        """Write the segments that hold some of these sessions again, without them."""
+    def drop_panels(self, sessions: Collection[str]) -> None:
+        """Write segments again without what the panels of these sessions said; people's stay."""
         for segment in self.segments if sessions else ():
             first, last = self.rows_of(segment)
             with (
@@ -195,13 +195,13 @@ class Mirror:
                 values = [pattern(located(segment)), sorted(sessions)]
                 held = db.execute(
                     "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
-                    " WHERE session_id IN (SELECT unnest(?)) LIMIT 1",
+                    " WHERE person IS NULL AND session_id IN (SELECT unnest(?)) LIMIT 1",
                     values,
                 ).fetchall()
                 if held:
                     others = db.sql(
                         "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                        " WHERE session_id NOT IN (SELECT unnest(?))"
+                        " WHERE person IS NOT NULL OR session_id NOT IN (SELECT unnest(?))"
                         " ORDER BY session_id, reviewer, position",
                         params=values,
                     )

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse_decision
+from peerage.council.counting import places
 from peerage.council.dissent import dissent_of, note_of, with_names
 from peerage.council.fold import reviewed_ballots
 from peerage.events import (
@@ -271,7 +272,7 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
             ReviewView(
                 reviewer=ballot.reviewer,
                 round=ballot.round,
-                remarks=_remarks(ballot, said[key], counted),
+                remarks=remarks_of(ballot, said[key], counted),
                 is_last=key in last,
                 is_in=reply is not None,
                 abstained=said[key].abstained,
@@ -285,16 +286,15 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
     return tuple(views)
 
 
-def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
-    places: dict[str, int] = {}
-    for tier in counted.tiers:
-        places |= dict.fromkeys(tier, len(places) + 1)
+def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+    """What a reviewer said of each answer on its ballot, in the order shown."""
+    place_by_name = places(counted)
     return tuple(
         Remark(
             candidate=slot.author,
             label=slot.label,
             position=i if ballot.positions_known else None,
-            place=places.get(slot.author),
+            place=place_by_name.get(slot.author),
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),
@@ -377,7 +377,7 @@ def session_document(
         "seed": session.seed,
         "ordinal": session.ordinal,
         "seats": [asdict(seat) for seat in view.seats],
-        "responses": [asdict(response) for response in session.responses],
+        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
         "verdict": asdict(session.verdict) if session.verdict else None,
