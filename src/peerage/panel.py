@@ -371,7 +371,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                council.model_dump(exclude={"budget_usd", "deadline_s"}),
+                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
