@@ -68,7 +68,7 @@ COMMANDS = {
         "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
-        "peerage.doors.cli.mcp:mcp",
+        "peerage.doors.cli.agents:mcp",
         "Give agents the council as tools, over stdin and stdout.",
     ),
     "doctor": (
