@@ -49,7 +49,7 @@ def event_row(event: Event) -> EventRow:
     if len(body) > MAX_BODY_CHARACTERS:
         raise StoreError(f"a {event.kind} event is over {MAX_BODY_CHARACTERS:,} characters long.")
     id_ = stored_text(event.session_id)
-    columns = (id_, event.seq, stored_text(event.kind), event.at, body)
+    columns = (id_, event.seq, stored_text(event.kind), float(event.at), body)
     try:
         fact = read_event(event) if event.kind in LISTED else None
     except UnreadableError as error:

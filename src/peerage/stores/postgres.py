@@ -30,7 +30,7 @@ from peerage.errors import MissingExtraError
 from peerage.stores import SessionTakenError, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS
 from peerage.stores.sql_store import SqlStore
-from peerage.stores.writer import TAKEN_HINT, Db, Sql
+from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db, Sql
 
 if TYPE_CHECKING:
     import psycopg
@@ -65,6 +65,31 @@ WORDS = (
     (" TEXT", ' TEXT COLLATE "C"'),  # names in the order of their bytes, as in SQLite
     (" WITHOUT ROWID", ""),
 )
+# Statements for many rows, as one for all of them: how, and of how many columns it is made.
+AT_ONCE = {
+    FENCED_INSERT: (
+        """
+        INSERT INTO events (session_id, seq, kind, at, body, epoch)
+        SELECT new.session_id, new.seq, new.kind, new.at, new.body, new.epoch
+        FROM unnest(
+            %b::TEXT[], %b::BIGINT[], %b::TEXT[], %b::DOUBLE PRECISION[], %b::TEXT[], %b::BIGINT[]
+        ) AS new (session_id, seq, kind, at, body, epoch)
+        LEFT JOIN leases ON leases.session_id = new.session_id COLLATE "C"
+            AND (leases.epoch = new.epoch OR leases.ends_at > now_s())
+        WHERE new.epoch = COALESCE(leases.epoch, 0)
+        """,
+        6,
+    ),
+    EXTEND: (
+        """
+        UPDATE leases SET ends_at = now_s() + length_s
+        FROM unnest(%b::TEXT[], %b::BIGINT[]) AS held (session_id, epoch)
+        WHERE leases.session_id = held.session_id COLLATE "C" AND leases.epoch = held.epoch
+        """,
+        2,
+    ),
+}
+PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks
 FUNCTIONS = (
     """
@@ -165,17 +190,23 @@ class _Server:
     def __init__(self, url: str) -> None:
         psycopg = _driver()
         self.place = without_password(url)
-        try:
-            given = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error:  # its message may repeat the password
-            raise StoreError(
-                "this is no URL of a PostgreSQL database.",
-                place=self.place,
-                hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password,"
-                " write special characters as %40 (for @), %2F (for /) and so on.",
-            ) from None
+        given = self._parsed(url)
         self._options = {**DEFAULTS, **given}
         self._error = psycopg.Error
+
+    def _parsed(self, url: str) -> dict[str, Any]:
+        """The parts of a URL; the driver's own errors would repeat those of a password."""
+        psycopg = _driver()
+        with suppress(psycopg.Error):
+            parts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
+            if PORTS.fullmatch(str(parts.get("port", ""))):
+                return parts
+        raise StoreError(
+            "this is no URL of a PostgreSQL database.",
+            place=self.place,
+            hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password,"
+            " write special characters as %40 (for @), %2F (for /) and so on.",
+        )
 
     def connect(self) -> Connection:
         """A new connection; the caller closes it."""
@@ -306,6 +337,10 @@ class _Statements:
         return self._connection.execute(_marked(text), values or None)
 
     def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
+        if text in AT_ONCE:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            statement, n_columns = AT_ONCE[text]
+            return self._connection.execute(statement, columns[:n_columns])
         cursor = self._connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor
