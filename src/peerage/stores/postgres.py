@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from peerage.errors import MissingExtraError
 from peerage.stores import SessionTakenError, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS
-from peerage.stores.sql_store import SqlStore
+from peerage.stores.sql_store import Snapshot, SqlStore
 from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db, Sql
 
 if TYPE_CHECKING:
@@ -89,6 +89,10 @@ AT_ONCE = {
         2,
     ),
 }
+NUMBERING = (  # rows that came with numbers: the next one gets the next
+    "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
+    "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
+)
 PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks
 FUNCTIONS = (
@@ -168,6 +172,19 @@ class PostgresStore(SqlStore):
             raise
         finally:
             self._pool.putconn(connection)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        with self._server.connected() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield _Cursors(connection)
+
+    @contextmanager
+    def filling(self) -> Iterator[tuple[Db, Snapshot]]:
+        with self._server.reported(), self._begun() as connection:
+            yield _Statements(connection), _Cursors(connection)
+            for statement in NUMBERING:
+                connection.execute(statement)
 
     async def changed(self, session_id: str, timeout_s: float) -> None:
         self._listener = self._listener or _Listener(self._server)
@@ -344,6 +361,17 @@ class _Statements:
         cursor = self._connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor
+
+
+class _Cursors:
+    """Reads with cursors of the server, so that no table has to fit into memory."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, text: Sql) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name="rows") as cursor:
+            yield from cursor.execute(text)
 
 
 @cache

@@ -114,12 +114,14 @@ def leases(db: Tables) -> None:
     db.execute("ALTER TABLE events ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
 
 
-# Every table by the columns that put its rows in order.
+# Every table with its columns, those first that put its rows in order.
 TABLES = {
-    "events": "id",
-    "sessions": "id",
-    "seasons": "id",
-    "imports": "id",
-    "import_parts": "import_id, part",
-    "leases": "session_id",
-}
+    "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),
+    "sessions": (
+        "id", "season", "ordinal", "query", "category", "opened_at", "finished_at", "status"
+    ),
+    "seasons": ("id", "seed"),
+    "imports": ("id", "kind", "hash", "name", "n_rows", "at"),
+    "import_parts": ("import_id", "part", "data"),
+    "leases": ("session_id", "owner", "epoch", "length_s", "ends_at"),
+}  # fmt: skip

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from peerage.errors import UnreadableError
 from peerage.stores import LEASE_S, Import, Lease, Listing, StoreError
 from peerage.stores.event_rows import (
     MAX_INTEGER,
@@ -42,7 +43,7 @@ UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
         AND substr(leases.owner, 1, ?) = ?
-    ORDER BY leases.ends_at
+    ORDER BY leases.ends_at, leases.session_id
 """
 
 
@@ -50,6 +51,12 @@ class StatementReader(Protocol):
     """Runs one reading statement on the caller's thread."""
 
     def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class Snapshot(Protocol):
+    """Reads rows one after the other, however many there are."""
+
+    def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
 
 
 class SqlStore:
@@ -68,6 +75,14 @@ class SqlStore:
 
     def transaction(self) -> AbstractContextManager[Db]:
         """One transaction on the caller's thread: all of it or nothing."""
+        raise NotImplementedError
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """The tables as they are now, whatever is written meanwhile."""
+        raise NotImplementedError
+
+    def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
+        """A transaction that puts rows with numbers of their own into empty tables."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -187,6 +202,18 @@ class SqlStore:
             (season, season, before, before, n),
         )
         return [listing(row) for row in reversed(rows)]
+
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        rows = self.reader.execute(
+            "SELECT events.session_id, seq, kind, at, body"
+            " FROM sessions JOIN events ON events.session_id = sessions.id"
+            " WHERE kind IN ('opened', 'extended') AND (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " ORDER BY events.id",
+            (season, season),
+        )
+        for row in rows:
+            with suppress(UnreadableError):
+                yield stored_event_of(row)
 
     def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
         rows = self.reader.execute(

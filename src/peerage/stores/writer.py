@@ -280,7 +280,7 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
     if not rows:
         return
-    if any(row.finished for row, _ in rows):
+    if any(row.ended for row, _ in rows):
         db.execute("SELECT in_turn()")  # so that finished sessions are numbered as they appear
     written = db.executemany(
         FENCED_INSERT,
@@ -294,10 +294,10 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
             " VALUES (?, ?, ?, ?, ?, ?)",
             opened,
         )
-    if finished := [row.finished for row, _ in rows if row.finished]:
-        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", finished)
-        ids = [(row[-1],) for row in finished]
-        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", ids)
+    if ended := [row.ended for row, _ in rows if row.ended]:
+        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", ended)
+    if finished := [(id_,) for _, status, id_ in ended if status]:
+        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:

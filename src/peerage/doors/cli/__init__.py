@@ -59,6 +59,10 @@ COMMANDS = {
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
     ),
+    "move": (
+        "peerage.doors.cli.transfer:move",
+        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",
