@@ -45,6 +45,7 @@ MAX_READERS = 10
 PATIENCE_S = 60.0  # how long a server that is gone is waited for
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 NOTIFY_EVERY_S = 0.1
+MAX_IDLE_MS = 5_000  # a process that is stopped amid a transaction holds its locks no longer
 LISTEN_S = 0.5
 MAX_PAYLOAD_BYTES = 7_900
 DEFAULTS = {  # of a connection, where the URL says nothing else; a dead server is noticed
@@ -315,7 +316,7 @@ PROBLEMS = (
     ("25006", "this server takes no writes.", "Name its primary server."),
 )
 # Errors that another try may not meet: the server stops, starts or is full; a deadlock.
-PASSING = frozenset({"40001", "40P01", "53300", "57P01", "57P02", "57P03"})
+PASSING = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
 
 
 def _may_pass(error: psycopg.Error) -> bool:
@@ -477,6 +478,7 @@ class _ServerWriter:
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = self._server.connect()
+            self._connection.execute(f"SET idle_in_transaction_session_timeout = {MAX_IDLE_MS}")
         return self._connection
 
     def run(self, work: Callable[[Db, bool], T]) -> T:
