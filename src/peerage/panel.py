@@ -95,6 +95,7 @@ class CouncilKeywords(TypedDict, total=False):
     own_votes: OwnVotes
     safety_gate: bool
     verdict: str
+    chair: str
     seed: int
 
 

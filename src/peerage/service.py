@@ -69,6 +69,10 @@ class BusyError(PeerageError):
         self.retry_after_s = retry_after_s
 
 
+class NoVerdictError(PeerageError):
+    """A session ended without anything to answer with."""
+
+
 class EarlierTurn(BaseModel):
     """One message of a conversation before the question."""
 

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from peerage.errors import PeerageError
-from peerage.stores import Import, StoreError, open_store
+from peerage.stores import Action, Import, StoreError, Token, open_store
 from peerage.stores.moving import move
 from peerage.stores.schema import TABLES
 from peerage.types import Event
@@ -37,6 +37,8 @@ async def fill(url):
         await store.release(lease)
     store.season_seed("z", "11")
     store.add_import(Import("reviews", "ab", "file.csv", 3, 1.5), [b"\0\1", b"\xff" * 1_000])
+    store.add_token(Token("t", "Ada", ("read",), "00", 1.5, None, 3.0))
+    store.add_action(Action(1.0, "Ada", "did", "this"))
     await store.close()
 
 
@@ -47,7 +49,9 @@ def contents(store):
         [(one, list(store.import_parts(one.id))) for one in store.imports()],
         store.unfinished("serve"),
         store.season_seed("z", "12"),
-        store.finished_after(0, N),
+        store.reviewed_after(0, N),
+        store.tokens(),
+        store.actions(9),
     )
 
 

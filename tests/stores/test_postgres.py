@@ -247,8 +247,8 @@ def test_sessions_are_numbered_as_they_appear_to_finish(url):
 
         async def read():
             while len(seen) < 60:
-                rows = await asyncio.to_thread(reader.finished_after, seen[-1] if seen else 0, 7)
-                seen.extend(row for row, _ in rows)
+                rows = await asyncio.to_thread(reader.reviewed_after, seen[-1] if seen else 0, 7)
+                seen.extend(row for row, _, _ in rows)
                 await asyncio.sleep(0)
 
         await asyncio.gather(

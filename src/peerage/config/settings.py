@@ -138,6 +138,9 @@ class SeatTable(Table):
     system: Text = SEAT.system
     roles: tuple[Role, ...] = SEAT.roles  # type: ignore[assignment]  # a Seat's are plain text
     timeout_s: Seconds = SEAT.timeout_s
+    max_tokens: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens
+    max_tokens_review: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens_review
+    reasoning_effort: Annotated[Line, Field(max_length=MAX_NAME)] = SEAT.reasoning_effort
     max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = SEAT.max_concurrency
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out

@@ -31,6 +31,7 @@ from peerage.reports.options import (
     ReviewerBoardOptions,
     RingsKeywords,
     RingsOptions,
+    ScoreOptions,
     SessionsOptions,
 )
 from peerage.reviews.times import span_s
@@ -295,6 +296,25 @@ class Reports:
             changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
         scoring = scoring_options(self.settings, session.query.category)
         return rescored(session, replace(scoring, **changes))
+
+    def score(
+        self, document: object, options: ScoreOptions, source: str = "ballots"
+    ) -> list[Scored]:
+        """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
+        from peerage import config
+        from peerage.council.documents import sessions_of
+        from peerage.scoring import score_session
+
+        settings = self.settings
+        scoring = ScoringOptions(
+            rule=options.rule,
+            own_votes=options.own_votes,
+            rubric=config.rubric(options.rubric, settings) if options.rubric else None,
+            safety_gate=options.safety_gate or settings.council.safety_gate,
+            safety_score_cap=settings.council.safety_score_cap,
+            limits=settings.audit.limits,
+        )
+        return [score_session(session, scoring) for session in sessions_of(document, source)]
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""

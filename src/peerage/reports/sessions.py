@@ -377,7 +377,7 @@ def session_document(
         "seed": session.seed,
         "ordinal": session.ordinal,
         "seats": [asdict(seat) for seat in view.seats],
-        "responses": [asdict(response) for response in session.responses],
+        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
         "verdict": asdict(session.verdict) if session.verdict else None,

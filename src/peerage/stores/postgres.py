@@ -93,6 +93,7 @@ AT_ONCE = {
 NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
     "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
+    "SELECT setval(pg_get_serial_sequence('actions', 'id'), max(id)) FROM actions",
 )
 PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks

@@ -114,6 +114,42 @@ def leases(db: Tables) -> None:
     db.execute("ALTER TABLE events ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
 
 
+@migration
+def tokens_and_people(db: Tables) -> None:
+    """Who may use a server, what they did there, and the reviews of people in the log."""
+    db.execute(
+        """
+        CREATE TABLE tokens (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            scopes TEXT NOT NULL,
+            hash TEXT NOT NULL,
+            budget_usd REAL,
+            rate REAL,
+            created_at REAL NOT NULL,
+            revoked_at REAL,
+            spent_usd REAL NOT NULL DEFAULT 0
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE actions (
+            id INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            who TEXT NOT NULL,
+            what TEXT NOT NULL,
+            about TEXT NOT NULL
+        )
+        """
+    )
+    db.execute(
+        "CREATE INDEX events_with_reviews ON events (id)"
+        " WHERE kind IN ('finished', 'person_reviewed')"
+    )
+    db.execute("DROP INDEX events_that_finish")
+
+
 # Every table with its columns, those first that put its rows in order.
 TABLES = {
     "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),
@@ -124,4 +160,9 @@ TABLES = {
     "imports": ("id", "kind", "hash", "name", "n_rows", "at"),
     "import_parts": ("import_id", "part", "data"),
     "leases": ("session_id", "owner", "epoch", "length_s", "ends_at"),
+    "tokens": (
+        "id", "name", "scopes", "hash", "budget_usd", "rate", "created_at", "revoked_at",
+        "spent_usd",
+    ),
+    "actions": ("id", "at", "who", "what", "about"),
 }  # fmt: skip

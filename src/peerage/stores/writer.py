@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from peerage.stores import Lease, SessionTakenError, StoreError
-from peerage.stores.event_rows import EventRow, is_integer
+from peerage.stores.event_rows import NUMBERED, EventRow, is_integer
 
 T = TypeVar("T")
 
@@ -280,8 +280,8 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
     if not rows:
         return
-    if any(row.ended for row, _ in rows):
-        db.execute("SELECT in_turn()")  # so that finished sessions are numbered as they appear
+    if any(row.event[2] in NUMBERED for row, _ in rows):
+        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
     written = db.executemany(
         FENCED_INSERT,
         [(*row.event, epoch, epoch, row.event[0], epoch) for row, epoch in rows],

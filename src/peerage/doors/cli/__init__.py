@@ -63,6 +63,10 @@ COMMANDS = {
         "peerage.doors.cli.transfer:move",
         "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
     ),
+    "mcp": (
+        "peerage.doors.cli.mcp:mcp",
+        "Give agents the council as tools, over stdin and stdout.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",

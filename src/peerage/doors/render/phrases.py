@@ -54,6 +54,8 @@ MEANINGS = {
     "score_dropped": "gave a score that is no number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
     "single_ballot": "only one ballot counts",
+    "review_truncated": "was cut off at its length limit",
+    "truncated": "was cut off at its length limit, and judged as it stands",
     "too_many_dimensions": "marked more dimensions than there can be",
     "unknown_label": "named an answer that was not on its ballot",
     "unmarked": "left out a mark",
