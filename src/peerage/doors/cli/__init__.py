@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 COMMANDS = {
+    "init": (
+        "peerage.doors.cli.init:init",
+        "Write a starter peerage.toml for the keys and servers found here.",
+    ),
     "ask": (
         "peerage.doors.cli.ask:ask",
         "Put a question to the council, and watch it answer, review and conclude.",
@@ -55,13 +59,17 @@ COMMANDS = {
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
     ),
+    "move": (
+        "peerage.doors.cli.transfer:move",
+        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    ),
     "serve": (
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
     ),
-    "move": (
-        "peerage.doors.cli.transfer:move",
-        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    "token": (
+        "peerage.doors.cli.token:app",
+        "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
         "peerage.doors.cli.mcp:mcp",
