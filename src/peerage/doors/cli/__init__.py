@@ -59,6 +59,10 @@ COMMANDS = {
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
     ),
+    "move": (
+        "peerage.doors.cli.transfer:move",
+        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    ),
     "serve": (
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
