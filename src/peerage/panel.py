@@ -109,6 +109,7 @@ class AskKeywords(CouncilKeywords, total=False):
     after: str  # the id of a session (or its beginning) whose question and verdict are carried
     answers: Mapping[str, str]  # by candidate: judged instead of asked for
     budget_usd: float  # of this session alone
+    by: str  # the id of the token that it is asked with
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
@@ -317,6 +318,7 @@ class Council:
             answers=answers,
             after=after,
             budget_usd=asked.get("budget_usd"),
+            by=asked.get("by", ""),
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
@@ -352,6 +354,7 @@ class Council:
             ordinal=opened.ordinal,
             answers=opened.answers,
             after=opened.after,
+            by=opened.by,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
         return spec, _recorded_config(self.settings, opened, id_)
@@ -368,7 +371,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                council.model_dump(exclude={"budget_usd", "deadline_s"}),
+                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
                 dict(self.settings.rubric_by_category),
                 number,
             ]

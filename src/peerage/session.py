@@ -137,6 +137,7 @@ class SessionSpec:
     answers: Mapping[str, str] | None = None  # judged instead of asked for
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
+    by: str = ""  # the id of the token that it was asked with
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", valid_text(self.id))
@@ -190,6 +191,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         after=spec.after,
         answers=None if spec.season else spec.answers,  # a season's are in its file
         budget_usd=spec.budget_usd,
+        by=spec.by,
     )
 
 

@@ -58,6 +58,10 @@ COMMANDS = {
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
     ),
+    "token": (
+        "peerage.doors.cli.token:app",
+        "Make, list and revoke tokens: who may use a server, and what for.",
+    ),
     "mcp": (
         "peerage.doors.cli.mcp:mcp",
         "Give agents the council as tools, over stdin and stdout.",
