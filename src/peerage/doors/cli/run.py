@@ -296,7 +296,7 @@ def _show(progress: Progress, held: Season) -> None:
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
-    again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
+    again = f" ({progress.reused} by other runs)" if progress.reused else ""
     console.print(
         f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
         f"{progress.calls} calls, {cost(progress)}."
