@@ -55,6 +55,10 @@ COMMANDS = {
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
     ),
+    "move": (
+        "peerage.doors.cli.transfer:move",
+        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    ),
     "serve": (
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
@@ -64,7 +68,7 @@ COMMANDS = {
         "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
-        "peerage.doors.cli.mcp:mcp",
+        "peerage.doors.cli.agents:mcp",
         "Give agents the council as tools, over stdin and stdout.",
     ),
     "doctor": (
