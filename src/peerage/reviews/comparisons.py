@@ -41,6 +41,7 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
         ballot=_counted(group((session, n_sittings), (reviewer, n_names))),
         first=None if position is None else (position == 0.0).astype(np.float64),
         length=None if words is None else np.log(1.0 + words),
+        likeness=number("likeness"),
         week=None if time is None else np.floor(time / WEEK_S) - MID_WEEK,
         family=rows.family,
     )
@@ -99,6 +100,7 @@ def comparisons(
         ballot=reviews.ballot[left],
         first=difference(reviews.first),
         length=difference(reviews.length),
+        likeness=difference(reviews.likeness),
         rival=rival,
         rivals=np.maximum(rivals, 1.0),
         family=reviews.family,
