@@ -409,6 +409,29 @@ def test_a_wide_reviewer_who_writes_like_good_answers_has_no_taste_for_style() -
     assert not {one for one in evidence(audited(columns)) if one[0] == "style"}
 
 
+def test_two_rounds_in_swapped_orders_tell_who_favours_the_first() -> None:
+    """All reviewers see one order in each round, so only a reviewer's own rounds can tell."""
+    rng = np.random.default_rng(2)
+    rows = []
+    for s in range(80):
+        quality = rng.normal(0.0, 1.0, 2)
+        for who, bonus in (("x", 1.0), ("y", 0.0), ("z", -0.5)):
+            for again in (0, 1):
+                for i, name in enumerate("ab"):
+                    place = (i + again + s) % 2
+                    score = 6.0 + quality[i] + bonus * (place == 0) + rng.normal(0.0, 0.5)
+                    rows.append((f"s{s:02d}", who, name, again, place, score))
+    heads = ("session_id", "reviewer", "candidate", "round", "position", "score")
+    found = audited({head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)})
+    for who, bonus in (("x", 1.0), ("y", 0.0), ("z", -0.5)):
+        one = of(found, "position", who)
+        assert one.low is not None
+        assert one.high is not None
+        assert one.low < bonus < one.high
+    assert {("position", "x"), ("position", "z")} <= evidence(found)
+    assert of(found, "anchoring").status == "not_identifiable"
+
+
 def test_what_one_metric_finds_lowers_the_bar_for_no_other() -> None:
     """Five evident levels leave the q of everything else as it is without them."""
 

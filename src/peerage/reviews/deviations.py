@@ -286,14 +286,33 @@ class _Rows:
         return table_of(start[row] + other, cluster[row], [share, x[row] * share])
 
     def first_alone(self, first: Floats) -> Cells:
-        """Answers nobody else judged, by reviewer and candidate (or the two compared)."""
+        """Answers nobody else judged, by reviewer and candidate (or the two compared).
+
+        Beside them, as if of the reviewer's own answers, those that it judged in several rounds:
+        both columns less their mean over the rounds, since an answer does not change with its place.
+        """
         reviews, k = self.reviews, self.reviews.n_names
         at = np.flatnonzero(self.judged & ~self.compared)
-        x, y = first[at], reviews.score[at]
-        subject = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
+        x, y, ballots = first[at], reviews.score[at], self._ballots(first[at], at)
+        start, named = reviews.reviewer.astype(np.int64) * k, reviews.candidate
+        subject = (start + named)[at]
+        own = start + reviews.reviewer
         if reviews.rival is not None:
-            subject = subject * k + reviews.rival[at]
-        columns = [np.ones(len(at)), x, y, x * x, x * y, y * y, self._ballots(x, at)]
+            subject, own = subject * k + reviews.rival[at], own * k + reviews.reviewer
+            named = named.astype(np.int64) * k + reviews.rival
+        if reviews.session is not None:
+            again = np.flatnonzero(self.judged & np.isfinite(first))
+            answers = held_group(
+                (reviews.session[again], int(reviews.session.max(initial=0)) + 1),
+                (reviews.reviewer[again], k),
+                (named[again], k * k),
+            )
+            subject = np.append(subject, own[again])
+            x = np.append(x, answers.centred(first[again]))
+            y = np.append(y, answers.centred(reviews.score[again]))
+            ballots = np.append(ballots, np.zeros(len(again)))
+            at = np.append(at, again)
+        columns = [None, x, y, x * x, x * y, y * y, ballots]
         return table_of(subject, reviews.cluster[at], columns)
 
     def _ballots(self, x: Floats, at: Ints) -> Floats:

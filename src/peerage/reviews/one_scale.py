@@ -86,6 +86,7 @@ class ScoredRows:
     week: Floats | None = None
     likeness: Floats | None = None  # of the answer to the reviewer's own
     rival: Ints | None = None
+    session: Ints | None = None  # where answers were judged in several rounds, each with a code
     rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
     family: Ints | None = None  # by name; negative where none is known
 
