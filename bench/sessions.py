@@ -110,7 +110,7 @@ class Bench:
             def can_constrain(self, seat: Seat) -> bool:
                 return caller.can_constrain(seat)
 
-            async def call(self, call: Any, on_text: Any = None) -> Any:
+            async def call(self, call: Any, on_text: Any = None, *_: Any) -> Any:
                 body: dict[str, Any] = {
                     "model": call.seat.model,
                     "messages": [{"role": "user", "content": call.prompt}],

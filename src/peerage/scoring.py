@@ -9,7 +9,7 @@ from typing import Any, get_args, overload
 
 from peerage.biases.one_session import audit_session
 from peerage.council.counting import count
-from peerage.council.documents import session_of, sessions_of
+from peerage.council.documents import is_rankings, session_of, sessions_of
 from peerage.council.safety import safety_metadata, screen
 from peerage.council.tally import tally
 from peerage.errors import UsageError
@@ -100,7 +100,19 @@ def score(
 
 @overload
 def score(
-    ballots: Sequence[Any],
+    ballots: Sequence[Sequence[Any]],
+    options: ScoringOptions | None = None,
+    *,
+    rule: str | None = None,
+    own_votes: OwnVotes | None = None,
+    rubric: str | Rubric | None = None,
+    safety_gate: bool | None = None,
+) -> Scored: ...
+
+
+@overload
+def score(
+    ballots: Sequence[Session | Mapping[str, Any]],
     options: ScoringOptions | None = None,
     *,
     rule: str | None = None,
@@ -119,9 +131,10 @@ def score(
     rubric: str | Rubric | None = None,
     safety_gate: bool | None = None,
 ) -> Scored | list[Scored]:
-    """Score a ballots document or a `Session`; for a list of them, a list.
+    """Score a ballots document or a `Session`; for a list of them, or for rows, a list.
 
-    What is given by name replaces that option: `score(ballots, rule="elo")`.
+    Rankings by name, `[["m1", "m2"], …]` or by reviewer, are one session. What is given as a
+    keyword replaces that option: `score(ballots, rule="elo")`.
     """
     if isinstance(rubric, str):
         from peerage import config
@@ -133,7 +146,7 @@ def score(
     check_options(options)
     if isinstance(ballots, Session):
         return score_session(ballots, options)
-    if isinstance(ballots, Mapping):
+    if isinstance(ballots, Mapping) or is_rankings(ballots):
         return score_session(session_of(ballots), options)
     if isinstance(ballots, Sequence) and not isinstance(ballots, str | bytes):
         if all(isinstance(item, Session) for item in ballots):
@@ -148,17 +161,18 @@ def score_session(session: Session, options: ScoringOptions) -> Scored:
     """Score one session; it comes back with its scores, gates, flags and audit."""
     gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
-    reviews = {(review.reviewer, review.round): review for review in session.reviews}
+    reviews = {(one.reviewer, one.round, one.sheet): one for one in session.reviews}
     cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
-        count(ballot, reviews[ballot.reviewer, ballot.round], options.rubric, failed, cap)
-        for ballot in session.ballots
+        count(one, reviews[one.reviewer, one.round, one.sheet], options.rubric, failed, cap)
+        for one in session.ballots
     )
-    ballots, last = _last_round(session.ballots, counted)
+    ballots, last = last_round(session.ballots, counted)
     scores = tally(
         last, session.candidates, rules.get(options.rule), rules.get("borda"), options.own_votes
     )
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
+    flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]
     n_counted = sum(not ballot.abstained for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []
     audit = None
@@ -181,14 +195,15 @@ def _gates(session: Session, options: ScoringOptions) -> tuple[tuple[Gate, ...],
     return tuple(gates), [f"not_screened:{name}" for name in unread]
 
 
-def _last_round(
+def last_round(
     ballots: Sequence[Ballot], counted: Sequence[Counted]
 ) -> tuple[list[Ballot], list[Counted]]:
     """Each reviewer's latest vote, and the ballot it was cast on: a second thought replaces."""
-    latest: dict[str, tuple[Ballot, Counted]] = {}
+    latest: dict[tuple[str, int], tuple[Ballot, Counted]] = {}
     for ballot, reading in sorted(zip(ballots, counted, strict=True), key=lambda b: b[0].round):
-        if ballot.reviewer not in latest or not reading.abstained:
-            latest[ballot.reviewer] = (ballot, reading)
+        key = (ballot.reviewer, ballot.sheet)
+        if key not in latest or not reading.abstained:
+            latest[key] = (ballot, reading)
     return [ballot for ballot, _ in latest.values()], [vote for _, vote in latest.values()]
 
 

@@ -13,7 +13,15 @@ ends the session; what is cancelled is the wait for a reply, never the keeping o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -25,8 +33,8 @@ from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, 
 from peerage.council.prompts import (
     boundary,
     critiques_for,
-    prompt,
     render_review,
+    review_prompt,
     review_schema,
 )
 from peerage.council.safety import Moderator, one_gate_each, screen
@@ -37,7 +45,7 @@ from peerage.events import (
     Answered,
     Asked,
     Audited,
-    Dealt,
+    Extended,
     Fact,
     Failed,
     Finished,
@@ -49,14 +57,17 @@ from peerage.events import (
     StoppedEarly,
     Tallied,
     TextPiece,
+    Waiting,
     billed_calls,
     call_made,
     dealt,
+    panel_of,
     read_event,
+    since_extended,
     stored_event,
     total_cost,
 )
-from peerage.providers import Call, Reply, Stage
+from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, read_aside
@@ -70,7 +81,9 @@ from peerage.types import (
     ScoringOptions,
     Seat,
     Session,
+    Turn,
     Verdict,
+    is_cut_off,
 )
 from peerage.verdicts import VerdictContext, conclude, settled
 
@@ -84,7 +97,7 @@ class ModelCaller(Protocol):
     def can_constrain(self, seat: Seat) -> bool: ...
 
     async def call(
-        self, call: Call, on_text: Callable[[str], None] | None = None
+        self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
     ) -> Reply | Failure: ...
 
 
@@ -122,14 +135,27 @@ class SessionSpec:
     ordinal: int
     season: str = ""
     answers: Mapping[str, str] | None = None  # judged instead of asked for
+    after: str = ""  # the session that it follows up
+    budget_usd: float | None = None  # of this session alone
+    by: str = ""  # the id of the token that it was asked with
 
     def __post_init__(self) -> None:
-        query = Query(*map(valid_text, (self.query.text, self.query.id, self.query.category)))
         object.__setattr__(self, "id", valid_text(self.id))
-        object.__setattr__(self, "query", query)
+        object.__setattr__(self, "query", _valid_query(self.query))
         object.__setattr__(self, "season", valid_text(self.season))
         if self.answers is not None:
             object.__setattr__(self, "answers", valid_values(dict(self.answers)))
+
+
+def _valid_query(query: Query) -> Query:
+    """The question with texts that can be stored."""
+    return Query(
+        valid_text(query.text),
+        valid_text(query.id),
+        valid_text(query.category),
+        valid_text(query.system),
+        tuple(Turn(turn.role, valid_text(turn.content)) for turn in query.earlier),
+    )
 
 
 def _valid_seat(seat: Seat) -> Seat:
@@ -143,7 +169,7 @@ def _valid_seat(seat: Seat) -> Seat:
     return seat if valid == seat else valid
 
 
-def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
+def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     """The first event of a session."""
     scoring = config.scoring
     rubric = scoring.rubric
@@ -152,7 +178,7 @@ def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         seed=spec.seed,
         ordinal=spec.ordinal,
         season=spec.season,
-        seats=tuple(SeatRecord(s.name, s.family, s.model, s.roles) for s in config.seats),
+        seats=tuple(map(SeatRecord.of, config.seats)),
         law=ScoringRecord(
             rule=scoring.rule,
             own_votes=scoring.own_votes,
@@ -162,6 +188,23 @@ def _opening(spec: SessionSpec, config: SessionConfig) -> Opened:
             verdict=config.verdict,
         ),
         rubric=RubricRecord.of(rubric) if rubric else None,
+        after=spec.after,
+        answers=None if spec.season else spec.answers,  # a season's are in its file
+        budget_usd=spec.budget_usd,
+        by=spec.by,
+    )
+
+
+def newcomers(
+    panel: Iterable[SeatRecord], seats: Iterable[Seat], answers_given: bool
+) -> tuple[SeatRecord, ...]:
+    """Seats that a session's panel does not have yet, or not in every role that it needs."""
+    roles_by_name = {record.name: set(record.roles) for record in panel}
+    needed = {"review"} if answers_given else {"answer", "review"}
+    return tuple(
+        SeatRecord.of(seat)
+        for seat in seats
+        if needed & set(seat.roles) - roles_by_name.get(seat.name, set())
     )
 
 
@@ -174,13 +217,15 @@ async def run(
     clock: Callable[[], float],
     history: Sequence[Event] = (),
     live: bool = False,
+    extend: bool = False,
 ) -> AsyncGenerator[Event, None]:
     """Run one session, or go on with it from its history, and yield its events as they happen.
 
-    With `live`, the texts are streamed too, as events that are not kept.
+    With `live`, the texts are streamed too, as events that are not kept. With `extend`, seats
+    that have joined since are asked for what is missing, also where the session was finished.
     """
     told: asyncio.Queue[Event | None] = asyncio.Queue()
-    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live)
+    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live, extend)
     work = asyncio.create_task(runner.run(history))
     work.add_done_callback(lambda _: told.put_nowait(None))
     try:
@@ -203,6 +248,7 @@ class SessionRunner:
         clock: Callable[[], float],
         tell: Callable[[Event], None],
         live: bool,
+        extend: bool = False,
     ) -> None:
         self.spec = spec
         self.config = config
@@ -211,6 +257,7 @@ class SessionRunner:
         self.clock = clock
         self.tell = tell
         self.live = live
+        self.extend = extend
         self.n_events = 0
         self.facts: list[Fact] = []
         self.state = EMPTY
@@ -233,23 +280,29 @@ class SessionRunner:
             await finish(asyncio.gather(*self.pending))
 
     async def _steps(self) -> None:
-        if self._happened(Finished):
+        if self._happened(Finished) and not self._newcomers():
             return
         await self._open()
         await self._gather_answers()
         await self._screen()
-        if len(self.session.responses) < self.config.quorum:
+        n_given = len(self.spec.answers) if self.spec.answers is not None else None
+        quorum = min(self.config.quorum, n_given or self.config.quorum)
+        if not self.session.ballots and len(self.session.responses) < quorum:
             self._finish("no_quorum")
             return
-        for round_ in range(self.config.rounds):
+        first = self._first_round()
+        for round_ in range(first, first + self.config.rounds):
             await self._gather_reviews(round_)
+        if self._result_stands():
+            self._finish("done")
+            return
         scored = self._tally()
         if not self._happened(Verdict):
             context = VerdictContext(
                 scored,
                 self.config.verdict,
                 self.config.chairs,
-                self.config.with_role("review"),
+                self._seats("review"),
                 self._advise,
             )
             verdict = await conclude(context)
@@ -259,12 +312,39 @@ class SessionRunner:
 
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
-        if not self._happened(Opened):
-            await self._keep(_opening(self.spec, self.config))
+        if not self._facts_of(Opened):
+            await self._keep(opening(self.spec, self.config))
+        elif joined := self._newcomers():
+            await self._keep(Extended(joined))
+
+    def _newcomers(self) -> tuple[SeatRecord, ...]:
+        if not self.extend:
+            return ()
+        given = self.spec.answers is not None
+        return newcomers(panel_of(self.facts), self.config.seats, given)
+
+    def _seats(self, role: str) -> tuple[Seat, ...]:
+        """The session's own seats that have a role, as far as they are still configured."""
+        by_name = {seat.name: seat for seat in self.config.with_role(role)}
+        panel = [record.name for record in panel_of(self.facts) if role in record.roles]
+        return tuple(by_name[name] for name in panel if name in by_name)
+
+    def _first_round(self) -> int:
+        """The first of the rounds that show every answer: a new one where a newcomer answered."""
+        session, n_rounds = self.session, self.config.rounds
+        if not session.ballots:
+            return 0
+        first = max(ballot.round for ballot in session.ballots) // n_rounds * n_rounds
+        shown = {name for b in session.ballots if b.round >= first for name in b.authors}
+        return first if {r.model for r in session.responses} <= shown else first + n_rounds
+
+    def _result_stands(self) -> bool:
+        """Whether the session was done before its panel grew, and no review has come since."""
+        ends = self._facts_of(Finished)
+        reviewed = any(isinstance(fact, Reviewed) for fact in since_extended(self.facts))
+        return bool(ends) and ends[-1].status == "done" and not reviewed
 
     async def _gather_answers(self) -> None:
-        if self._happened(Dealt):
-            return
         if self.spec.answers is not None:
             answered = self._outcomes("answer", 0)
             for name, text in self.spec.answers.items():
@@ -272,7 +352,7 @@ class SessionRunner:
                     await self._keep(Answered(name, text, given=True))
             return
         done = self._outcomes("answer", 0)
-        seats = [seat for seat in self.config.with_role("answer") if seat.name not in done]
+        seats = [seat for seat in self._seats("answer") if seat.name not in done]
         await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
@@ -285,6 +365,8 @@ class SessionRunner:
                     reply.latency_ms,
                     reply.reasoning_words,
                     usage=reply.usage,
+                    finish_reason=reply.finish_reason,
+                    reasoning=reply.reasoning,
                 )
             )
 
@@ -307,68 +389,81 @@ class SessionRunner:
         ballots = self._deal(round_)
         session = self.session
         done = self._outcomes("review", round_)
-        if any(stop.round == round_ for stop in self._facts_of(StoppedEarly)):
-            return
-        seats = {seat.name: seat for seat in self.config.seats}
+        for stop in self._facts_of(StoppedEarly):
+            done |= set(stop.not_heard) if stop.round == round_ else set()
+        seats = {seat.name: seat for seat in self._seats("review")}
         waiting = {
             ballot.reviewer: self._review(seats[ballot.reviewer], ballot, session)
             for ballot in ballots
-            if ballot.reviewer not in done
+            if ballot.reviewer in seats and ballot.reviewer not in done
         }
-        stop = self._is_settled if self.config.early_stop else None
-        await self._together(waiting, "review", round_, stop)
+        stop_when = self._is_settled if self.config.early_stop else None
+        await self._together(waiting, "review", round_, stop_when)
 
-    def _deal(self, round_: int) -> tuple[Ballot, ...]:
+    def _deal(self, round_: int) -> list[Ballot]:
+        """The ballots of a round; reviewers who have none yet are dealt theirs.
+
+        A reviewer's place follows from when it joined, so those before it keep theirs.
+        """
         session = self.session
-        if all(deal_.round != round_ for deal_ in self._facts_of(Dealt)):
-            reviewers = [seat.name for seat in self.config.with_role("review")]
-            ballots = deal(
+        ballots = [ballot for ballot in session.ballots if ballot.round == round_]
+        due = {seat.name for seat in self._seats("review")} - {b.reviewer for b in ballots}
+        if due:
+            reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
+            every = deal(
                 session.responses,
                 reviewers,
-                self.spec.seed,
-                self.spec.ordinal,
+                session.seed,
+                session.ordinal,
                 round_,
                 self.config.order,
             )
-            self._record(dealt(ballots, round_))
-            return ballots
-        return tuple(ballot for ballot in session.ballots if ballot.round == round_)
+            new = [ballot for ballot in every if ballot.reviewer in due]
+            self._record(dealt(new, round_))
+            ballots += new
+        return ballots
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
         fence = boundary(self.spec.seed, self.spec.id, seat.name, ballot.round)
+        first = ballot.round - ballot.round % self.config.rounds
         earlier = [
             (b, r)
             for b in session.ballots
             for r in session.reviews
-            if (b.reviewer, b.round) == (r.reviewer, r.round) and b.round < ballot.round
+            if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
-        page = render_review(ballot, self.spec.query, rubric, fence, critiques)
+        brief = self.caller.wants_brief(seat)
+        page = render_review(ballot, self.spec.query, rubric, fence, critiques, brief)
         schema = review_schema(ballot, rubric) if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "review", page, schema, ballot)
         if isinstance(reply, Reply):
-            await finish(self._keep_review(ballot, reply))
+            await finish(self._keep_review(ballot, reply, review_prompt(rubric, brief).hash))
 
-    async def _keep_review(self, ballot: Ballot, reply: Reply) -> None:
+    async def _keep_review(self, ballot: Ballot, reply: Reply, prompt_hash: str) -> None:
         """Read a review once, when it comes in, and keep the reading beside the reply."""
         rubric = self.config.scoring.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
+        if is_cut_off(reply.finish_reason):
+            review = replace(review, flags=(*review.flags, "review_truncated"))
         await self._keep(
             Reviewed(
                 reviewer=ballot.reviewer,
                 round=ballot.round,
                 text=reply.text,
-                prompt=prompt("review_rubric" if rubric else "review_holistic").hash,
+                prompt=prompt_hash,
                 usage=reply.usage,
                 latency_ms=reply.latency_ms,
                 review=bounded_reading(review, rubric.weights if rubric else ()),
+                finish_reason=reply.finish_reason,
+                reasoning=reply.reasoning,
             )
         )
 
     def _is_settled(self, round_: int) -> bool:
         """Whether the reviews that are still out cannot change who comes first."""
-        if round_ < self.config.rounds - 1:
+        if round_ % self.config.rounds < self.config.rounds - 1:
             return False
         session = reviewed_ballots(self.session)
         reviewers = {ballot.reviewer for ballot in session.ballots if ballot.round == round_}
@@ -408,17 +503,16 @@ class SessionRunner:
             query=spec.query,
             schema=schema,
             ballot=ballot,
+            max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
         )
-        on_text = None
-        if self.live:
-            self._say(Asked(seat.name, stage, round_))
-
-            def on_text(piece: str) -> None:
-                self._say(TextPiece(seat.name, stage, piece))
-
-        reply = await self.caller.call(call, on_text)
+        reply = await (self._watched(call) if self.live else self.caller.call(call))
         if isinstance(reply, Reply):
-            return replace(reply, text=valid_text(reply.text))
+            return replace(
+                reply,
+                text=valid_text(reply.text),
+                reasoning=valid_text(reply.reasoning),
+                finish_reason=valid_text(reply.finish_reason),
+            )
         if reply.kind == "budget":
             raise BudgetError(reply.message)
         failure = replace(reply, message=valid_text(reply.message))
@@ -427,20 +521,41 @@ class SessionRunner:
         )
         return failure
 
+    async def _watched(self, call: Call) -> Reply | Failure:
+        """A call that is told of while it goes on: its text, and why it is waited for."""
+        seat, stage = call.seat.name, call.stage
+        self._say(Asked(seat, stage, call.ballot.round if call.ballot else 0))
+
+        def on_text(piece: str) -> None:
+            self._say(TextPiece(seat, stage, piece))
+
+        def on_wait(why: str, wait_s: float, attempt: int) -> None:
+            self._say(Waiting(seat, stage, why, wait_s, attempt))
+
+        return await self.caller.call(call, on_text, on_wait)
+
     async def _advise(
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
     ) -> Reply | Failure:
         """A seat's reply for the verdict, from the log where it is there already."""
-        for advised in self._facts_of(Advised):
-            if advised.seat == seat.name:
-                return Reply(advised.text)
-        for failed in self._facts_of(Failed):
-            if (failed.seat, failed.stage) == (seat.name, "conclude"):
-                return Failure(seat.name, failed.kind, failed.message)
+        for fact in since_extended(self.facts):
+            if isinstance(fact, Advised) and fact.seat == seat.name:
+                return Reply(fact.text, finish_reason=fact.finish_reason)
+            if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
+                return Failure(seat.name, fact.kind, fact.message)
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):
-            await self._keep(Advised(seat.name, reply.text, reply.usage, reply.latency_ms))
+            await self._keep(
+                Advised(
+                    seat.name,
+                    reply.text,
+                    reply.usage,
+                    reply.latency_ms,
+                    reply.finish_reason,
+                    reply.reasoning,
+                )
+            )
         return reply
 
     async def _together(
@@ -523,7 +638,8 @@ class SessionRunner:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def _happened(self, kind: type[Fact]) -> bool:
-        return any(isinstance(fact, kind) for fact in self.facts)
+        """Whether there was such an event since the panel last grew."""
+        return any(isinstance(fact, kind) for fact in since_extended(self.facts))
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
         """Who has replied or failed in a stage and round."""

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 T = TypeVar("T")
 
 MAX_INTEGER = 2**53  # what every engine and JSON hold exactly
-OMITTED: dict[str, Any] = {"omitted": True}  # a field that is not written where it has its default
 
 
 class WrongShapeError(Exception):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -41,6 +41,30 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         return await asyncio.gather(*tasks)
     finally:
         await end(tasks)
+
+
+async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
+    """What a stream gives, and None whenever it has given nothing for so long."""
+    following: asyncio.Future[T] | None = None
+    try:
+        while True:
+            following = following or asyncio.ensure_future(anext(stream))
+            await asyncio.wait([following], timeout=every_s)
+            if not following.done():
+                yield None
+                continue
+            try:
+                value = following.result()
+            except StopAsyncIteration:
+                return
+            finally:
+                following = None
+            yield value
+    finally:
+        if isinstance(following, asyncio.Task):
+            await end([following])
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
 
 
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:

@@ -6,6 +6,7 @@ more than a property, and nothing here knows a file or a clock.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -94,6 +95,9 @@ class Seat:
     system: str = ""
     roles: tuple[str, ...] = ("answer", "review")
     timeout_s: float = 60.0
+    max_tokens: int = 4096  # of an answer or a verdict, with its reasoning
+    max_tokens_review: int = 4096
+    reasoning_effort: str = ""  # passed on where the model knows it
     max_concurrency: int = 16
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
@@ -103,13 +107,35 @@ class Seat:
 # -- a question and what came back ------------------------------------------------------------
 
 
+OMITTED: Mapping[str, Any] = {"omitted": True}  # a field not written where it has its default
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
+
+    role: str
+    content: str
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question; sessions that repeat it share its id."""
+    """A question; sessions that repeat it share its id.
+
+    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    """
 
     text: str
     id: str = ""
     category: str = ""
+    system: str = field(default="", metadata=OMITTED)
+    earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def own_id(self) -> str:
+        """An id made of the question itself, for one without an id or with another's."""
+        asked = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
+        return f"q-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +157,21 @@ class Response:
     latency_ms: float | None = None
     reasoning_words: int | None = None
     words: int = field(init=False, repr=False, compare=False)
+    finish_reason: str = ""  # why it ended, as the endpoint says it
+    reasoning: str = field(default="", repr=False)  # what the model thought before it answered
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", len(self.text.split()))
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was cut off at its token limit."""
+        return is_cut_off(self.finish_reason)
+
+
+def is_cut_off(finish_reason: str) -> bool:
+    """Whether a reason to end is that the tokens ran out, by the names that endpoints have."""
+    return finish_reason.lower() in ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +230,7 @@ class Slot:
     label: str
     author: str
     text: str | None = None  # None: the text is not known here, only that it was shown
+    truncated: bool = False  # it was cut off at its token limit, which reviewers are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +241,7 @@ class Ballot:
     slots: tuple[Slot, ...]
     round: int = 0
     positions_known: bool = True  # False for imported ballots that do not say their order
+    sheet: int = 0  # which of a reviewer's ballots: it has several where it compares two by two
 
     @property
     def authors(self) -> tuple[str, ...]:
@@ -231,6 +271,7 @@ class Review:
     flags: tuple[str, ...] = ()
     raw: str = ""
     round: int = 0
+    sheet: int = 0  # of its ballot
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,7 +536,8 @@ class Session:
     scores: tuple[Score, ...] = ()
     audit: Audit | None = None
     verdict: Verdict | None = None
-    cost_usd: float | None = None
+    cost_usd: float = 0.0  # of its calls whose price is known
+    unpriced_calls: int = 0
     finished: bool = False
     status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()

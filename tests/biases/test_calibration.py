@@ -1,4 +1,4 @@
-"""The audit audited (A6): its false alarms and its power, measured on simulated judges."""
+"""The audit audited: its false alarms and its power, measured on simulated judges."""
 
 from __future__ import annotations
 

@@ -37,7 +37,6 @@ def of(found: Audit, metric: str, subject: str = "all") -> Finding:
 
 @pytest.mark.parametrize("order", ["shuffle", "balanced", "shared"])
 def test_fair_judges_give_no_evidence(order: str) -> None:
-    """A6."""
     assert not evidence(season(order=order, repeats=0.1, families=FAMILIES, reasoning=True))
 
 
@@ -122,7 +121,6 @@ def test_lengths_that_never_change_cannot_be_told_from_their_candidate() -> None
 
 @pytest.mark.parametrize("planted", [Planted(), Planted(position=1.0)])
 def test_one_shared_order_says_nothing_about_position(planted: Planted) -> None:
-    """A3."""
     found = season(planted, order="shared")
     assert of(found, "position").status == "not_identifiable"
     assert of(found, "anchoring").status == "not_identifiable"
@@ -278,7 +276,7 @@ def test_ten_thousand_reviewers_break_nothing() -> None:
     plain(audited(columns))
 
 
-def test_every_metric_of_the_law_is_there_with_its_limits() -> None:
+def test_every_documented_metric_is_there_with_its_limits() -> None:
     assert set(metrics.names()) == set(ORDER)
     assert set(ORDER) <= set(N_MIN)
     assert set(ORDER) <= set(HEALTHY)

@@ -1,4 +1,4 @@
-"""One session's audit: the seed's names and thresholds, and honest statuses beside them."""
+"""One session's audit: the published names and thresholds, and honest statuses beside them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def length(found: Audit) -> Finding:
 
 
 def test_at_four_answers_r_of_082_has_p_of_018_and_is_too_few() -> None:
-    """A2: Student's t, where a normal approximation would say .04."""
+    """Student's t, where a normal approximation would say .04."""
     scores = {"judge": {"a": 1.0, "b": 2.0, "c": 4.5, "d": 3.0}}
     found = length(audited(scores, {"a": 100, "b": 200, "c": 300, "d": 400}))
     assert found.value == pytest.approx(0.74, abs=0.1)
@@ -58,13 +58,13 @@ def test_at_four_answers_r_of_082_has_p_of_018_and_is_too_few() -> None:
     assert exact.bias_audit["length_bias_detected"] is False
 
 
-def test_the_summary_has_the_seeds_names() -> None:
+def test_the_summary_has_its_published_names() -> None:
     found = audited({"x": {"a": 5, "b": 6, "c": 7}}, {"a": 10, "b": 20, "c": 30})
     assert set(found.bias_audit) == KEYS
 
 
 def test_harsh_is_below_the_median_by_a_sample_standard_deviation() -> None:
-    """A2: the seed's own example, 6.2, 7.8 and 7.1, names the first harsh and nobody generous."""
+    """The published example, 6.2, 7.8 and 7.1, names the first harsh and nobody generous."""
     scores = {"gpt": {"x": 6.2}, "claude": {"x": 7.8}, "gemini": {"x": 7.1}}
     summary = audited(scores, {"x": 10}).bias_audit
     assert summary["harsh_reviewers"] == ["gpt"]

@@ -1,4 +1,4 @@
-"""The null of order effects, in closed form, against every deal there is (A3)."""
+"""The null of order effects, in closed form, against every deal there is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One place decides a status (A1)."""
+"""One place decides a status."""
 
 from __future__ import annotations
 

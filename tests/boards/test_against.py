@@ -1,4 +1,4 @@
-"""C8: a board beside an outside ranking, and coefficients tuned to it."""
+"""A board beside an outside ranking, and coefficients tuned to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from peerage.boards.against import Trial, compare, tune
 
 
 def test_rank_correlations_are_over_the_names_in_common() -> None:
-    """C8."""
     here = {"a": 5.0, "b": 4.0, "c": 3.0, "d": 2.0, "e": 1.0, "x": 9.0}
     there = {"a": 50.0, "b": 10.0, "c": 30.0, "d": 20.0, "e": 5.0, "y": 1.0, "z": 2.0}
     found = compare(here, there)
@@ -30,7 +29,6 @@ def test_too_little_in_common_is_undefined_not_zero() -> None:
 
 
 def test_tuning_finds_the_setting_that_agrees_and_cross_validates_it() -> None:
-    """C8."""
     names = [f"n{i:02d}" for i in range(30)]
     truth = {name: float(i) for i, name in enumerate(names)}
     noise = {name: float((i * 7) % 30) for i, name in enumerate(names)}
@@ -43,7 +41,7 @@ def test_tuning_finds_the_setting_that_agrees_and_cross_validates_it() -> None:
 
 
 def test_tuning_on_chance_does_not_cross_validate() -> None:
-    """C8: the best of many random settings agrees with what it was chosen by, and no more."""
+    """The best of many random settings agrees with what it was chosen by, and no more."""
     import random
 
     rng = random.Random(1)

@@ -34,7 +34,7 @@ def test_a_rank_is_one_more_than_the_number_of_better_ones(values: list[int]) ->
 
 @given(st.floats(-1, 1), st.integers(0, 500))
 def test_many_intervals_are_the_one_interval(r: float, n: int) -> None:
-    """C4: the same Fisher interval, an array at a time."""
+    """The same Fisher interval, an array at a time."""
     low, high = fisher_intervals(np.array([r]), np.array([n]))
     one = fisher_interval(r, n)
     if one is None:

@@ -25,7 +25,7 @@ def by_hand(n_rounds: int) -> tuple[list[float], list[float]]:
 
 @pytest.mark.parametrize("n_rounds", [1, 2, 5])
 def test_weights_follow_the_published_iteration(n_rounds: int) -> None:
-    """S11: a model's weight as a reviewer is its own score, min-max scaled, iterated."""
+    """A model's weight as a reviewer is its own score, min-max scaled, iterated."""
     found = peer_weights(10 * GIVEN, np.full((3, 4), 10.0), [0, 1, 2], n_rounds)
     assert found is not None
     scores, weights = by_hand(n_rounds)

@@ -1,4 +1,4 @@
-"""C5: iterative filtering settles on one fixed point; Dawid–Skene stands beside it."""
+"""Iterative filtering settles on one fixed point; Dawid–Skene stands beside it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def random_community(seed: int, scale: tuple[float, ...] = (-1.0, 1.0)) -> Commu
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from([(-1.0, 1.0), (-1.0, 0.0, 1.0, 2.0)]))
-def test_the_weights_are_a_fixed_point_of_the_law(seed: int, scale: tuple[float, ...]) -> None:
-    """C5, word by word: q, d and w = 1 − k·d from each other, to 1e-9."""
+def test_the_weights_are_a_fixed_point(seed: int, scale: tuple[float, ...]) -> None:
+    """q, d and w = 1 − k·d from each other, to 1e-9."""
     community = random_community(seed, scale)
     found = iterate(community)
     k = 0.99 / (scale[-1] - scale[0]) ** 2
@@ -53,7 +53,6 @@ def test_the_weights_are_a_fixed_point_of_the_law(seed: int, scale: tuple[float,
 
 
 def test_who_is_further_from_the_rest_weighs_less() -> None:
-    """C5."""
     item = np.repeat(np.arange(20), 5)
     reviewer = np.tile(np.arange(5), 20)
     truth = np.tile([0, 1], 10)[item]
@@ -66,7 +65,7 @@ def test_who_is_further_from_the_rest_weighs_less() -> None:
 
 
 def test_dawid_and_skene_read_a_contrarian_the_right_way_round() -> None:
-    """C5: it models errors, so a steady liar informs it."""
+    """It models errors, so a steady liar informs it."""
     rng = np.random.default_rng(3)
     item = np.repeat(np.arange(60), 6)
     reviewer = np.tile(np.arange(6), 60)

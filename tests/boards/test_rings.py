@@ -156,7 +156,7 @@ def test_the_same_opinions_give_the_same_rings_in_any_order() -> None:
 
 
 def test_flagged_opinions_are_those_inside_a_ring() -> None:
-    """C7: what `--without-flagged` leaves out."""
+    """What `--without-flagged` leaves out."""
     made = simulate(Population(honest=80, rings=(5,)), 4)
     community = encoded(made)
     ring = set(made.rings[0])

@@ -1,4 +1,4 @@
-"""R1: rubrics are data; weights are exact and sum to one."""
+"""Rubrics are data; weights are exact and sum to one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ question = "Would they feel well treated?"
 """
 
 
-LAW = ((Fraction(5), Fraction(4)), (Fraction(7), Fraction(7)))  # R4
+SHIPPED_CEILINGS = ((Fraction(5), Fraction(4)), (Fraction(7), Fraction(7)))
 
 Load = Callable[..., config.Settings]
 
@@ -38,8 +38,7 @@ def weights_text(name: str, **weights: float) -> str:
     return f"[rubric.{name}.weights]\n" + "".join(f"{k} = {v}\n" for k, v in weights.items())
 
 
-def test_the_default_weights_are_those_of_the_law() -> None:
-    """R1."""
+def test_the_default_weights_are_those_documented() -> None:
     assert config.rubric("general").weights == {
         "accuracy": Fraction(7, 20),
         "relevance": Fraction(1, 10),
@@ -50,7 +49,6 @@ def test_the_default_weights_are_those_of_the_law() -> None:
 
 
 def test_the_original_four_are_a_preset() -> None:
-    """R1."""
     assert list(config.rubric("original").weights.values()) == [
         Fraction(7, 20),
         Fraction(1, 4),
@@ -65,7 +63,6 @@ def test_five_rubrics_are_shipped() -> None:
 
 @pytest.mark.parametrize("name", config.rubric_names())
 def test_a_shipped_rubric_holds_together_and_sums_to_one_exactly(name: str) -> None:
-    """R1, R4."""
     shipped = config.rubric(name)
     assert rubrics.shipped_table(name)["name"] == shipped.name == name
     assert sum(shipped.weights.values()) == 1
@@ -74,13 +71,11 @@ def test_a_shipped_rubric_holds_together_and_sums_to_one_exactly(name: str) -> N
 
 
 @pytest.mark.parametrize("name", ["general", "original"])
-def test_the_rubrics_of_the_law_have_its_ceilings(name: str) -> None:
-    """R4."""
-    assert config.rubric(name).ceilings == LAW
+def test_the_shipped_rubrics_have_the_two_ceilings(name: str) -> None:
+    assert config.rubric(name).ceilings == SHIPPED_CEILINGS
 
 
 def test_shipped_dimensions_have_anchors_best_first_over_all_marks() -> None:
-    """R1, R6."""
     for dimension in rubrics.shipped_dimensions().values():
         assert [band for band, _ in dimension.anchors] == ["9-10", "7-8", "5-6", "3-4", "1-2"]
         assert not list(rubrics.check({"accuracy": 1}, (), {}))
@@ -99,7 +94,7 @@ def test_a_users_rubric_brings_its_own_dimension_with_anchors_best_first(load: L
         "kindness": Fraction(1, 5),
     }
     assert own.dimensions[2].anchors == (("9-10", "Warm."), ("5", "Cold."), ("1-4", "Curt."))
-    assert own.ceilings == LAW
+    assert own.ceilings == SHIPPED_CEILINGS
     assert "support" in config.rubric_names(settings)
     assert "support" not in config.rubric_names()
 
@@ -173,7 +168,6 @@ def test_weights_that_do_not_sum_name_the_variables_that_changed_them(load: Load
 def test_weights_are_taken_exactly_when_they_sum_to_one_within_a_thousandth(
     thousandths: list[int],
 ) -> None:
-    """R1."""
     weights = dict(zip(rubrics.shipped_dimensions(), (n / 1000 for n in thousandths), strict=False))
     if 999 <= sum(thousandths) <= 1001:
         built = rubrics.build("x", weights)
@@ -232,6 +226,5 @@ CEILINGS = "[rubric.x]\nweights = {accuracy = 1}\nceilings = "
     ],
 )
 def test_an_unsound_rubric_is_refused(load: Load, text: str, said: str) -> None:
-    """R1, R2."""
     with pytest.raises(ConfigError, match=f"(?s){said}"):
         load(text)

@@ -115,7 +115,6 @@ WAYS = ("{}", "Response {}", "response {}", "**Response {}**", "[{}]", "Answer {
 def test_a_ranking_with_ties_comes_back_as_it_was_said(
     tiers: tuple[tuple[str, ...], ...], ways: list[str], fenced: bool
 ):
-    """S3"""
     written = iter(ways * 30)
     said = [
         [next(written).format(label) for label in tier]
@@ -186,7 +185,6 @@ def test_prose_around_a_verdict_changes_nothing(
     ],
 )
 def test_a_reply_without_a_vote_is_an_abstention_with_its_reason(reply: object, reason: str):
-    """S6"""
     review = parse(reply, ballot_of("A", "B", "C", "D", reviewer="x", round=1))
     assert review.abstained == reason
     assert (review.reviewer, review.round) == ("x", 1)

@@ -124,7 +124,7 @@ def test_no_reply_breaks_the_reader(batch: int):
 @pytest.mark.slow
 @pytest.mark.parametrize("batch", range(4))
 def test_nothing_before_a_verdict_votes_in_its_place(batch: int):
-    """R7: whatever a reviewer quotes first, its own last word is read or nothing is."""
+    """Whatever a reviewer quotes first, its own last word is read or nothing is."""
     rng = random.Random(f"before {batch}")
     for _ in range(BATCH):
         text = f"{damage(grow(rng), rng)}\n{MINE}"

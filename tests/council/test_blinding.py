@@ -1,4 +1,4 @@
-"""The law of order: balanced, the same everywhere, labels from A to ZZ."""
+"""The order of answers: balanced, the same everywhere, labels from A to ZZ."""
 
 from collections import Counter
 
@@ -26,7 +26,6 @@ def names(n):
 
 @given(sizes)
 def test_every_candidate_stands_once_in_every_row_and_position(n):
-    """O1"""
     rows = [square_row(n, i) for i in range(n)]
     assert all(sorted(row) == list(range(n)) for row in rows)
     assert all(len(set(column)) == n for column in zip(*rows, strict=True))
@@ -34,7 +33,7 @@ def test_every_candidate_stands_once_in_every_row_and_position(n):
 
 @pytest.mark.parametrize("n", [2, 4, 6, 10, 26])
 def test_with_an_even_number_each_candidate_follows_each_other_once(n):
-    """O1: Williams' square"""
+    """Williams' square"""
     pairs = Counter(
         pair for i in range(n) for pair in zip(square_row(n, i), square_row(n, i)[1:], strict=False)
     )
@@ -44,7 +43,6 @@ def test_with_an_even_number_each_candidate_follows_each_other_once(n):
 
 @given(sizes, st.integers(0, 10**9), st.text(max_size=5))
 def test_any_n_reviewers_in_a_row_balance_every_position_exactly(n, ordinal, seed):
-    """O1"""
     orders = [deal_order(names(n), ordinal + i, seed) for i in range(n)]
     assert all(len(set(column)) == n for column in zip(*orders, strict=True))
 
@@ -52,7 +50,7 @@ def test_any_n_reviewers_in_a_row_balance_every_position_exactly(n, ordinal, see
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 9), st.integers(1, 6), st.integers(1, 4))
 def test_a_season_of_whole_cycles_balances_every_reviewer_on_its_own(n, n_reviewers, cycles):
-    """O1: across sessions, per reviewer"""
+    """Across sessions, per reviewer"""
     for reviewer in range(n_reviewers):
         counts = Counter(
             (position, author)
@@ -65,7 +63,7 @@ def test_a_season_of_whole_cycles_balances_every_reviewer_on_its_own(n, n_review
 @settings(max_examples=60, deadline=None)
 @given(st.integers(2, 9), st.integers(1, 12), st.integers(1, 25))
 def test_positions_differ_by_no_more_than_the_rows_used(n, n_reviewers, n_sessions):
-    """O1: what the numbers do not allow is bounded by the rows left over"""
+    """What the numbers do not allow is bounded by the rows left over"""
     rows = Counter((o + r) % n for o in range(n_sessions) for r in range(n_reviewers))
     used = [rows[i] for i in range(n)]
     counts = Counter(
@@ -79,7 +77,7 @@ def test_positions_differ_by_no_more_than_the_rows_used(n, n_reviewers, n_sessio
 
 
 def test_the_same_seed_gives_these_orders_on_every_machine():
-    """O2: written down once, and never to change"""
+    """Written down once, and never to change"""
     assert deal_order(["a", "b", "c", "d"], 0, "7") == GOLDEN_7[0]
     assert deal_order(["d", "c", "b", "a"], 1, "7") == GOLDEN_7[1]
     assert deal_order(["a", "b", "c", "d"], 0, "7", order="shuffle") == GOLDEN_7[2]
@@ -108,12 +106,10 @@ def test_shuffled_orders_differ_between_reviewers():
 
 @given(st.integers(0, 701))
 def test_a_label_and_its_index_are_each_others_inverse(i):
-    """O3"""
     assert label_index(label(i)) == i
 
 
 def test_labels_run_from_a_to_zz_and_no_further():
-    """O3"""
     assert [label(0), label(25), label(26), label(27), label(701)] == ["A", "Z", "AA", "AB", "ZZ"]
     with pytest.raises(InputError, match="702"):
         label(702)
@@ -122,7 +118,6 @@ def test_labels_run_from_a_to_zz_and_no_further():
 
 
 def test_a_slot_index_is_the_position_its_reviewer_saw():
-    """O3"""
     responses = [Response(name, f"text of {name}") for name in names(4)]
     ballots = deal(responses, ["r0", "r1"], "7", ordinal=3)
     assert ballots[1].authors == deal_order(names(4), 4, "7")

@@ -25,7 +25,6 @@ def ranking(model="x", **changes):
 
 
 def test_the_two_shapes_of_labels_read_alike():
-    """O3"""
     rich = {
         "Response A": {"model": "m1", "display_index": 0},
         "Response B": {"model": "m2", "display_index": 1},
@@ -34,7 +33,6 @@ def test_the_two_shapes_of_labels_read_alike():
 
 
 def test_display_index_is_the_position_whatever_the_letter():
-    """O3"""
     swapped = {
         "Response A": {"model": "m1", "display_index": 1},
         "Response B": {"model": "m2", "display_index": 0},
@@ -44,7 +42,6 @@ def test_display_index_is_the_position_whatever_the_letter():
 
 
 def test_a_reviewer_may_have_an_order_of_its_own():
-    """O3"""
     own = {"Response A": "m2", "Response B": "m1"}
     session = session_of(document(rankings=[ranking(), ranking("y", label_to_model=own)]))
     assert [ballot.authors for ballot in session.ballots] == [("m1", "m2"), ("m2", "m1")]

@@ -97,7 +97,7 @@ FITTING: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "reply"), FITTING)
 def test_a_correct_reply_fits_its_schema(name: str, reply: dict[str, Any]) -> None:
-    """R6, contract of what reviewers are sent."""
+    """As the public page on replies says."""
     assert fits(json.loads(json.dumps(reply)), SCHEMAS[name], SCHEMAS[name])
 
 
@@ -113,7 +113,6 @@ def test_a_reply_with_a_key_too_few_or_too_many_does_not_fit(
 
 @pytest.mark.parametrize("mark", [0, 11, 7.5, "9", None, True])
 def test_a_mark_off_the_scale_or_an_unknown_label_does_not_fit(mark: object) -> None:
-    """R2."""
     schema, reply = SCHEMAS["rubric"], FITTING[0][1]
     evaluations = {**reply["evaluations"], "Response A": {**EVALUATION, "accuracy": mark}}
     assert not fits({**reply, "evaluations": evaluations}, schema, schema)

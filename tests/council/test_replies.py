@@ -69,7 +69,6 @@ MINE = verdict("A>B")
     ],
 )
 def test_a_planted_verdict_does_not_win(reply: str):
-    """R7"""
     assert order(read(reply)) == "A>B"
 
 
@@ -104,19 +103,18 @@ def test_a_planted_verdict_does_not_win(reply: str):
     ],
 )
 def test_a_planted_verdict_is_not_taken_for_want_of_another(reply: str):
-    """R7: an abstention costs one vote, a hijacked vote costs the session."""
+    """An abstention costs one vote, a hijacked vote costs the session."""
     review = read(reply)
     assert review.abstained
     assert review.raw == reply
 
 
 def test_the_last_word_counts_even_over_an_earlier_one():
-    """R7: what is not marked as a quotation is a second thought."""
+    """What is not marked as a quotation is a second thought."""
     assert order(read(f"{MINE}\nOn reflection:\n{PLANTED}")) == "D>C"
 
 
 def test_an_abstention_before_the_verdict_may_be_a_quotation():
-    """R7"""
     assert order(read('D says {"abstained": true}.\n' + MINE)) == "A>B"
 
 

@@ -20,7 +20,6 @@ def shipped(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", RUBRICS)
 def test_weights_of_a_shipped_rubric_sum_to_exactly_one_over_known_dimensions(name: str) -> None:
-    """R1."""
     data = shipped(name)
     assert data["name"] == name
     assert data["description"]
@@ -29,8 +28,7 @@ def test_weights_of_a_shipped_rubric_sum_to_exactly_one_over_known_dimensions(na
     assert set(data["weights"]) <= set(shipped("dimensions"))
 
 
-def test_general_and_original_weigh_as_the_law_says() -> None:
-    """R1, R4."""
+def test_general_and_original_weigh_as_documented() -> None:
     general, original = shipped("general"), shipped("original")
     assert general["weights"] == {
         "accuracy": 0.35,
@@ -50,14 +48,12 @@ def test_general_and_original_weigh_as_the_law_says() -> None:
 
 @pytest.mark.parametrize("name", RUBRICS)
 def test_ceilings_rise_with_accuracy_and_stay_on_the_scale(name: str) -> None:
-    """R4."""
     ceilings = shipped(name)["ceilings"]
     assert ceilings == sorted(ceilings)
     assert all(1 < below <= 10 and 1 <= cap < 10 for below, cap in ceilings)
 
 
 def test_every_dimension_has_a_question_and_five_anchors_best_first() -> None:
-    """R1, R6."""
     dimensions = shipped("dimensions")
     assert {"instruction_adherence", "safety", "refusal"} <= set(dimensions)
     for dimension in dimensions.values():

@@ -1,4 +1,4 @@
-"""The law of scoring, S1 to S10, on hand-worked ballots."""
+"""How ballots are counted, on hand-worked ones."""
 
 from fractions import Fraction
 
@@ -38,19 +38,19 @@ F = Fraction
 
 
 def test_a_share_is_the_part_of_rivals_beaten():
-    """S1: an outsider's ballot gives the seed's points over N-1"""
+    """An outsider's ballot gives the published points over N-1"""
     scores = result([counted("x", "b>a>d>c"), counted("y", "b>a>c>d")])
     assert [scores[m].borda for m in "bacd"] == [3.0, 2.0, 0.5, 0.5]
     assert [scores[m].rank for m in "bacd"] == [1, 2, 3, 3]
 
 
 def test_the_own_answer_leaves_no_gap():
-    """S1: a at its own second place; b, c, d share 1, 1/2, 0"""
+    """a at its own second place; b, c, d share 1, 1/2, 0"""
     assert shares([counted("a", "b>a>c>d")]) == {"a": 0, "b": 1, "c": F(1, 2), "d": 0}
 
 
 def test_where_a_reviewer_puts_itself_changes_nothing():
-    """S2: own_votes out"""
+    """With own votes out"""
     others = [counted("b", "a>b>c>d"), counted("c", "d>a>b>c")]
     first = shares([counted("a", "a>b>c>d"), *others])
     last = shares([counted("a", "b>c>d>a"), *others])
@@ -59,7 +59,6 @@ def test_where_a_reviewer_puts_itself_changes_nothing():
 
 
 def test_own_votes_in_counts_them_like_any_other():
-    """S2"""
     assert shares([counted("a", "a>b>c>d")], own_votes="in") == {
         "a": 1,
         "b": F(2, 3),
@@ -69,7 +68,7 @@ def test_own_votes_in_counts_them_like_any_other():
 
 
 def test_own_votes_seed_drops_the_vote_and_keeps_the_slot():
-    """S2: ranking oneself first takes a point from every rival"""
+    """Ranking oneself first takes a point from every rival"""
     first = result([counted("a", "a>b>c>d")], own_votes="seed")
     last = result([counted("a", "b>c>d>a")], own_votes="seed")
     assert [first[m].borda for m in "bcd"] == [2, 1, 0]
@@ -80,7 +79,7 @@ def test_own_votes_seed_drops_the_vote_and_keeps_the_slot():
 
 
 def seed_borda(rankings, candidates):
-    """The seed's function, read plainly."""
+    """The published function, read plainly."""
     points, wins = {}, {}
     for reviewer, order in rankings:
         for position, author in enumerate(order):
@@ -102,8 +101,8 @@ def strict_ballots(draw, candidates="abcd"):
 
 
 @given(strict_ballots())
-def test_own_votes_seed_gives_the_seeds_numbers_on_any_ballots(rankings):
-    """S2: partial ballots and unknown labels included"""
+def test_own_votes_seed_gives_the_published_numbers_on_any_ballots(rankings):
+    """Partial ballots and unknown labels included"""
     ballots = [counted(reviewer, ">".join(order)) for reviewer, order in rankings]
     scores = result(ballots, own_votes="seed")
     expected = seed_borda(rankings, "abcd")
@@ -114,8 +113,7 @@ def test_own_votes_seed_gives_the_seeds_numbers_on_any_ballots(rankings):
 
 
 @given(st.lists(st.permutations("abcd"), min_size=1, max_size=5))
-def test_outsiders_ballots_give_the_seeds_number_in_every_mode(orders):
-    """S1"""
+def test_outsiders_ballots_give_the_published_number_in_every_mode(orders):
     ballots = [counted(f"x{i}", ">".join(order)) for i, order in enumerate(orders)]
     expected = seed_borda([(f"x{i}", order) for i, order in enumerate(orders)], "abcd")
     for own_votes in ("out", "in", "seed"):
@@ -124,24 +122,20 @@ def test_outsiders_ballots_give_the_seeds_number_in_every_mode(orders):
 
 
 def test_an_unknown_label_first_takes_no_place():
-    """S3"""
     reading = counted("x", "q>a>b>c>d")
     assert shares([reading]) == shares([counted("x", "a>b>c>d")])
     assert result([reading])["a"].wins == 1
 
 
 def test_the_first_mention_of_a_repeated_label_stands():
-    """S3"""
     assert shares([counted("x", "a>b>a>c>b>d")]) == shares([counted("x", "a>b>c>d")])
 
 
 def test_a_tie_in_the_middle_shares_the_mean_place():
-    """S3"""
     assert shares([counted("x", "a>b=c>d")]) == {"a": 1, "b": F(1, 2), "c": F(1, 2), "d": 0}
 
 
 def test_a_tie_for_first_is_nobodys_win():
-    """S3"""
     scores = result([counted("x", "a=b>c>d")])
     assert scores["a"].wins == scores["b"].wins == 0
     assert scores["a"].share == pytest.approx(5 / 6)
@@ -149,26 +143,25 @@ def test_a_tie_for_first_is_nobodys_win():
 
 
 def test_a_tie_with_oneself_is_no_tie():
-    """S3 after S1: the own answer is gone before places are counted"""
+    """The own answer is gone before places are counted"""
     assert result([counted("a", "a=b>c>d")])["b"].wins == 1
 
 
 def test_a_partial_ballot_votes_for_those_it_ranks():
-    """S4: the ranked beat the unranked, who get no vote"""
+    """The ranked beat the unranked, who get no vote"""
     scores = result([counted("x", "a>b")])
     assert [scores[m].share for m in "ab"] == [1, pytest.approx(2 / 3)]
     assert [scores[m].votes for m in "abcd"] == [1, 1, 0, 0]
 
 
 def test_scores_without_a_ranking_give_the_ranking():
-    """S5"""
     reading = counted("x", "", scores={"A": 4, "B": 9, "C": 4, "D": 1})
     assert reading.tiers == (("b",), ("a", "c"), ("d",))
     assert "ranking_from_scores" in reading.flags
 
 
 def test_a_ranking_at_odds_with_its_scores_stands_and_is_flagged():
-    """S5: the seed's mismatch example"""
+    """The published example of a mismatch"""
     reading = counted("x", "a>b>c", shown="abc", scores={"A": 7, "B": 9, "C": 5})
     assert reading.tiers == (("a",), ("b",), ("c",))
     assert "rank_score_mismatch" in reading.flags
@@ -176,7 +169,6 @@ def test_a_ranking_at_odds_with_its_scores_stands_and_is_flagged():
 
 
 def test_an_abstention_costs_nobody_a_point():
-    """S6"""
     votes = [counted("x", "a>b>c>d"), counted("y", "a>b>c>d")]
     silent = counted("z", "", abstained="refusal")
     assert shares(votes) == shares([*votes, silent])
@@ -184,34 +176,33 @@ def test_an_abstention_costs_nobody_a_point():
 
 
 def test_a_single_ballot_is_returned_as_it_is_with_low_confidence():
-    """S6"""
     scores = result([counted("x", "c>a>b>d")])
     assert list(scores) == list("cabd")
     assert {score.confidence for score in scores.values()} == {"low"}
 
 
 def test_a_candidate_without_votes_comes_last_with_nothing():
-    """S7: also after one that has votes and no points"""
+    """Also after one that has votes and no points"""
     scores = result([counted("x", "a>b>c", shown="abc"), counted("y", "a>b>c", shown="abc")])
     assert (scores["d"].share, scores["d"].rank, scores["d"].confidence) == (0, 4, "low")
     assert (scores["c"].share, scores["c"].rank) == (0, 3)
 
 
 def test_equal_scores_are_parted_by_wins():
-    """S8: all three beat half their rivals, but b was never first"""
+    """All three beat half their rivals, but b was never first"""
     scores = result([counted("x", "a>b>c", "abc"), counted("y", "c>b>a", "abc")], "abc")
     assert {scores[m].share for m in "abc"} == {0.5}
     assert [scores[m].rank for m in "abc"] == [1, 3, 1]
 
 
 def test_equals_share_a_rank_and_are_listed_by_name():
-    """S8: 1224"""
+    """As in 1, 2, 2, 4"""
     scores = result([counted("x", "c>a=b>d"), counted("y", "c>a=b>d")])
     assert [(m, scores[m].rank) for m in scores] == [("c", 1), ("a", 2), ("b", 2), ("d", 4)]
 
 
 def test_scores_are_compared_exactly():
-    """S8: 1/3 + 2/3 + 2/3 and 2/3 + 1/3 + 2/3 differ as sums of floats"""
+    """1/3 + 2/3 + 2/3 and 2/3 + 1/3 + 2/3 differ as sums of floats"""
     ballots = [counted("x", "c>b>a>d"), counted("y", "c>a>b>d"), counted("z", "d>a=b>c")]
     scores = result(ballots)
     assert scores["a"].share == scores["b"].share == 0.5
@@ -223,37 +214,33 @@ def test_scores_are_compared_exactly():
     [(4, 1, "high"), (3, 2, "medium"), (2, 2, "medium"), (2, 3, "low")],
 )
 def test_confidence_is_the_part_of_the_possible_vote(votes, abstentions, confidence):
-    """S9"""
     ballots = [counted(f"x{i}", "a>b>c>d") for i in range(votes)]
     ballots += [counted(f"y{i}", "", abstained="timeout") for i in range(abstentions)]
     assert result(ballots)["a"].confidence == confidence
 
 
 def test_an_own_vote_is_not_a_possible_vote():
-    """S9: all three others voted"""
+    """All three others voted"""
     scores = result([counted(m, "a>b>c>d") for m in "abcd"])
     assert {(s.votes, s.confidence) for s in scores.values()} == {(3, "high")}
 
 
 def test_an_interval_is_given_from_five_votes():
-    """S9"""
     few = result([counted(f"x{i}", "a>b>c>d") for i in range(4)])
     many = result([counted(f"x{i}", "a>b>c>d" if i % 2 else "b>a>d>c") for i in range(6)])
     assert few["a"].low is None
     assert many["a"].low <= many["a"].share <= many["a"].high
 
 
-# -- S10: the worked cases that no rule above has already stated -------------------------------
+# -- worked cases that no test above has already stated ----------------------------------------
 
 
 def test_two_seats_reviewing_each_other_have_no_votes_at_all():
-    """S10"""
     scores = result([counted("a", "a>b", "ab"), counted("b", "b>a", "ab")], "ab")
     assert [(s.rank, s.votes, s.confidence) for s in scores.values()] == [(1, 0, "low")] * 2
 
 
 def test_of_two_seats_and_an_outsider_the_outsider_decides():
-    """S10"""
     ballots = [counted("a", "a>b", "ab"), counted("b", "b>a", "ab"), counted("x", "b>a", "ab")]
     scores = result(ballots, "ab")
     assert [(m, scores[m].rank, scores[m].share) for m in scores] == [("b", 1, 1), ("a", 2, 0)]
@@ -261,7 +248,7 @@ def test_of_two_seats_and_an_outsider_the_outsider_decides():
 
 
 def test_a_gated_answer_that_everyone_ranks_first_ends_last():
-    """S10, R5: on every ballot, and in the result"""
+    """On every ballot, and in the result"""
     ballots = [counted(f"x{i}", "a>b>c>d", gated="a") for i in range(3)]
     scores = result(ballots)
     assert list(scores) == list("bcda")
@@ -270,13 +257,12 @@ def test_a_gated_answer_that_everyone_ranks_first_ends_last():
 
 
 def test_a_gated_answer_stands_below_those_a_partial_ballot_left_out():
-    """R5 with S4"""
     reading = counted("x", "a>b", gated="a")
     assert place(reading, "out", 4).doubled == {"b": 0, "a": 6}
 
 
 def test_a_gated_answer_ranks_below_a_passed_one_without_votes():
-    """S8: the gate comes before votes"""
+    """The gate comes before votes"""
     scores = result([counted("x", "a>b>c", shown="abc", gated="a")])
     assert scores["a"].rank == 4
     assert scores["d"].rank == 3
@@ -285,7 +271,7 @@ def test_a_gated_answer_ranks_below_a_passed_one_without_votes():
 @settings(max_examples=200)
 @given(strict_ballots(), st.permutations("abcd"))
 def test_names_do_not_decide_except_in_the_listing(rankings, renamed):
-    """S8: renaming the candidates renames the result"""
+    """Renaming the candidates renames the result"""
     new = dict(zip("abcd", renamed, strict=True))
     before = result([counted(r, ">".join(order)) for r, order in rankings])
     after = result(

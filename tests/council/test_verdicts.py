@@ -66,7 +66,6 @@ def test_a_ranking_is_read_in_every_shape(ranking: Any, expected: str):
 
 
 def test_unknown_and_repeated_labels_stay_and_are_flagged():
-    """S3"""
     review = read('{"ranking": ["Z", "A", "Response A", "B", "Y"]}')
     assert order(review) == "Z>A>A>B>Y"
     assert review.flags == ("unknown_label:Z", "repeated_label:A", "unknown_label:Y")
@@ -114,7 +113,6 @@ def test_ranks_beside_the_marks_make_a_ranking_where_there_is_none():
     ],
 )
 def test_a_mark_may_be_a_number_or_text(mark: Any, value: float):
-    """R2"""
     review = review_of({"evaluations": {"A": {"accuracy": mark}}}, BALLOT)
     assert review.marks == {"A": {"accuracy": value}}
     assert not review.flags
@@ -147,7 +145,6 @@ def test_a_mark_may_be_a_number_or_text(mark: Any, value: float):
     ],
 )
 def test_a_mark_outside_the_scale_is_dropped_and_flagged(mark: str, shown: str):
-    """R2"""
     marks = f'{{"accuracy": {mark}, "clarity": 7}}'
     review = read(f'{{"ranking": ["A"], "evaluations": {{"A": {marks}}}}}')
     assert review.marks == {"A": {"clarity": 7}}
@@ -159,7 +156,6 @@ def test_a_mark_outside_the_scale_is_dropped_and_flagged(mark: str, shown: str):
 
 
 def test_a_reviewers_own_overall_is_only_claimed():
-    """R3"""
     review = review_of(
         {
             "evaluations": {
@@ -230,7 +226,6 @@ def test_labels_the_ballot_does_not_have_are_dropped_from_marks_scores_and_notes
 
 
 def test_the_first_of_two_evaluations_of_one_answer_stands():
-    """S3"""
     review = review_of({"scores": {"A": 9, "Response A": 1}}, BALLOT)
     assert review.scores == {"A": 9}
     assert review.flags == ("repeated_label:A",)

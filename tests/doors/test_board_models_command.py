@@ -108,7 +108,6 @@ def test_the_page_is_written_where_it_was_asked_for(
 def test_against_an_outside_ranking_it_says_how_far_they_agree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C8 for models."""
     rows = [
         {"session_id": f"s{i}", "reviewer": "j", "candidate": c, "rank": float(r)}
         for i in range(5)

@@ -167,7 +167,6 @@ def test_a_name_is_text_on_the_page() -> None:
 def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
     tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C5."""
     run_board("reviewers", tables, {"reputation": "iterate"}, Output(json=True))
     document = printed(capsys)
     assert document["parameters"]["iterations"] > 1
@@ -178,7 +177,6 @@ def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
 def test_rings_are_named_and_boards_can_do_without_them(
     tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C7."""
     run_rings(tables, Output(json=True))
     document = printed(capsys)
     assert [len(ring["members"]) for ring in document["rings"]] == [5]
@@ -197,7 +195,6 @@ def test_rings_are_named_and_boards_can_do_without_them(
 def test_a_person_sees_boards_rings_and_agreement(
     tables: OpinionFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """C7, C8."""
     run_board("contributors", tables, {}, Output(json=True))
     names = [row["contributor"] for row in printed(capsys)["rows"]][:20]
     outside = tmp_path / "outside.csv"

@@ -70,7 +70,7 @@ def scored(score):
     return run
 
 
-def test_the_seeds_rubric_example_gives_the_designs_figures(scored):
+def test_the_published_rubric_example_gives_the_right_figures(scored):
     got = scored(session([vote("x", evaluations=MARKS)]), "--rubric", "original")
     assert got["ballots"][0]["overall"] == {
         "Response A": 8.15,
@@ -203,3 +203,28 @@ def test_nobody_voting_gives_no_score_rather_than_a_winner(scored):
         (1, 0, "low")
     }
     assert "no_ballots" in got["flags"]
+
+
+def test_tables_and_rankings_by_name_are_ballots_too(at_once, tmp_path):
+    (tmp_path / "r.csv").write_text("reviewer;candidate;rank\nx; m1;1\nx;m2;2\ny;m1;1\ny;m2;2\n")
+    (tmp_path / "p.jsonl").write_text(
+        '{"model_a": "m1", "model_b": "m2", "winner": "model_a"}\n'
+        '{"model_a": "m2", "model_b": "m1", "winner": "m1"}\n'
+    )
+    (tmp_path / "l.json").write_text('[["m1", "m2"], ["m1", "m2"]]')
+    for name in ("r.csv", "p.jsonl", "l.json"):
+        done = at_once("score", name, "--json")
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)["scores"]
+        assert [(row["model"], row["share"], row["vote_count"]) for row in rows] == [
+            ("m1", 1.0, 2),
+            ("m2", 0.0, 2),
+        ]
+    assert "2 of 2" in at_once("score", "p.jsonl").stdout
+
+
+def test_a_session_without_a_ballot_that_counts_is_no_success(score):
+    """Neither names nobody has nor a reply that cannot be read ends in 0."""
+    done = score(session([vote("x", ranking=["gpt", "claude"]), {"model": "y", "text": "Hm."}]))
+    assert done.returncode == 3
+    assert "no ballot could be counted (no labels, unparsed)" in done.stderr

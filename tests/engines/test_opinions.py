@@ -1,4 +1,4 @@
-"""C3 and the tables of a community: what is read, and what is refused with its rows."""
+"""The tables of a community: what is read, and what is refused with its rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,6 @@ THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
 
 
 def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
-    """C3."""
     with pytest.raises(
         InputError, match=r"1 opinions are not on the scale \(5\): row 4\."
     ) as error:
@@ -64,14 +63,12 @@ def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
 
 
 def test_the_first_ten_offenders_are_named() -> None:
-    """C3."""
     wrong = [row(f"i{k}", "a", "r", 0) for k in range(12)]
     with pytest.raises(InputError, match=r"12 opinions .*: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, …"):
         read_tables(wrong)
 
 
 def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
-    """C3."""
     with pytest.raises(InputError, match=r"\('meh'\): row 2"):
         read_tables([row("i", "a", "r", "positive"), row("i", "a", "s", "meh")])
     with pytest.raises(InputError, match=r"\(empty\): row 2"):
@@ -80,7 +77,7 @@ def test_an_unknown_word_and_an_empty_opinion_are_refused() -> None:
         read_tables([row("i", "a", "r", True), row("i", "a", "s", False)])
 
 
-def test_the_seeds_words_are_opinions() -> None:
+def test_words_are_opinions_too() -> None:
     said = ["positive", "Negative", "+1", "-1"]
     community = read_tables([row("i", "a", f"r{k}", word) for k, word in enumerate(said)])
     assert community.rows.value.tolist() == [1.0, -1.0, 1.0, -1.0]

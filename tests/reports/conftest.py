@@ -28,7 +28,7 @@ def opinions_of(words: Mapping[str, Mapping[str, float]], authors: Mapping[str, 
 
 @pytest.fixture
 def seed_opinions() -> Rows:
-    """The seed's example: Alice, Bob and Carol, with Dave reviewing."""
+    """The published example: Alice, Bob and Carol, with Dave reviewing."""
     return opinions_of(SEED_WORDS, SEED_AUTHORS)
 
 
@@ -42,7 +42,7 @@ def seed_users() -> Rows:
 
 @pytest.fixture
 def worked() -> Rows:
-    """The seed's worked correlation: consensus .6, .8, −.4, .2, −.6 of ten others."""
+    """The published correlation: consensus .6, .8, −.4, .2, −.6 of ten others."""
     authors = dict.fromkeys("ABCDE", "author")
     likes = {"A": 8, "B": 9, "C": 3, "D": 6, "E": 2}
     mine = {"A": 1, "B": 1, "C": -1, "D": 1, "E": -1}

@@ -1,4 +1,4 @@
-"""C1–C6 and C9: the boards of small communities, published scoring."""
+"""The boards of small communities, published scoring."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def words(item: str, author: str, *said: tuple[str, float]) -> Rows:
     ]
 
 
-def test_the_seeds_example_lists_those_with_items(seed_opinions: Rows, seed_users: Rows) -> None:
-    """C1, C2."""
+def test_the_published_example_lists_those_with_items(
+    seed_opinions: Rows, seed_users: Rows
+) -> None:
     rows = board_contributors(seed_opinions, seed_users).rows
     assert [(row["contributor"], row["rank"]) for row in rows] == [("alice", 1), ("bob", 2)]
     assert rows[0]["total_score"] == pytest.approx(11 + 1 / 3, abs=1e-15)
@@ -44,7 +45,6 @@ def test_the_seeds_example_lists_those_with_items(seed_opinions: Rows, seed_user
 def test_everyone_has_a_score_where_all_are_asked_for(
     seed_opinions: Rows, seed_users: Rows
 ) -> None:
-    """C2."""
     rows = by(board_contributors(seed_opinions, seed_users, all=True).rows, "contributor")
     assert set(rows) == {"alice", "bob", "carol", "dave"}
     assert (rows["carol"]["total_score"], rows["carol"]["rank"]) == (10, 2)
@@ -52,7 +52,6 @@ def test_everyone_has_a_score_where_all_are_asked_for(
 
 
 def test_columns_of_a_contributor_can_be_sorted_by(seed_opinions: Rows, seed_users: Rows) -> None:
-    """C2."""
     carol = words("c1", "carol", ("bob", 1), ("alice", 1), ("dave", 1))
     rows = board_contributors(seed_opinions + carol, seed_users, sort="quality_score").rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
@@ -61,7 +60,6 @@ def test_columns_of_a_contributor_can_be_sorted_by(seed_opinions: Rows, seed_use
 
 
 def test_an_item_below_three_opinions_has_quality_zero(seed_opinions: Rows) -> None:
-    """C1."""
     rows = by(board_items(seed_opinions).rows, "item_id")
     assert rows["p3"]["quality"] == 0
     assert rows["p3"]["reviews"] == 2
@@ -70,7 +68,6 @@ def test_an_item_below_three_opinions_has_quality_zero(seed_opinions: Rows) -> N
 
 
 def test_own_items_are_not_reviewed_and_that_is_counted(seed_opinions: Rows) -> None:
-    """C3."""
     own = words("p3", "bob", ("bob", 1))
     board = board_items(seed_opinions + own)
     assert by(board.rows, "item_id")["p3"]["reviews"] == 2
@@ -79,7 +76,6 @@ def test_own_items_are_not_reviewed_and_that_is_counted(seed_opinions: Rows) -> 
 
 
 def test_the_last_opinion_stands_by_time_and_then_by_row() -> None:
-    """C3."""
     rows = words("i", "a", ("r", 1), ("r", -1), ("r", 1), ("s", 1), ("s", -1))
     timed = [row | {"at": at} for row, at in zip(rows, (5.0, 9.0, 7.0, 3.0, 3.0), strict=True)]
     one = Coefficients(min_reviews_for_quality=1)
@@ -89,8 +85,7 @@ def test_the_last_opinion_stands_by_time_and_then_by_row() -> None:
     assert board.parameters["superseded_left_out"] == 3
 
 
-def test_the_seeds_worked_correlation_comes_out(worked: Rows) -> None:
-    """C4."""
+def test_the_published_correlation_comes_out(worked: Rows) -> None:
     row = by(board_reviewers(worked).rows, "reviewer")["me"]
     assert row["pearson"] == pytest.approx(2.48 / math.sqrt(4.8 * 1.488), abs=1e-12)
     assert row["band"] == "excellent"
@@ -100,7 +95,6 @@ def test_the_seeds_worked_correlation_comes_out(worked: Rows) -> None:
 
 
 def test_no_variance_scores_zero_and_is_called_undefined(worked: Rows) -> None:
-    """C4."""
     row = by(board_reviewers(worked).rows, "reviewer")["o0"]
     assert (row["pearson"], row["status"], row["band"]) == (0.0, "undefined", None)
     assert row["low"] is row["high"] is None
@@ -108,7 +102,6 @@ def test_no_variance_scores_zero_and_is_called_undefined(worked: Rows) -> None:
 
 
 def test_a_reviewer_below_five_items_is_only_listed_on_request(worked: Rows) -> None:
-    """C4."""
     four = [row for row in worked if row["reviewer"] != "me" or row["item_id"] != "E"]
     assert "me" not in by(board_reviewers(four).rows, "reviewer")
     row = by(board_reviewers(four, all=True).rows, "reviewer")["me"]
@@ -121,7 +114,6 @@ def test_a_reviewer_below_five_items_is_only_listed_on_request(worked: Rows) -> 
 
 
 def test_items_with_two_opinions_do_not_qualify(worked: Rows) -> None:
-    """C4."""
     thin = words("F", "author", ("me", 1), ("o1", -1))
     before = by(board_reviewers(worked).rows, "reviewer")["me"]
     after = by(board_reviewers(worked + thin).rows, "reviewer")["me"]
@@ -130,14 +122,13 @@ def test_items_with_two_opinions_do_not_qualify(worked: Rows) -> None:
 
 
 def test_bands_include_their_lower_edge() -> None:
-    """C4."""
     assert [band(edge) for edge, _ in BANDS] == ["excellent", "good", "fair"]
     assert [band(math.nextafter(edge, -1)) for edge, _ in BANDS] == ["good", "fair", "poor"]
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_sums_give_what_a_loop_over_reviewers_gives(seed: int, wide: bool) -> None:
-    """C1, C3, C4: the quadratic reading of the law, beside ours."""
+    """Read plainly in quadratic time, beside ours."""
     rng = np.random.default_rng(seed)
     scale = (-1.0, 0.0, 1.0, 2.0) if wide else (-1.0, 1.0)
     people = [f"u{i}" for i in range(6)]
@@ -179,7 +170,7 @@ def test_sums_give_what_a_loop_over_reviewers_gives(seed: int, wide: bool) -> No
 
 
 def test_a_half_life_halves(seed_opinions: Rows) -> None:
-    """C6: one half-life old is half a word, two are a quarter."""
+    """One half-life old is half a word, two are a quarter."""
     rows = words("i", "a", ("now", 1), ("old", -1), ("older", -1))
     at = (20 * DAY, 10 * DAY, 0.0)
     timed = [row | {"at": when} for row, when in zip(rows, at, strict=True)]
@@ -192,7 +183,6 @@ def test_a_half_life_halves(seed_opinions: Rows) -> None:
 
 
 def test_ages_so_great_that_weights_vanish_still_give_a_mean() -> None:
-    """C6."""
     rows = words("i", "a", ("r", 1), ("s", 1), ("t", -1)) + words("j", "a", ("r", 1))
     at = (0.0, 0.0, 0.0, 1e9)
     timed = [row | {"at": when} for row, when in zip(rows, at, strict=True)]
@@ -202,7 +192,7 @@ def test_ages_so_great_that_weights_vanish_still_give_a_mean() -> None:
 
 
 def test_a_test_weighs_quality_and_its_contributors_standing() -> None:
-    """C6: max(0, .7·quality + .3·min(2, ρ/100))."""
+    """max(0, .7·quality + .3·min(2, ρ/100))."""
     good = words("g", "ann", ("r", 1), ("s", 1), ("t", 1))
     bad = words("b", "bob", ("r", -1), ("s", -1), ("t", -1))
     users = [{"user_id": "ann", "affiliated": True}, {"user_id": "bob", "affiliated": False}]
@@ -216,7 +206,6 @@ def test_a_test_weighs_quality_and_its_contributors_standing() -> None:
 
 
 def test_the_papers_scale_can_be_set_and_a_scale_of_one_cannot() -> None:
-    """C6."""
     rows = words("i", "a", ("r", 2), ("s", 0), ("t", -1))
     scale = Coefficients(scale=(-1, 0, 1, 2))
     assert board_items(rows, coefficients=scale).rows[0]["quality"] == pytest.approx(1 / 3)
@@ -225,7 +214,6 @@ def test_the_papers_scale_can_be_set_and_a_scale_of_one_cannot() -> None:
 
 
 def test_literal_counts_own_items_and_repeats() -> None:
-    """C9."""
     rows = words("i", "a", ("a", 1), ("r", 1), ("r", -1))
     assert board_items(rows).rows[0]["reviews"] == 1
     literal = board_items(rows, literal=True).rows[0]
@@ -233,7 +221,7 @@ def test_literal_counts_own_items_and_repeats() -> None:
 
 
 def test_literal_leaves_all_of_a_reviewers_words_out_of_the_consensus() -> None:
-    """C9: a repeat is one more point, and never part of the consensus on itself."""
+    """A repeat is one more point, and never part of the consensus on itself."""
     rows: Rows = []
     for n, item in enumerate("ABCDE"):
         mine = 1 if n % 2 else -1
@@ -249,7 +237,6 @@ def test_literal_leaves_all_of_a_reviewers_words_out_of_the_consensus() -> None:
 def test_literal_lists_the_given_users_and_no_one_else(
     seed_opinions: Rows, seed_users: Rows
 ) -> None:
-    """C9."""
     rows = board_contributors(seed_opinions, seed_users, literal=True).rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
     with pytest.raises(UsageError, match="published scoring"):

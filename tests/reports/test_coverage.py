@@ -35,7 +35,7 @@ def at_least(claimed: float, n: int) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_sessions", [10, 30, 200])
 def test_intervals_over_sessions_cover(n_sessions: int) -> None:
-    """S11: 95% claimed, at least 94% held; rank ranges hold for all models at once."""
+    """95% claimed, at least 94% held; rank ranges hold for all models at once."""
     held, right = coverage(n_sessions, 5, 0.0, N_BOARDS)
     assert held / (N_BOARDS * len(MODELS)) >= HELD
     assert right / N_BOARDS >= at_least(CLAIMED, N_BOARDS)
@@ -51,7 +51,7 @@ def test_twenty_queries_asked_ten_times_are_twenty_observations() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("n_reviewers", [8, 20])
 def test_two_way_intervals_cover_reviewers_to_come(n_reviewers: int) -> None:
-    """S11: from 8 reviewers, for claims beyond this panel."""
+    """From 8 reviewers, for claims beyond this panel."""
     held, right = coverage(60, n_reviewers, 0.5, N_BOARDS, two_way=True)
     assert held / (N_BOARDS * len(MODELS)) >= HELD
     assert right / N_BOARDS >= at_least(CLAIMED, N_BOARDS)

@@ -1,4 +1,4 @@
-"""The board of models from a reviews table: the law of S11 and S12, and what is refused."""
+"""The board of models from a reviews table, rule by rule, and what is refused."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def exact(rows: Table_, own: OwnVotes) -> dict[str, tuple[Fraction, Fraction, in
 @settings(max_examples=25)
 @given(rows=reviews())
 def test_a_board_is_the_mean_of_what_each_session_says(own: OwnVotes, rows: Table_) -> None:
-    """S11 over S1-S7: each session counts once, whoever reviewed it."""
+    """Each session counts once, whoever reviewed it."""
     found = by_model(rows, own_votes=own)
     wanted = exact(rows, own)
     assert {name for name, row in found.items() if row["total_votes"]} == set(wanted)
@@ -129,7 +129,6 @@ def test_a_session_of_many_ballots_weighs_as_much_as_one_of_few() -> None:
 
 
 def test_equal_up_to_their_wins_is_the_same_rank_listed_by_name() -> None:
-    """S8 on a board."""
     rows = ballot("s", "j", "ab c") + ballot("t", "k", "ba c")
     found = by_model(rows)
     assert list(found) == ["a", "b", "c"]
@@ -145,7 +144,7 @@ def test_more_wins_breaks_a_tie_of_shares() -> None:
 
 
 def test_who_has_no_vote_is_listed_last_without_a_share() -> None:
-    """S7: no vote is not a low share."""
+    """No vote is not a low share."""
     found = by_model(ballot("s", "j", "a b -c"))
     assert list(found) == ["a", "b", "c"]
     assert found["c"]["share"] is None
@@ -154,7 +153,7 @@ def test_who_has_no_vote_is_listed_last_without_a_share() -> None:
 
 
 def test_rows_with_neither_rank_nor_score_are_abstentions() -> None:
-    """S6: an abstaining reviewer costs no one anything."""
+    """An abstaining reviewer costs no one anything."""
     with_silence = ballot("s", "j", "a b c") + ballot("s", "k", "-abc")
     assert by_model(with_silence)["a"] == by_model(ballot("s", "j", "a b c"))["a"]
 
@@ -199,7 +198,7 @@ def test_a_harsh_grader_drops_out_of_the_mean_score_of_its_own_answers() -> None
 
 
 def test_z_scores_forgive_a_harsh_reviewer_who_did_not_judge_everyone() -> None:
-    """A5: the calibrated view compares models as if their reviewers were equally harsh."""
+    """The calibrated view compares models as if their reviewers were equally harsh."""
     rows = []
     for session in range(40):
         for reviewer, shift, shown in (("kind", 2.0, "abc"), ("harsh", -3.0, "bcd")):
@@ -259,7 +258,7 @@ def test_the_matrix_counts_ties_as_halves_and_leaves_out_who_never_met() -> None
 
 
 def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any]) -> None:
-    """S12: the same ballots, whole, through each registered rule."""
+    """The same ballots, whole, through each registered rule."""
     board = board_models(season, since="all", compare_rules=True)
     found = {
         one["rule"]: {row["model"]: row["value"] for row in one["rows"]}
@@ -289,7 +288,7 @@ def test_a_board_under_another_rule_is_ranked_by_its_value(
 
 
 def test_weights_of_items_weigh_sessions_and_leave_out_those_without_one() -> None:
-    """C6: test weights in the model board."""
+    """Test weights in the model board."""
     rows = ballot("s", "j", "a b") + ballot("t", "j", "b a") + ballot("u", "j", "b a")
     weights = {"item_id": ["s", "t"], "weight": [3.0, 1.0]}
     board = board_models(rows, since="all", item_weights=weights)
@@ -298,7 +297,7 @@ def test_weights_of_items_weigh_sessions_and_leave_out_those_without_one() -> No
 
 
 def test_weighing_reviewers_by_their_own_scores_listens_to_the_best() -> None:
-    """S11: --reputation peer."""
+    """As `--reputation peer` has it."""
     rows: Table_ = []
     for session in range(10):
         rows += ballot(f"s{session}", "a", "a b c")

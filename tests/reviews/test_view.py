@@ -124,7 +124,7 @@ def ranked(rows: list[tuple[str, str, float | None]]) -> list[float]:
 
 
 def test_shares_count_rivals_beaten_and_leave_the_own_answer_out() -> None:
-    """S1: n − 1 − place over n − 1; where the reviewer puts itself changes nothing."""
+    """n − 1 − place over n − 1; where the reviewer puts itself changes nothing."""
     first = ranked([("x", "a", 1), ("x", "b", 2), ("x", "c", 3)])
     assert first == [1.0, 0.5, 0.0]
     own_first = ranked([("a", "a", 1), ("a", "b", 2), ("a", "c", 3)])
@@ -134,7 +134,6 @@ def test_shares_count_rivals_beaten_and_leave_the_own_answer_out() -> None:
 
 
 def test_ties_share_the_mean_of_their_places_and_the_unranked_have_no_share() -> None:
-    """S3, S4."""
     tied = ranked([("x", "a", 1), ("x", "b", 2), ("x", "c", 2), ("x", "d", 4)])
     assert tied == pytest.approx([1.0, 0.5, 0.5, 0.0])
     partial = ranked([("x", "a", 1), ("x", "b", None), ("x", "c", 2)])

@@ -73,7 +73,7 @@ def scalar(table: list[tuple[int, str, str, float | None]], own: OwnVotes) -> di
 def test_shares_are_those_of_the_exact_count(
     own: OwnVotes, table: list[tuple[int, str, str, float | None]]
 ) -> None:
-    """S1, S2, S3, S4 in arrays: ties, partial ballots, own answers first, last and missing."""
+    """In arrays: ties, partial ballots, own answers first, last and missing."""
     found = cast(table, own)
     wanted = scalar(table, own)
     got = {
@@ -105,7 +105,7 @@ def test_places_by_counting_are_places_by_sorting() -> None:
 
 
 def test_scores_rank_where_there_is_no_rank() -> None:
-    """S5: equal scores tie, the highest is first, and a tie for first is no one's win."""
+    """Equal scores tie, the highest is first, and a tie for first is no one's win."""
     table: list[tuple[int, str, str, float | None]] = [
         (0, "judge", "a", 7.5),
         (0, "judge", "b", 7.5),
@@ -117,7 +117,7 @@ def test_scores_rank_where_there_is_no_rank() -> None:
 
 
 def test_a_ranking_stands_where_scores_say_otherwise() -> None:
-    """S5: on a ballot with any rank, scores do not rank the unranked."""
+    """On a ballot with any rank, scores do not rank the unranked."""
     rows = rows_of([(0, "judge", "a", 2.0), (0, "judge", "b", 1.0), (0, "judge", "c", None)])
     rows.numbers["score"] = np.array([9.0, 1.0, 10.0])  # type: ignore[index]
     found = votes(rows, "out", np.array([3]))
@@ -126,7 +126,7 @@ def test_a_ranking_stands_where_scores_say_otherwise() -> None:
 
 
 def test_a_contestant_has_no_vote_in_a_pair() -> None:
-    """S1: with its own answer off the ballot one rival is left, and no one to beat."""
+    """With its own answer off the ballot one rival is left, and no one to beat."""
     table: list[tuple[int, str, str, float | None]] = [(0, "a", "a", 1.0), (0, "a", "b", 2.0)]
     assert not cast(table, "out").counts.any()
     assert cast(table, "in").share.tolist() == [1.0, 0.0]

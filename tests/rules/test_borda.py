@@ -9,25 +9,25 @@ from peerage.types import Placing
 
 
 def test_first_of_three_has_a_full_share_and_last_none(read):
-    """S1: (n-1-i)/(n-1)."""
+    """(n-1-i)/(n-1)."""
     assert borda(read("A>B>C"), "ABC") == {"A": 1, "B": Fraction(1, 2), "C": 0}
 
 
-def test_the_share_times_rivals_is_the_seeds_points_for_outside_reviewers(read):
-    """S1: with N = 4, points 3, 2, 1, 0 averaged over ballots."""
+def test_the_share_times_rivals_is_the_usual_points_for_outside_reviewers(read):
+    """With N = 4, points 3, 2, 1, 0 averaged over ballots."""
     shares = borda(read("A>B>C>D", "B>A>C>D", "A>C>B>D"), "ABCD")
     points = {"A": Fraction(8, 3), "B": Fraction(6, 3), "C": Fraction(4, 3), "D": 0}
     assert {name: share * 3 for name, share in shares.items()} == points
 
 
 def test_unranked_candidates_count_as_beaten_but_get_no_vote(read):
-    """S1 and S4: one of four shown is placed above three; the three are not judged."""
+    """One of four shown is placed above three; the three are not judged."""
     assert borda(read("A", n=4), "ABCD") == {"A": 1}
     assert borda(read("A>B", n=4), "ABCD") == {"A": 1, "B": Fraction(2, 3)}
 
 
 def test_a_tie_shares_the_mean_of_its_places(read):
-    """S3: in the middle, and at the top."""
+    """In the middle, and at the top."""
     assert borda(read("A>B=C>D"), "ABCD") == {
         "A": 1,
         "B": Fraction(1, 2),
@@ -38,26 +38,25 @@ def test_a_tie_shares_the_mean_of_its_places(read):
 
 
 def test_ballots_of_different_sizes_weigh_the_same(read):
-    """S1: a share is a mean over ballots, however many each one shows."""
+    """A share is a mean over ballots, however many each one shows."""
     shares = borda(read("A>B") + read("B>C>D>A"), "ABCD")
     assert shares["A"] == Fraction(1, 2)
     assert shares["B"] == Fraction(1, 2)
 
 
 def test_no_ballots_give_no_values():
-    """S7 is the tally's business: the rule names only those it can value."""
+    """Who has no vote is the tally's business: the rule names only those it can value."""
     assert borda([], "AB") == {}
 
 
 def test_borda_is_registered_as_higher_is_better():
-    """S12: option B stays the default rule."""
     assert rules.get("borda").values is borda
     assert not rules.get("borda").lower_is_better
 
 
 @given(data=st.data())
 def test_the_share_is_the_mean_count_of_rivals_beaten(data, elections):
-    """S1 read again in plain words: count who is placed below, half the tied, all unranked."""
+    """The share in plain words: count who is placed below, half the tied, all unranked."""
     placings, names = data.draw(elections)
 
     def on_one_ballot(placing: Placing, name: str) -> Fraction:
@@ -77,6 +76,6 @@ def test_the_share_is_the_mean_count_of_rivals_beaten(data, elections):
 
 @given(data=st.data())
 def test_shares_lie_between_nothing_and_all(data, elections):
-    """S1: a share is in [0, 1], and exact."""
+    """A share is in [0, 1], and exact."""
     values = borda(*data.draw(elections)).values()
     assert all(isinstance(value, Fraction) and 0 <= value <= 1 for value in values)

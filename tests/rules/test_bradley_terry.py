@@ -41,20 +41,20 @@ def minorised(wins: np.ndarray, rounds: int = 20_000) -> np.ndarray:
 
 
 def test_two_candidates_stand_apart_by_their_log_odds(read):
-    """S12: three wins to one are odds of 3, or 400 log10(3) points."""
+    """Three wins to one are odds of 3, or 400 log10(3) points."""
     ratings = bradley_terry(read("3: A>B", "B>A"), "AB")
     assert ratings["A"] - ratings["B"] == pytest.approx(400 * math.log10(3), abs=1e-9)
     assert ratings["A"] + ratings["B"] == pytest.approx(3000, abs=1e-9)
 
 
 def test_a_tie_is_half_a_win_for_each(read):
-    """S3 and S12: two wins and two ties are three points to one."""
+    """Two wins and two ties are three points to one."""
     tied = bradley_terry(read("2: A>B", "2: A=B"), "AB")
     assert tied == pytest.approx(bradley_terry(read("3: A>B", "B>A"), "AB"), abs=1e-9)
 
 
 def test_four_candidates_with_ties_have_the_figures_of_evalica():
-    """S12: evalica 0.4.2, whose scores have geometric mean 1, as ours have mean log 0."""
+    """evalica 0.4.2, whose scores have geometric mean 1, as ours have mean log 0."""
     won = np.array(WINS)
     tied = np.array(TIES)
     logs = strengths(won + (tied + tied.T) / 2)
@@ -63,13 +63,13 @@ def test_four_candidates_with_ties_have_the_figures_of_evalica():
 
 @given(wins=connected_matrices())
 def test_strengths_are_those_of_the_plain_iteration(wins):
-    """S12: wherever the likelihood has a maximum."""
+    """Wherever the likelihood has a maximum."""
     assert strengths(wins) == pytest.approx(minorised(wins), abs=1e-6)
 
 
 @given(wins=connected_matrices())
 def test_expected_wins_are_the_counted_wins(wins):
-    """S12: the likelihood's own condition, which no other point satisfies."""
+    """The likelihood's own condition, which no other point satisfies."""
     logs = strengths(wins)
     chance = 1 / (1 + np.exp(logs[None, :] - logs[:, None]))
     assert ((wins + wins.T) * chance).sum(axis=1) == pytest.approx(wins.sum(axis=1), abs=1e-9)
@@ -78,14 +78,14 @@ def test_expected_wins_are_the_counted_wins(wins):
 
 @given(wins=win_matrices(), seed=st.integers(0, 1000))
 def test_the_order_of_candidates_does_not_matter(wins, seed):
-    """S12: with and without the prior."""
+    """With and without the prior."""
     order = np.random.default_rng(seed).permutation(len(wins))
     assert strengths(wins[np.ix_(order, order)]) == pytest.approx(strengths(wins)[order], abs=1e-9)
 
 
 @given(wins=win_matrices())
 def test_strengths_always_exist_and_more_wins_never_hurt(wins):
-    """S12: one more win over the next lifts a candidate above where it was against it."""
+    """One more win over the next lifts a candidate above where it was against it."""
     before = strengths(wins)
     assert np.isfinite(before).all()
     if needs_prior(wins):
@@ -97,14 +97,14 @@ def test_strengths_always_exist_and_more_wins_never_hurt(wins):
 
 
 def test_an_unbeaten_candidate_is_first_at_a_finite_distance():
-    """S12: 4 to 0 is read as 4.5 to 0.5 by the virtual tie."""
+    """4 to 0 is read as 4.5 to 0.5 by the virtual tie."""
     wins = np.array([[0.0, 4.0], [0.0, 0.0]])
     assert needs_prior(wins)
     assert np.diff(strengths(wins)) == pytest.approx([-math.log(9)], abs=1e-9)
 
 
 def test_a_winless_candidate_and_a_one_way_group_need_the_prior_too():
-    """S12: the maximum exists only if wins lead from everyone to everyone."""
+    """The maximum exists only if wins lead from everyone to everyone."""
     cycle = np.array([[0, 1, 0], [0, 0, 1], [1, 0, 0]], dtype=float)
     assert not needs_prior(cycle)
     winless = np.zeros((4, 4))
@@ -115,51 +115,51 @@ def test_a_winless_candidate_and_a_one_way_group_need_the_prior_too():
 
 
 def test_separate_groups_are_centred_on_each_other(read):
-    """S12: with no ballot between them only the prior speaks, and it says level."""
+    """With no ballot between them only the prior speaks, and it says level."""
     ratings = bradley_terry(read("2: A>B", "B>A", "2: C>D", "D>C", n=4), "ABCD")
     assert ratings["A"] == ratings["C"] > 1500 > ratings["B"] == ratings["D"]
 
 
 def test_the_prior_is_one_virtual_tie_per_candidate_however_many_there_are():
-    """S12: spread over all rivals, so that a long field is not pulled together more."""
+    """Spread over all rivals, so that a long field is not pulled together more."""
     wins = np.triu(np.ones((5, 5)), 1)
     supported = wins + (1 - np.eye(5)) / 8
     assert strengths(wins) == pytest.approx(minorised(supported), abs=1e-6)
 
 
 def test_the_prior_stays_out_where_it_is_not_needed():
-    """S12: a connected matrix gets the plain maximum, to the last digit of its odds."""
+    """A connected matrix gets the plain maximum, to the last digit of its odds."""
     assert np.diff(strengths(np.array([[0.0, 1.0], [999.0, 0.0]]))) == pytest.approx(
         [math.log(999)], abs=1e-9
     )
 
 
 def test_the_same_record_gives_the_same_rating_to_the_last_bit(read):
-    """S8: equal candidates must share a rank."""
+    """Equal candidates must share a rank."""
     ratings = bradley_terry(read("A>C>B>D", "B>C>A>D", "D>A=B>C", n=4), "ABCD")
     assert ratings["A"] == ratings["B"]
 
 
 def test_who_was_compared_with_no_one_has_no_rating(read):
-    """S4: unranked is not judged."""
+    """Unranked is not judged."""
     assert set(bradley_terry(read("A>B", "C", n=4), "ABCD")) == {"A", "B"}
     assert bradley_terry([], "AB") == {}
 
 
 def test_candidates_in_another_order_change_no_bit(read):
-    """S12: names are sorted before anything is summed."""
+    """Names are sorted before anything is summed."""
     ballots = read("A>C>B>D", "D>B>A>C", "B>A=D>C")
     assert bradley_terry(ballots, "ABCD") == bradley_terry(ballots, "DBCA")
 
 
 def test_lopsided_chains_are_solved_to_the_last_digits():
-    """S12: a billion wins to one, forty times in a row."""
+    """A billion wins to one, forty times in a row."""
     wins = np.diag(np.full(40, 1e9), 1) + np.diag(np.ones(40), -1)
     assert np.diff(strengths(wins)) == pytest.approx(np.full(40, -math.log(1e9)), abs=1e-9)
 
 
 def test_seven_hundred_and_two_candidates_recover_their_strengths():
-    """S12: the most a ballot can label, with counts in the millions."""
+    """The most a ballot can label, with counts in the millions."""
     rng = np.random.default_rng(7)
     truth = rng.normal(0, 1, 702)
     truth -= truth.mean()
@@ -173,7 +173,7 @@ def test_seven_hundred_and_two_candidates_recover_their_strengths():
 
 
 def test_the_covariance_of_one_pair_is_the_textbook_one():
-    """S12: the variance of a log odds is 1/wins + 1/losses."""
+    """The variance of a log odds is 1/wins + 1/losses."""
     wins = np.array([[0.0, 30.0], [10.0, 0.0]])
     spread = covariance(wins, strengths(wins))
     difference = spread[0, 0] + spread[1, 1] - 2 * spread[0, 1]
@@ -182,7 +182,7 @@ def test_the_covariance_of_one_pair_is_the_textbook_one():
 
 @given(wins=connected_matrices())
 def test_the_covariance_is_symmetric_positive_and_blind_to_shifts(wins):
-    """S12: strengths are known only up to a common shift."""
+    """Strengths are known only up to a common shift."""
     spread = covariance(wins, strengths(wins))
     assert spread == pytest.approx(spread.T, abs=1e-9)
     assert spread.sum(axis=1) == pytest.approx(np.zeros(len(wins)), abs=1e-8)
@@ -195,13 +195,13 @@ def test_the_covariance_is_symmetric_positive_and_blind_to_shifts(wins):
     ids=["negative", "not a number", "against itself", "not square", "flat"],
 )
 def test_counts_that_cannot_be_are_refused(wins):
-    """S12: a wrong matrix must not become a plausible rating."""
+    """A wrong matrix must not become a plausible rating."""
     with pytest.raises(UsageError):
         strengths(np.array(wins, dtype=float))
 
 
 def test_no_one_and_a_lone_candidate_have_nothing_to_solve():
-    """S12: the empty cases."""
+    """The empty cases."""
     assert strengths(np.zeros((0, 0))).tolist() == []
     assert strengths(np.zeros((1, 1))).tolist() == [0.0]
     assert covariance(np.zeros((1, 1)), np.zeros(1)).tolist() == [[0.0]]
@@ -209,6 +209,6 @@ def test_no_one_and_a_lone_candidate_have_nothing_to_solve():
 
 
 def test_ratings_apart_by_rounding_only_are_levelled():
-    """S8: runs of near-equals share their mean, and real differences stay."""
+    """Runs of near-equals share their mean, and real differences stay."""
     assert level(np.array([2.0, 1.0, 1.0 + 1e-12])).tolist()[1:] == [1.0 + 5e-13] * 2
     assert level(np.array([2.0, 1.0])).tolist() == [2.0, 1.0]

@@ -18,36 +18,36 @@ SCHULZE_45 = (
 
 
 def test_forty_five_voters_give_the_known_counts(read):
-    """S12: E beats A, B and D; A, B and C beat two each; D only C."""
+    """E beats A, B and D; A, B and C beat two each; D only C."""
     assert copeland(read(*SCHULZE_45), "ABCDE") == {"A": 2, "B": 2, "C": 2, "D": 1, "E": 3}
 
 
 def test_a_cycle_leaves_everyone_level(read):
-    """S12: rock, paper, scissors."""
+    """Rock, paper, scissors."""
     assert copeland(read("A>B>C", "B>C>A", "C>A>B"), "ABC") == {"A": 1, "B": 1, "C": 1}
 
 
 def test_an_even_pair_gives_half_to_each(read):
-    """S3 and S12: evenly split ballots, and ballots that tie."""
+    """Evenly split ballots, and ballots that tie."""
     half = Fraction(1, 2)
     assert copeland(read("A>B", "B>A"), "AB") == {"A": half, "B": half}
     assert copeland(read("A=B"), "AB") == {"A": half, "B": half}
 
 
 def test_a_pair_that_no_ballot_ranks_together_adds_nothing(read):
-    """S4: unranked is not judged."""
+    """Unranked is not judged."""
     assert copeland(read("A>B", "C>D", n=4), "ABCD") == {"A": 1, "B": 0, "C": 1, "D": 0}
     assert copeland(read("A", n=4), "ABCD") == {}
 
 
 def test_the_margin_does_not_matter(read):
-    """S12: a majority of one is a majority."""
+    """A majority of one is a majority."""
     assert copeland(read("5: A>B", "4: B>A"), "AB") == {"A": 1, "B": 0}
 
 
 @given(data=st.data())
 def test_values_are_the_majorities_counted_one_by_one(data, elections):
-    """S12: a plain recount over every pair."""
+    """A plain recount over every pair."""
     placings, names = data.draw(elections)
     slow: dict[str, Fraction] = {}
     for a in names:
@@ -64,7 +64,7 @@ def test_values_are_the_majorities_counted_one_by_one(data, elections):
 
 @given(data=st.data())
 def test_only_a_condorcet_winner_beats_all_the_others(data, elections):
-    """S12: the check that Copeland is here for."""
+    """The check that Copeland is here for."""
     placings, names = data.draw(elections)
     values = copeland(placings, names)
     assume(values)

@@ -25,14 +25,14 @@ def renamed(placing: Placing, new: dict[str, str]) -> Placing:
 
 
 def test_the_registry_finds_every_rule_by_name():
-    """S12: `pairwise` is shared arithmetic, not a rule."""
+    """`pairwise` is shared arithmetic, not a rule."""
     assert set(EVERY) <= set(rules.names())
     assert "pairwise" not in rules.names()
 
 
 @given(data=st.data())
 def test_renaming_the_candidates_renames_the_values(data, elections):
-    """S12: no rule favours a name or a place in the list."""
+    """No rule favours a name or a place in the list."""
     placings, names = data.draw(elections)
     new = dict(zip(names, data.draw(st.permutations(names)), strict=True))
     for name in EVERY:
@@ -45,7 +45,7 @@ def test_renaming_the_candidates_renames_the_values(data, elections):
 
 @given(data=st.data())
 def test_the_order_of_ballots_matters_to_elo_alone(data, elections):
-    """S12: for every other rule it changes no bit."""
+    """For every other rule it changes no bit."""
     placings, names = data.draw(elections)
     shuffled = data.draw(st.permutations(placings))
     for name in set(EVERY) - {"elo"}:
@@ -55,7 +55,7 @@ def test_the_order_of_ballots_matters_to_elo_alone(data, elections):
 
 @given(data=st.data())
 def test_a_candidate_that_every_ballot_ranks_first_is_first(data, elections):
-    """S12: unanimity, with scores that agree with the places where a rule reads scores."""
+    """Unanimity, with scores that agree with the places where a rule reads scores."""
     placings, names = data.draw(elections)
     ballots = []
     for placing in placings:
@@ -74,7 +74,7 @@ def test_a_candidate_that_every_ballot_ranks_first_is_first(data, elections):
 
 @given(data=st.data())
 def test_only_voted_candidates_are_valued_and_exactly_or_finitely(data, elections):
-    """S4, S7 and S8: no number without a vote, fractions where the law says so, never a NaN."""
+    """No number without a vote, fractions where order depends on them, never a NaN."""
     placings, names = data.draw(elections)
     voted = {who for placing in placings for who in placing.doubled}
     for name in EVERY:

@@ -22,12 +22,12 @@ SCHULZE_45 = (
 
 
 def test_forty_five_voters_order_e_a_c_b_d(read):
-    """S12: Schulze's own example."""
+    """Schulze's own example."""
     assert schulze(read(*SCHULZE_45), "ABCDE") == {"E": 4, "A": 3, "C": 2, "B": 1, "D": 0}
 
 
 def test_forty_five_voters_have_the_published_paths(read):
-    """S12: the strengths printed with the example, by winning votes."""
+    """The strengths printed with the example, by winning votes."""
     paths = strongest_paths(compare(read(*SCHULZE_45), "ABCDE").wins)
     assert paths.tolist() == [
         [0, 28, 28, 30, 24],
@@ -39,30 +39,30 @@ def test_forty_five_voters_have_the_published_paths(read):
 
 
 def test_a_cycle_is_broken_at_its_weakest_majority(read):
-    """S12: A>B by 7 of 9, B>C by 6, C>A by 5: the last one gives way."""
+    """A>B by 7 of 9, B>C by 6, C>A by 5: the last one gives way."""
     ballots = read("4: A>B>C", "2: B>C>A", "3: C>A>B")
     assert schulze(ballots, "ABC") == {"A": 2, "B": 1, "C": 0}
 
 
 def test_an_even_cycle_and_an_even_pair_are_level(read):
-    """S3 and S12: level rivals count half."""
+    """Level rivals count half."""
     assert schulze(read("A>B>C", "B>C>A", "C>A>B"), "ABC") == {"A": 1, "B": 1, "C": 1}
     assert schulze(read("A=B>C"), "ABC") == {"A": Fraction(3, 2), "B": Fraction(3, 2), "C": 0}
 
 
 def test_separate_groups_are_level_with_each_other(read):
-    """S4: no ballot ranks them together, so neither is ahead; the unranked are left out."""
+    """No ballot ranks them together, so neither is ahead; the unranked are left out."""
     assert schulze(read("A>B", "C>D", n=5), "ABCDE") == {"A": 2, "B": 1, "C": 2, "D": 1}
 
 
 def test_no_ballots_give_no_values():
-    """S7 is the tally's business."""
+    """Who has no vote is the tally's business."""
     assert schulze([], "AB") == {}
 
 
 @given(data=st.data())
 def test_a_condorcet_winner_is_always_first_and_alone(data, elections):
-    """S12: for Copeland and Schulze alike."""
+    """For Copeland and Schulze alike."""
     placings, names = data.draw(elections)
     majorities = copeland(placings, names)
     winner = next((n for n, value in majorities.items() if value == len(majorities) - 1), None)
@@ -73,7 +73,7 @@ def test_a_condorcet_winner_is_always_first_and_alone(data, elections):
 
 @given(data=st.data())
 def test_the_values_sort_as_the_order_of_paths_does(data, elections):
-    """S12: whoever is ahead on paths has the larger value, so nothing is lost by counting."""
+    """Whoever is ahead on paths has the larger value, so nothing is lost by counting."""
     placings, names = data.draw(elections)
     pairs = compare(placings, names)
     values = schulze(placings, names)
@@ -84,7 +84,7 @@ def test_the_values_sort_as_the_order_of_paths_does(data, elections):
 
 @given(data=st.data())
 def test_paths_are_those_found_by_walking_every_chain(data, elections):
-    """S12: against a search through all simple chains."""
+    """Against a search through all simple chains."""
     wins = compare(*data.draw(elections)).wins
 
     def widest(at: int, goal: int, width: float, seen: frozenset[int]) -> float:

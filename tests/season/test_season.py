@@ -30,7 +30,7 @@ class Direct:
     def can_constrain(self, _):
         return True
 
-    async def call(self, call, on_text=None):  # noqa: ARG002
+    async def call(self, call, on_text=None, *_):  # noqa: ARG002
         self.n_calls += 1
         if self.crash_after is not None and self.n_calls > self.crash_after:
             raise RuntimeError("the machine went off")
@@ -135,7 +135,7 @@ def test_a_session_without_a_quorum_is_reported_and_nothing_is_scored(url, tmp_p
     path.write_text("id,query\n1,broken\n2,fine\n")
     progress = go(url, open_prompts(path), Direct())
     assert progress.complete
-    assert progress.no_quorum == 1
+    assert len(progress.no_quorum) == 1
     assert progress.failures["a", "answer", "server_error"] == 1
     broken = next(s for s in sessions(url).values() if s.query.id == "1")
     assert broken.scores == ()
@@ -150,7 +150,7 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
             super().__init__()
             self.stop = stop
 
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             self.stop.set()
             return await super().call(call, on_text)
 
@@ -168,7 +168,9 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
         ("p.jsonl", "{nope\n", "line 1"),
         ("p.jsonl", "", "no prompts"),
         ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),
-        ("p.csv", "question\nx\n", '"query" column'),
+        ("p.csv", "question;kind\nx;y\n", "no \"query\" column. It has: 'question', 'kind'."),
+        ("p.csv", "id,query\n1,Well, then?\n", "row 1: it has more cells than columns"),
+        ("p.jsonl", '{"question": "a"}\n', "row 1: there is no \"query\"; it has: 'question'."),
         ("p.txt", "x", ".jsonl"),
         ("p.parquet", "x", "not Parquet"),
     ],
@@ -191,6 +193,13 @@ def test_the_three_formats_read_alike(tmp_path):
     assert len(rows) == 1
 
 
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_csv_file_may_be_separated_as_an_imported_one_may(tmp_path, separator):
+    path = tmp_path / "p.csv"
+    path.write_text(f'id{separator} query\n1{separator}"a; b, c?"\n')
+    assert [(row.id, row.query) for row in open_prompts(path)] == [("1", "a; b, c?")]
+
+
 def test_given_answers_may_be_an_object_or_a_list(tmp_path):
     path = tmp_path / "p.jsonl"
     answers = [
@@ -203,7 +212,7 @@ def test_given_answers_may_be_an_object_or_a_list(tmp_path):
 
 
 def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts):
-    """What one has begun the other leaves to it; neither ends in an error."""
+    """What one has begun the other waits for; both end with the whole season done."""
 
     async def scene():
         session_config = SessionConfig(SEATS, ScoringOptions(), chairs=SEATS)
@@ -229,8 +238,11 @@ def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts)
         return done
 
     first, second = asyncio.run(scene())
-    assert first.elsewhere + second.elsewhere > 0
+    assert first.complete
+    assert second.complete
+    assert first.elsewhere == second.elsewhere == 0
     assert first.done + second.done - first.reused - second.reused == prompts.n
+    assert first.calls + second.calls == 7 * prompts.n
     assert len(sessions(url)) == prompts.n
     assert all(len(session.reviews) == 3 for session in sessions(url).values())
 
@@ -251,7 +263,7 @@ def test_a_session_that_cannot_be_read_is_named_and_the_season_goes_on(url, prom
 @pytest.mark.parametrize("deadline_s", [None, 0.02])
 def test_early_stops_and_deadlines_end_no_season(url, prompts, early_stop, deadline_s):
     class Uneven(Direct):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             await asyncio.sleep(0.018 + 0.001 * (self.n_calls % 5))
             return await super().call(call, on_text)
 

@@ -24,7 +24,7 @@ class Direct:
     def can_constrain(self, _):
         return self.constrained
 
-    async def call(self, call, on_text=None):
+    async def call(self, call, on_text=None, *_):
         self.calls.append((call.stage, call.seat.name, call.ballot.round if call.ballot else 0))
         if call.seat.name in self.silent or (call.stage, call.seat.name) in self.silent:
             await asyncio.Event().wait()

@@ -60,7 +60,7 @@ class Uneven:
     def can_constrain(self, _):
         return True
 
-    async def call(self, call, on_text=None):  # noqa: ARG002
+    async def call(self, call, on_text=None, *_):  # noqa: ARG002
         number = self.n_calls
         self.n_calls += 1
         for _ in range(self.turns[number % len(self.turns)] if self.turns else 0):
@@ -236,7 +236,7 @@ def test_a_cancelled_session_that_goes_on_ends_like_one_that_was_left_alone(
 
 def test_a_long_review_is_kept_when_the_session_is_cancelled_while_it_is_read():
     class Long(Uneven):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             reply = await super().call(call, on_text)
             if call.ballot is None:
                 return reply
@@ -278,7 +278,7 @@ def test_many_errors_at_once_are_one_error_and_no_noise(stage):
     """Nothing is left running, and no error is left for the collector to complain about."""
 
     class Broken(Uneven):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             await asyncio.sleep(0)
             if call.stage == stage:
                 return Failure(call.seat.name, "budget", "nothing left", call.stage)

@@ -106,7 +106,7 @@ def test_the_chair_sees_no_names(session_config, held, direct):
     pages = []
 
     class Reading(direct):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             pages.append(call.prompt)
             return await super().call(call, on_text)
 
@@ -147,7 +147,7 @@ def test_an_early_stop_is_recorded_and_has_the_same_winner(session_config, held,
     options = {name: {"quality": 9.5 if name == "a" else 4.0, "noise": 1.0} for name in names}
 
     class Slow(direct):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             if call.stage == "review" and call.seat.name in "kl":
                 await asyncio.sleep(0.2)
             return await super().call(call, on_text)
@@ -205,7 +205,7 @@ def test_a_session_cut_off_anywhere_goes_on_and_ends_the_same(
 
 def test_running_out_of_money_stops_the_session_and_stores_no_failure(session_config, held, direct):
     class Broke(direct):
-        async def call(self, call, on_text=None):
+        async def call(self, call, on_text=None, *_):
             if call.stage == "review":
                 return Failure(call.seat.name, "budget", "nothing left", call.stage)
             return await super().call(call, on_text)

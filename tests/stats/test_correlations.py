@@ -128,7 +128,7 @@ def test_exact_fractions_and_whole_numbers_are_values_too() -> None:
 
 
 def test_four_answers_at_point_eight_two_are_not_significant() -> None:
-    """A2: Student's t, not the normal .04."""
+    """Student's t, not the normal .04."""
     assert correlation_p(0.82, 4) == pytest.approx(0.18, abs=1e-12)
 
 

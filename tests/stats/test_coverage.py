@@ -65,7 +65,7 @@ def test_intervals_of_means_cover(kind: str, n: int, place: int) -> None:
 
 @pytest.mark.parametrize(("n", "k"), [(6, 10), (8, 3), (8, 30), (20, 10), (50, 30), (200, 3)])
 def test_boards_without_differences_part_no_one(n: int, k: int) -> None:
-    """S11: at most one board in twenty, within Monte-Carlo error and the figures quoted."""
+    """At most one board in twenty, within Monte-Carlo error and the figures quoted."""
     rng = np.random.default_rng(400 + n)
     alarms = []
     for _ in range(400):

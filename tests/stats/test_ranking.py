@@ -69,7 +69,7 @@ def test_few_clusters_need_wider_ranges() -> None:
 
 @pytest.mark.parametrize("share", [0.7, 1 / 3])
 def test_a_difference_with_zero_variance_is_a_tie(share: float) -> None:
-    """S11: equal or not, nothing is known of how it would vary."""
+    """Equal or not, nothing is known of how it would vary."""
     tops = np.column_stack([np.full(9, share), np.full(9, share / 2), np.full(9, share)])
     values, pulls = ratio_influences(tops, np.ones((9, 3)))
     for low, high in (

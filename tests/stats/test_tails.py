@@ -94,7 +94,7 @@ def test_q_values_are_scipys(ps: list[float]) -> None:
 
 @given(st.lists(st.none() | probabilities, max_size=40))
 def test_an_unknown_p_is_not_of_the_family(ps: list[float | None]) -> None:
-    """A1: a finding without a test neither gets a q nor costs the others."""
+    """A finding without a test neither gets a q nor costs the others."""
     qs = benjamini_hochberg(ps)
     assert [q is None for q in qs] == [p is None for p in ps]
     known = benjamini_hochberg([p for p in ps if p is not None])

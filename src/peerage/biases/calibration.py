@@ -71,7 +71,7 @@ def _scale(who: int, panel: Panel) -> str:
 
 
 def _word(mean: float | None, middle: float, reach: float) -> str:
-    """The seed's rule: beyond the median of reviewer means by one sample standard deviation."""
+    """Beyond the median of reviewer means by one sample standard deviation."""
     if mean is None or abs(mean - middle) <= reach:
         return ""
     return "harsh; " if mean < middle else "generous; "

@@ -42,7 +42,7 @@ from peerage.reviews.votes import shares
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import Audit, AuditLimits, Finding
 
-ORDER = (  # of the findings: as the law lists the metrics; others follow by name
+ORDER = (  # of the findings: as the documents list the metrics; others follow by name
     "length",
     "length_relative",
     "position",

@@ -1,7 +1,7 @@
 """One session's audit: indicators, honestly labelled as such.
 
 With four or five answers almost nothing can be shown. So every number comes with its n
-and the n it would take, and the summary under the seed's names (`bias_audit`) stands
+and the n it would take, and the summary under its published names (`bias_audit`) stands
 beside findings that say "too few" where that is the truth.
 """
 
@@ -35,7 +35,7 @@ def audit_session(
     counted: Sequence[Counted],
     limits: AuditLimits,
 ) -> Audit:
-    """The seed's summary and our findings for one session; never a change to its scores.
+    """The published summary and our findings for one session; never a change to its scores.
 
     Ballots and what was counted on them come in one order.
     """

@@ -72,7 +72,10 @@ def _likeness(rows: Rows) -> Floats:
     held = np.flatnonzero(answers.count())
     place = np.full(answers.n, -1, dtype=np.int64)
     place[held] = np.arange(len(held))
-    text, candidate = answers.first(texts)[held], answers.first(rows.candidate)[held]
+    told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
+    every_text = np.full(answers.n, None, dtype=object)
+    every_text[answers.code[told]] = texts[told]
+    text, candidate = every_text[held], answers.first(rows.candidate)[held]
     session = answers.first(rows.session)[held]
     features = np.stack([trigrams(one) for one in text]) if len(held) else np.zeros((0, N_FEATURES))
     total = np.zeros((len(rows.names), N_FEATURES))

@@ -16,7 +16,7 @@ FAR = 3.0  # healthy ranges away from zero: what few observations may already po
 POWER_Z = normal_critical(0.6)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
-FAR_CORRELATION = 0.9  # the seed's "extreme" for a correlation
+FAR_CORRELATION = 0.9  # "extreme", of a correlation
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -17,8 +17,8 @@ from typing import Any
 from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
-from peerage.config.sources import CONFIG, merge
-from peerage.errors import Problem, config_error
+from peerage.config.sources import CONFIG, Merged, merge
+from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
 
 __all__ = [
@@ -29,7 +29,9 @@ __all__ = [
     "load",
     "rubric",
     "rubric_names",
+    "seated",
     "secret",
+    "with_note",
 ]
 
 FILE = Path("peerage.toml")
@@ -65,6 +67,30 @@ def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
     merged.tree = {**tree, **merged.tree, "council": council}
     result = validated(merged)
     result._notes = settings.notes
+    return result
+
+
+def seated(settings: Settings, names: Sequence[str]) -> Settings:
+    """The settings with only these seats, in the order of the file; a chair left out is none."""
+    known = [seat.name for seat in settings.seat]
+    wanted = {name.strip() for name in names}
+    for name in sorted(wanted - set(known)):
+        near = meant(name, known)
+        listed = "" if near.startswith("Known") else f" Known: {', '.join(known)}."
+        raise ConfigError(f"there is no seat {shown(name)}.", hint=near + listed)
+    tree = settings.model_dump()
+    tree["seat"] = [seat for seat in tree["seat"] if seat["name"] in wanted]
+    if tree["council"]["chair"] not in wanted:
+        tree["council"]["chair"] = None
+    result = validated(Merged(tree))
+    result._notes = settings.notes
+    return result
+
+
+def with_note(settings: Settings, note: str) -> Settings:
+    """The settings with one more thing that a person should be told about them."""
+    result = settings.model_copy()
+    result._notes = (*settings.notes, note)
     return result
 
 

@@ -62,19 +62,23 @@ def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int
     """What the reviewer wrote on the answer it places most differently."""
     at = {name: i + 1 for i, tier in enumerate(reading.tiers) for name in tier}
     by_gap = sorted(
-        (slot for slot in ballot.slots if slot.author in at and _words(review, slot.label)),
+        (slot for slot in ballot.slots if slot.author in at and note_of(review, slot.label)),
         key=lambda slot: (-abs(at[slot.author] - rank[slot.author]), slot.label),
     )
     if not by_gap:
         return ""
     slot = by_gap[0]
-    words = f"Response {slot.label}: {_words(review, slot.label)}"
+    words, subject = note_of(review, slot.label), f"Response {slot.label}"
+    words = words if words.startswith(subject) else f"{subject}: {words}"
     if len(words) <= MAX_QUOTE_CHARACTERS:
         return words
     return words[: MAX_QUOTE_CHARACTERS - 1].rstrip() + "…"
 
 
-def _words(review: Review, label: str) -> str:
-    """A note in one line; a blank of the form that was copied out unfilled says nothing."""
+def note_of(review: Review, label: str) -> str:
+    """A reviewer's note on one answer, in one line.
+
+    A blank of the form that was copied out unfilled says nothing.
+    """
     words = " ".join(review.notes.get(label, "").split())
     return "" if words.startswith("<") and words.endswith(">") else words

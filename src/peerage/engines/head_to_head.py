@@ -107,7 +107,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Fram
 
 
 def _typed(engine: Engine, opened: Frame) -> Frame:
-    """The columns that count, as texts and times; a `judge` is a reviewer."""
+    """The columns that count, as texts and times; a `judge` is a reviewer, a name a winner."""
     import narwhals.stable.v2 as nw
 
     names = opened.collect_schema().names()
@@ -121,6 +121,10 @@ def _typed(engine: Engine, opened: Frame) -> Frame:
     frame = opened.select(
         *(nw.col(name).cast(nw.String) for name in texts), *(["at"] if "at" in names else [])
     )
+    for side in SIDES:
+        named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
+        winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
+        frame = frame.with_columns(winner.alias("winner"))
     return engine.epoch(frame, "at") if "at" in names else frame
 
 

@@ -8,6 +8,7 @@ whether it makes sense is for others to check.
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -107,6 +108,21 @@ def readable(folder: Path, files: Sequence[str]) -> list[str]:
         copy = partial(_copy, path=Path(file), target=folder / f"{number}.parquet")
         found.append(str(in_little_memory(folder, Path(file), copy)))
     return found
+
+
+def rows_in(path: Path, most: int) -> list[dict[str, object]]:
+    """The rows of a small table in a file, None where a cell is empty; a larger one is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+
+        def fetch(engine: DuckDB, _: bool) -> list[dict[str, object]]:
+            table = engine.open(as_parquet(engine, path, Path(folder) / "rows.parquet")).to_native()
+            found = table.limit(most + 1).fetchall()
+            return [dict(zip(table.columns, values, strict=True)) for values in found]
+
+        rows = in_little_memory(Path(folder), path, fetch)
+    if len(rows) > most:
+        raise InputError(f"there are more than {most:,} rows.", place=str(path))
+    return rows
 
 
 def _copy(engine: DuckDB, _: bool, path: Path, target: Path) -> Path:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from peerage.council.documents import read_json, session_of
+from peerage.council.documents import is_rankings, read_json, session_of
 from peerage.errors import InputError, PeerageError
 from peerage.events import (
     STORED_KINDS,
@@ -77,9 +76,9 @@ def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
                     yield place, partial(read_document, line, place)
         return
     document = read_json(path.read_bytes(), str(path))
-    listed = document if isinstance(document, list) else [document]
-    for i, entry in enumerate(listed):
-        place = f"{path}, session {i + 1}" if isinstance(document, list) else str(path)
+    are_many = isinstance(document, list) and not is_rankings(document)
+    for i, entry in enumerate(document if are_many else [document]):
+        place = f"{path}, session {i + 1}" if are_many else str(path)
         yield place, partial(_valid, entry, place)
 
 
@@ -152,13 +151,13 @@ def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
         return exported_events(document, place)
     session = session_of(document, place)
     id_ = session.id or hashlib.sha256(key.encode()).hexdigest()[:16]
-    return [stored_event(id_, i, at, fact) for i, fact in enumerate(_facts(session, document))]
+    return [stored_event(id_, i, at, fact) for i, fact in enumerate(_facts(session))]
 
 
 # -- ballots files ------------------------------------------------------------------------------
 
 
-def _facts(session: Session, document: Mapping[str, Any]) -> Iterator[Stored]:
+def _facts(session: Session) -> Iterator[Stored]:
     """What happened in the session of a ballots file."""
     names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
     seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
@@ -179,9 +178,6 @@ def _facts(session: Session, document: Mapping[str, Any]) -> Iterator[Stored]:
                 if ballot.round == round_
             ),
         )
-    entries = document.get("rankings") or document.get("stage2") or []
-    for ballot, review, entry in zip(session.ballots, session.reviews, entries, strict=True):
-        parsed = entry.get("parsed_ranking")
-        text = review.raw if parsed is None else json.dumps(parsed)
-        yield Reviewed(ballot.reviewer, ballot.round, text)
+    for ballot, review in zip(session.ballots, session.reviews, strict=True):
+        yield Reviewed(ballot.reviewer, ballot.round, review.raw)
     yield Finished("done")

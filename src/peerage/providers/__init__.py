@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
 from peerage.plugins import Guard, Registry
-from peerage.types import Ballot, Query, Seat, Usage
+from peerage.types import Ballot, Query, Seat, Turn, Usage
 
 Stage = Literal["answer", "review", "conclude"]
 
@@ -26,9 +26,10 @@ Kind = Literal[
     "bad_request",  # another 4xx: asking again would not help
     "not_json",  # HTML or another thing where an answer should be
     "bad_encoding",  # bytes that are not the text they claim to be
-    "refusal",  # the model or its content filter declined, and the endpoint says so
-    "empty",  # null or blank content
-    "truncated",  # cut off before its end
+    "refused",  # the model or its content filter declined, or it says nothing however often asked
+    "empty",  # null or blank content; asked again
+    "truncated",  # cut off on its way
+    "out_of_tokens",  # the limit was reached before anything was said
     "too_long",  # more than any answer may be, or an endless stream
     "budget",  # would cost more than is left
     "unpriced",  # a budget is set and nobody knows the price
@@ -39,6 +40,7 @@ Kind = Literal[
 MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
 
 OnText = Callable[[str], None]
+OnWait = Callable[[str, float, int], None]  # why, seconds, and the number of the next try
 T = TypeVar("T")
 
 
@@ -60,6 +62,19 @@ class Call:
     ballot: Ballot | None = None
     max_tokens: int = 4096
     attempt: int = 0
+
+    @property
+    def messages(self) -> tuple[Turn, ...]:
+        """The chat to send: the seat's system text, and the prompt at the end.
+
+        Who answers is also told the question's system text, and the conversation before it
+        stands between the two. Reviewers and the chair have all that in their prompt.
+        """
+        answers = self.stage == "answer"
+        told = (self.seat.system, self.query.system if answers else "")
+        system = "\n\n".join(text for text in told if text)
+        first = (Turn("system", system),) if system else ()
+        return (*first, *(self.query.earlier if answers else ()), Turn("user", self.prompt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +104,19 @@ class CallError(Exception):
         *,
         retry_after_s: float | None = None,
         usage: Usage | None = None,
+        status: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.retry_after_s = retry_after_s
         self.usage = usage  # a failed call may still have cost something
+        self.status = status  # of HTTP, where there was one
+
+    @property
+    def why(self) -> str:
+        """The failure in a word or two: the HTTP status, or its kind."""
+        return str(self.status) if self.status else self.kind.replace("_", " ")
 
 
 class Provider(ABC):
@@ -102,6 +124,7 @@ class Provider(ABC):
 
     constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
     streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
+    wants_brief: ClassVar[bool] = False  # reads so slowly that a short page is the better one
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
 

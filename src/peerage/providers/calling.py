@@ -8,6 +8,7 @@ in, and no text gets past that point before the seat's key is struck out of it.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from peerage.providers import (
     CallError,
     Kind,
     OnText,
+    OnWait,
     Provider,
     Reply,
     providers,
@@ -64,11 +66,11 @@ class SeatChannel:
         """The most that a call can cost, in picodollars: no token is shorter than a byte."""
         if self.price is None:
             raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
-        sent = [call.prompt, self.seat.system]
+        sent = [message.content for message in call.messages]
         if call.schema is not None:
             sent.append(json.dumps(call.schema, ensure_ascii=False))
         n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in sent)
-        return self.price.bound(n_bytes + TOKENS_AROUND, call.max_tokens)
+        return self.price.bound(n_bytes + TOKENS_AROUND * len(call.messages), call.max_tokens)
 
     def cost(self, usage: Usage) -> int | None:
         """What a call did cost, in picodollars, or None where nobody can tell.
@@ -110,6 +112,7 @@ class SeatChannel:
                 redactor.sentence(error.message),
                 retry_after_s=error.retry_after_s,
                 usage=None if error.usage is None else checked_usage(error.usage),
+                status=error.status,
             ) from None
         except TimeoutError:
             raise CallError("timeout", f"no reply in {self.seat.timeout_s:g} s") from None
@@ -142,6 +145,12 @@ class Caller:
         if budget_usd is not None:
             refuse_unpriced(seats)
 
+    def within(self, budget_usd: float, spent_usd: float = 0.0) -> Caller:
+        """The same caller for a part of the run that may spend no more than this of its budget."""
+        part = copy.copy(self)  # the connections and limits stay shared
+        part.budget = Budget(budget_usd, spent_usd=spent_usd, part_of=self.budget)
+        return part
+
     async def __aenter__(self) -> Caller:
         return self
 
@@ -159,6 +168,10 @@ class Caller:
     def can_constrain(self, seat: Seat) -> bool:
         """Whether a seat's replies can be held to a schema, as far as is known now."""
         return self.channel(seat).provider.can_constrain(seat)
+
+    def wants_brief(self, seat: Seat) -> bool:
+        """Whether a seat is to get the short form of a page, where there is one."""
+        return self.channel(seat).provider.wants_brief
 
     def channel(self, seat: Seat) -> SeatChannel:
         """The channel of a seat, opened when first needed or when the seat has changed."""
@@ -179,14 +192,17 @@ class Caller:
             provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
             self._endpoints[key] = provider, shared
         own, redactor = Limiter(seat.max_concurrency), Redactor(secret(seat.api_key_env))
-        return SeatChannel(seat, provider, own, shared, _price(seat), redactor)
+        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor)
 
     # -- a call ------------------------------------------------------------------------------
 
-    async def call(self, call: Call, on_text: OnText | None = None) -> Reply | Failure:
+    async def call(
+        self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
+    ) -> Reply | Failure:
         """Give the reply, or why there is none; with `on_text`, tell the text also as it comes.
 
         Only the first try is told: another writes another text, after half of the first.
+        `on_wait` is told why and how long another try is waited for.
         """
         channel = self.channel(call.seat)
         lost: list[Usage] = []  # by tries that gave no reply
@@ -199,14 +215,18 @@ class Caller:
                 )
             except CallError as error:
                 n_by_kind[error.kind] += 1
+                why = error.why
                 wait_s = self._retry_policy.wait_s(call.key, error, n_by_kind)
                 if wait_s is None:
                     tries = f" (after {len(lost)} tries)" if len(lost) > 1 else ""
                     message, usage = error.message + tries, total_usage(lost)
-                    return Failure(call.seat.name, error.kind, message, call.stage, usage)
+                    kind = "refused" if error.kind == "empty" else error.kind
+                    return Failure(call.seat.name, kind, message, call.stage, usage)
             on_text = None
-            await self._sleep(wait_s)
             call = replace(call, attempt=call.attempt + 1)
+            if on_wait is not None:
+                on_wait(why, wait_s, call.attempt + 1)
+            await self._sleep(wait_s)
 
     async def _attempt(
         self, call: Call, channel: SeatChannel, on_text: OnText | None, lost: list[Usage]
@@ -279,7 +299,7 @@ class Caller:
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
     """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
-    unpriced = [seat.name for seat in seats if _price(seat) is None]
+    unpriced = [seat.name for seat in seats if seat_price(seat) is None]
     if unpriced:
         raise ConfigError(
             f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
@@ -288,7 +308,7 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
         )
 
 
-def _price(seat: Seat) -> Price | None:
+def seat_price(seat: Seat) -> Price | None:
     """A seat's price; where its provider is free so is the seat, unless it names one."""
     named = seat.price_in is not None or seat.price_out is not None
     return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)

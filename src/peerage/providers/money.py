@@ -171,18 +171,26 @@ class Budget:
     """The money of one run: before a call the most it can cost is set aside.
 
     Afterwards what it did cost takes the place of that; where nobody knows, the whole of
-    what was set aside stays gone. Without a limit nothing is counted.
+    what was set aside stays gone. Without a limit nothing is counted. A budget may be a part of
+    another, whose money it spends too.
     """
 
-    def __init__(self, limit_usd: float | None = None) -> None:
+    def __init__(
+        self,
+        limit_usd: float | None = None,
+        *,
+        spent_usd: float = 0.0,
+        part_of: Budget | None = None,
+    ) -> None:
         self._limit = None if limit_usd is None else pico(limit_usd)
-        self._spent = 0  # what is known, and what was set aside for the rest
+        self._spent = pico(spent_usd)  # what is known, and what was set aside for the rest
         self._held = 0
         self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._whole = part_of
 
     @property
     def is_limited(self) -> bool:
-        return self._limit is not None
+        return self._limit is not None or (self._whole is not None and self._whole.is_limited)
 
     @property
     def left_usd(self) -> float | None:
@@ -195,6 +203,16 @@ class Budget:
         What others have set aside may be more than they will need, so a call is refused
         only when nothing is set aside any more and it still does not fit.
         """
+        held = await self._reserve_own(most)
+        if self._whole is None:
+            return held
+        try:
+            return max(held, await self._whole.reserve(most))
+        except BaseException:
+            self._settle_own(held, 0)
+            raise
+
+    async def _reserve_own(self, most: int) -> int:
         if self._limit is None:
             return 0
         if not self._queue and self._spent + self._held + most <= self._limit:
@@ -215,6 +233,13 @@ class Budget:
 
     def settle(self, held: int, cost: int | None) -> None:
         """Let go of what was set aside, and count what the call cost, None if nobody knows."""
+        self._settle_own(held, cost)
+        if self._whole is not None:
+            self._whole.settle(held, cost)
+
+    def _settle_own(self, held: int, cost: int | None) -> None:
+        if self._limit is None:
+            return
         self._held -= held
         self._spent += held if cost is None else cost
         self._admit()

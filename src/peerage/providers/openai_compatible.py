@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from ipaddress import ip_address
@@ -48,6 +48,7 @@ REFUSABLE = {
     "response_format": ("response_format", "json_schema", "schema", "structured output"),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
     "temperature": ("temperature",),
+    "reasoning_effort": ("reasoning_effort", "reasoning effort", "reasoning.effort"),
     "stream_options": ("stream_options",),
 }
 REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
@@ -149,9 +150,7 @@ class OpenAICompatible(Provider):
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> bytes:
         seat = call.seat
-        messages = [{"role": "user", "content": call.prompt}]
-        if seat.system:
-            messages.insert(0, {"role": "system", "content": seat.system})
+        messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
         clash = sorted(OURS & set(seat.options))
         if clash:  # the money would not add up
@@ -159,6 +158,8 @@ class OpenAICompatible(Provider):
         body |= seat.options
         if "temperature" not in without:
             body["temperature"] = seat.temperature
+        if seat.reasoning_effort and "reasoning_effort" not in without:
+            body["reasoning_effort"] = seat.reasoning_effort
         limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
         body[limit] = call.max_tokens
         if call.schema is not None and "response_format" not in without:
@@ -178,7 +179,9 @@ class OpenAICompatible(Provider):
             text = f"the key in {self.key_name} was not accepted, {text}"
         elif error.status < 400:
             text = f"redirects are not followed, {text}"
-        return CallError(kind_of(error.status), text, retry_after_s=error.retry_after_s)
+        return CallError(
+            kind_of(error.status), text, retry_after_s=error.retry_after_s, status=error.status
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -195,6 +198,8 @@ def is_loopback(host: str) -> bool:
 def _refusable(call: Call, without: frozenset[str], stream: bool) -> frozenset[str]:
     """The refusable parameters that a request carried; the token limit has two names."""
     unasked = {"response_format"} if call.schema is None else set()
+    if not call.seat.reasoning_effort:
+        unasked.add("reasoning_effort")
     if not stream:
         unasked.add("stream_options")
     return frozenset(REFUSABLE) - (without - {"max_tokens"}) - unasked

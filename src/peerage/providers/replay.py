@@ -15,7 +15,7 @@ from peerage.council.fold import fold
 from peerage.errors import ConfigError
 from peerage.events import Advised, Answered, Reviewed, read_events
 from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
-from peerage.types import Event, Seat, Usage
+from peerage.types import Event, Query, Seat, Usage
 
 
 @providers.register("replay")
@@ -41,7 +41,7 @@ class Replay(Provider):
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         shown = tuple(call.ballot.authors) if call.ballot else ()
-        key = _key(call.query.text, call.stage, self._name, shown)
+        key = _key(call.query, call.stage, self._name, shown)
         if key not in self._texts:
             raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
         return Reply(self._texts[key], Usage(cost_usd=0.0))
@@ -63,7 +63,7 @@ def _recorded(url: str) -> dict[bytes, str]:
     texts: dict[bytes, str] = {}
     for events in _histories[0](url):
         session = fold(events)
-        query = session.query.text
+        query = session.query
         ballots = {(b.reviewer, b.round): b for b in session.ballots}
         for fact in read_events(events):
             if isinstance(fact, Answered):
@@ -76,6 +76,7 @@ def _recorded(url: str) -> dict[bytes, str]:
     return texts
 
 
-def _key(query: str, stage: str, seat: str, shown: tuple[str, ...]) -> bytes:
-    parts = "\x1f".join((query, stage, seat, *shown))
+def _key(query: Query, stage: str, seat: str, shown: tuple[str, ...]) -> bytes:
+    turns = (part for turn in query.earlier for part in (turn.role, turn.content))
+    parts = "\x1f".join((query.text, query.system, *turns, stage, seat, *shown))
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()

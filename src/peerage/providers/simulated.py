@@ -56,6 +56,7 @@ class SimulatedOptions:
     failure_kind: Kind = "server_error"
     refusal_rate: float = 0.0  # reviews that decline to judge
     rubbish_rate: float = 0.0  # reviews that nobody can read
+    truncation_rate: float = 0.0  # answers that are cut off at half of their length
     latency_ms: float = 0.0
 
 
@@ -87,9 +88,22 @@ class SimulatedProvider(Provider):
             await asyncio.sleep(temper.latency_ms / 1000)
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat was told to fail now and then")
-        text = self._text(call, rng)
-        usage = Usage(len(call.prompt.split()), len(text.split()), _cost(call, text))
-        return Reply(text, usage, latency_ms=temper.latency_ms, constrained=call.schema is not None)
+        text, finish = self._text(call, rng), ""
+        if call.stage == "answer" and temper.truncation_rate:
+            words = text.split()
+            if rng.random() < temper.truncation_rate:
+                text, finish = " ".join(words[: len(words) // 2]), "length"
+            else:
+                finish = "stop"
+        tokens_in, tokens_out = _n_words(call), len(text.split())
+        usage = Usage(tokens_in, tokens_out, _cost(call.seat, tokens_in, tokens_out))
+        return Reply(
+            text,
+            usage,
+            finish_reason=finish,
+            latency_ms=temper.latency_ms,
+            constrained=call.schema is not None,
+        )
 
     def _text(self, call: Call, rng: random.Random) -> str:
         if call.stage == "answer":
@@ -177,10 +191,12 @@ def _mark(score: float) -> int:
     return max(1, min(10, round(score)))
 
 
-def _cost(call: Call, text: str) -> float:
+def _n_words(call: Call) -> int:
+    return sum(len(message.content.split()) for message in call.messages)
+
+
+def _cost(seat: Seat, tokens_in: int, tokens_out: int) -> float:
     """Nothing, unless the seat names a price: nobody pays for a drawn answer."""
-    seat = call.seat
-    tokens_in, tokens_out = len(call.prompt.split()), len(text.split())
     return (tokens_in * (seat.price_in or 0) + tokens_out * (seat.price_out or 0)) / 1e6
 
 

@@ -31,6 +31,7 @@ from peerage.reports.options import (
     ReviewerBoardOptions,
     RingsKeywords,
     RingsOptions,
+    ScoreOptions,
     SessionsOptions,
 )
 from peerage.reviews.times import span_s
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from peerage.engines.reviews import Reviews, RowsReading
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
+    from peerage.reports.sessions import SessionView
     from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
@@ -219,12 +221,13 @@ class Reports:
 
     settings: Settings
     tables: InputTables = InputTables()
+    must_exist: bool = False  # whether a store that is not there is refused, not made
 
     @cached_property
     def store(self) -> Store:
         from peerage.stores import open_store
 
-        return open_store(self.settings.store)
+        return open_store(self.settings.store, self.settings.data, must_exist=self.must_exist)
 
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
@@ -265,7 +268,7 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        return SessionList(tuple(self.store.sessions(limit=options.limit)))
+        return SessionList(tuple(self.store.sessions(limit=options.limit, before=options.before)))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -294,6 +297,25 @@ class Reports:
         scoring = scoring_options(self.settings, session.query.category)
         return rescored(session, replace(scoring, **changes))
 
+    def score(
+        self, document: object, options: ScoreOptions, source: str = "ballots"
+    ) -> list[Scored]:
+        """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
+        from peerage import config
+        from peerage.council.documents import sessions_of
+        from peerage.scoring import score_session
+
+        settings = self.settings
+        scoring = ScoringOptions(
+            rule=options.rule,
+            own_votes=options.own_votes,
+            rubric=config.rubric(options.rubric, settings) if options.rubric else None,
+            safety_gate=options.safety_gate or settings.council.safety_gate,
+            safety_score_cap=settings.council.safety_score_cap,
+            limits=settings.audit.limits,
+        )
+        return [score_session(session, scoring) for session in sessions_of(document, source)]
+
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
         from peerage.reports.sessions import rescored
@@ -303,6 +325,26 @@ class Reports:
         if found is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
+
+    def review_files(self) -> list[str]:
+        """The Parquet files of every review in the store, held here or imported."""
+        files, _ = self._stored_reviews()
+        if not files:
+            raise NO_REVIEWS_YET
+        return files
+
+    def items(self) -> list[dict[str, Any]]:
+        """The items that were imported or contributed: id, contributor, and text where given."""
+        files = self._with_imported(InputTables()).items
+        if files is None:
+            return []
+        engine = InputTables().runner()
+        engine.admit(files)
+        frame = engine.open(files)
+        kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
+        found = engine.arrays(frame.select(*kept))
+        rows = zip(*(found[name].tolist() for name in kept), strict=True)
+        return [dict(zip(kept, row, strict=True)) for row in rows]
 
     # -- where it is read from -----------------------------------------------------------------
 
@@ -362,17 +404,9 @@ class Reports:
         return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
-        found = self.store.find(prefix)
-        if not found:
-            raise InputError(
-                f"there is no session {prefix!r}.", hint="`peerage sessions` lists them."
-            )
-        if len(found) > 1:
-            raise InputError(
-                f"{len(found)} sessions begin with {prefix!r}: {', '.join(found[:5])}.",
-                hint="Give more of the id.",
-            )
-        return self.store.events(found[0])
+        from peerage.stores import stored_events
+
+        return stored_events(self.store, prefix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +422,12 @@ class StoredSession:
         from peerage.reports.sessions import session_document
 
         return session_document(self.session, self.events, self.options)
+
+    def view(self) -> SessionView:
+        """Everything that there is to show of the session."""
+        from peerage.reports.sessions import session_view
+
+        return session_view(self.session, self.events, self.options)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from peerage.errors import UsageError, meant
+from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
 from peerage.types import OwnVotes, ScoringOptions
 
@@ -47,8 +47,10 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
         )
     spelt = name.replace("_", " ")
     if "expected" in (detail := first.get("ctx", {})):
-        return UsageError(f"{spelt} cannot be {value!r}.", hint=f"Known: {detail['expected']}.")
-    return UsageError(f"{spelt} cannot be {value!r}.", hint=f"{first['msg']}.")
+        return UsageError(
+            f"{spelt} cannot be {shown(value)}.", hint=f"Known: {detail['expected']}."
+        )
+    return UsageError(f"{spelt} cannot be {shown(value)}.", hint=f"{first['msg']}.")
 
 
 def _known_rule(name: str) -> str:
@@ -69,6 +71,7 @@ def _an_instant(value: str | float) -> str | float:
 
 
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
+RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
 Rule = Annotated[str, AfterValidator(_known_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
@@ -197,6 +200,9 @@ class SessionsOptions(Options):
     """Which stored sessions are listed."""
 
     limit: int = Field(default=20, ge=1, le=MAX_SESSIONS, description="How many of the latest.")
+    before: str | None = Field(
+        default=None, description="Only those opened before the session of this id."
+    )
 
 
 class ScoreOptions(Options):
@@ -205,7 +211,7 @@ class ScoreOptions(Options):
     rule: Rule = SCORING.rule
     own_votes: Own = SCORING.own_votes
     rubric: str | None = Field(
-        default=None, description="Rank by the marks under this rubric; without it, no rubric."
+        default=None, description=f"Rank by the marks: {RUBRICS}. Without it, no rubric."
     )
     safety_gate: bool = Field(
         default=False, description="Put answers that fail the safety gate last."
@@ -217,7 +223,7 @@ class ReplayOptions(Options):
 
     rule: RuleIfGiven = None
     rubric: str | None = Field(
-        default=None, description="A rubric's name, or none for holistic marks."
+        default=None, description=f"{RUBRICS}, or none: one score an answer."
     )
     own_votes: OwnIfGiven = None
     safety_gate: bool | None = Field(
@@ -231,6 +237,7 @@ class CouncilOptions(ReplayOptions):
     verdict: VerdictKind | None = Field(
         default=None, description="What the council concludes with."
     )
+    chair: str | None = Field(default=None, description="The seat that concludes.")
     seed: int | None = Field(default=None, description="Orders and draws follow from it.")
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more than this.")
 
@@ -246,6 +253,18 @@ class AskOptions(CouncilOptions):
     """How one session is held."""
 
     category: str = Field(default="", description="May choose the rubric.")
+    seats: str | None = Field(
+        default=None, description="Only these seats sit in it, by name: a,b,c."
+    )
+    system: str | None = Field(
+        default=None, description="What everyone who answers is told before the question."
+    )
+    after: str | None = Field(
+        default=None, description="The id of an earlier session that the question follows up."
+    )
+    resume: str | None = Field(
+        default=None, description="The id of an unfinished session to go on with; no question."
+    )
 
 
 class RunOptions(CouncilOptions):
@@ -253,6 +272,12 @@ class RunOptions(CouncilOptions):
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+    dry_run: bool = Field(
+        default=False, description="Say how many calls it would take and about what cost."
+    )
+    reuse_answers: str = Field(
+        default="", description="Judge the answers of this earlier season; nobody answers anew."
+    )
 
 
 # -- the same by keyword, for calls from Python ------------------------------------------------

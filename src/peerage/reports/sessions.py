@@ -1,16 +1,360 @@
-"""Stored sessions: read from a store, scored again, and as plain JSON values."""
+"""One session to be shown or sent: read from its log, scored again, as values and as JSON.
+
+`session_view` is what every page, table and document of a session is made from: who answered
+what, who reviewed whom where and why, what is missing, and the bill. It holds no words of ours.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
+from peerage.council.ballots import parse_decision
+from peerage.council.counting import places
+from peerage.council.dissent import dissent_of, note_of, with_names
 from peerage.council.fold import reviewed_ballots
-from peerage.events import CallMade, billed_calls, read_events, total_cost
-from peerage.scoring import Scored, score_session
-from peerage.types import Event, ScoringOptions, Session
+from peerage.events import (
+    Advised,
+    Answered,
+    CallMade,
+    Dealt,
+    Fact,
+    Failed,
+    Opened,
+    Reviewed,
+    SeatRecord,
+    StoppedEarly,
+    billed_calls,
+    call_made,
+    opening_of,
+    panel_of,
+    read_events,
+    since_extended,
+    total_cost,
+)
+from peerage.scoring import Scored, last_round, score_session
+from peerage.shapes import to_json
+from peerage.types import (
+    Ballot,
+    Counted,
+    Dissent,
+    Event,
+    Failure,
+    Gate,
+    Query,
+    Review,
+    Score,
+    ScoringOptions,
+    Session,
+    Usage,
+    Verdict,
+)
+
+UNFINISHED = "unfinished"
+
+
+# -- what there is to show -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One candidate's answer, and what became of it."""
+
+    model: str
+    text: str
+    words: int
+    score: Score | None = None  # None: it was not ranked
+    gate: Gate | None = None  # None: it was not screened
+    usage: Usage | None = None
+    latency_ms: float | None = None
+    given: bool = False  # judged, not asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What one reviewer said of one answer, as it counts."""
+
+    candidate: str
+    label: str  # under which the reviewer saw it
+    position: int | None  # 0 = shown first; None: not known
+    place: int | None  # 1 = best, ties share; None: not ranked
+    score: float | None = None
+    marks: Mapping[str, float] | None = None  # by dimension
+    note: str = ""  # in the reviewer's words, with names in place of labels
+    own: bool = False  # the reviewer wrote this answer
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewView:
+    """One ballot and what came of it: remarks in the order shown, or why there are none."""
+
+    reviewer: str
+    round: int
+    remarks: tuple[Remark, ...]
+    is_last: bool  # of this reviewer's; a second thought replaces the first
+    is_in: bool  # a reply came
+    abstained: str = ""  # the reason, where the reviewer ranks nobody
+    failure: Failure | None = None
+    flags: tuple[str, ...] = ()
+    raw: str = ""  # the reply as it came
+    usage: Usage | None = None
+    latency_ms: float | None = None
+
+    @property
+    def reason(self) -> Remark | None:
+        """The remark on the answer it likes best of those it did not write."""
+        noted = [one for one in self.remarks if one.note and one.place is not None]
+        return min(noted, key=lambda one: (one.own, one.place), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class AdviceView:
+    """A seat's reply when it was asked for the verdict; its decision where one was asked for."""
+
+    seat: str
+    raw: str
+    approved: bool | None = None
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The seats that a stage of an unfinished session still waits for."""
+
+    stage: str  # "answer", "review", "conclude"
+    seats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What calls took; `usd` is the sum of what is known, tokens are None where nobody counted."""
+
+    n_calls: int = 0
+    n_unpriced: int = 0
+    usd: float = 0.0
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session as a person can be shown it, finished or not."""
+
+    id: str
+    opened_at: float
+    status: str  # "done", "no_quorum", …, "unfinished"
+    query: Query
+    season: str
+    seats: tuple[SeatRecord, ...]
+    verdict_kind: str  # that was asked for
+    verdict: Verdict | None
+    scored: Scored | None  # None: there are no ballots
+    answers: tuple[AnswerView, ...]  # the best first
+    reviews: tuple[ReviewView, ...]  # in the order of the seats, round by round
+    advice: tuple[AdviceView, ...]
+    dissent: tuple[Dissent, ...]
+    failures: tuple[Failure, ...]
+    not_heard: tuple[str, ...]  # reviewers who could not change the winner any more
+    missing: tuple[Missing, ...]  # empty where it is finished
+    bill: Bill
+    bill_by_seat: Mapping[str, Bill]
+
+    @property
+    def is_finished(self) -> bool:
+        return self.status != UNFINISHED
+
+    @property
+    def best(self) -> tuple[AnswerView, ...]:
+        """The answers ranked first; none where nothing was scored."""
+        return tuple(one for one in self.answers if one.score and one.score.rank == 1)
+
+    @property
+    def decisions(self) -> tuple[AdviceView, ...]:
+        """The votes of a yes-or-no verdict that could be read."""
+        return tuple(one for one in self.advice if one.approved is not None)
+
+    @property
+    def last_reviews(self) -> tuple[ReviewView, ...]:
+        """The reviews that count: each reviewer's latest."""
+        return tuple(one for one in self.reviews if one.is_last)
+
+
+def session_view(session: Session, events: Sequence[Event], options: ScoringOptions) -> SessionView:
+    """Everything that there is to show of a session, from its log and its scoring options."""
+    facts = list(read_events(events))
+    opened = opening_of(events)
+    scored = rescored(session, options) if session.ballots else None
+    calls = billed_calls(facts)
+    by_seat: dict[str, list[CallMade]] = defaultdict(list)
+    for call in calls:
+        by_seat[call.seat].append(call)
+    return SessionView(
+        id=session.id,
+        opened_at=events[0].at,
+        status=session.status or UNFINISHED,
+        query=session.query,
+        season=opened.season,
+        seats=panel_of(facts),
+        verdict_kind=opened.law.verdict,
+        verdict=session.verdict,
+        scored=scored,
+        answers=_answers(session, scored, facts),
+        reviews=_reviews(scored, facts) if scored else (),
+        advice=_advice(facts, opened.law.verdict),
+        dissent=_dissent(session, scored),
+        failures=session.failures,
+        not_heard=tuple(
+            name for fact in facts if isinstance(fact, StoppedEarly) for name in fact.not_heard
+        ),
+        missing=() if session.finished else _missing(opened, facts),
+        bill=bill_of(calls),
+        bill_by_seat={seat: bill_of(some) for seat, some in by_seat.items()},
+    )
+
+
+def bill_of(calls: Iterable[CallMade]) -> Bill:
+    """What some calls took together."""
+    usages = [call.usage for call in calls if call.usage is not None]
+    costs = [one.cost_usd for one in usages]
+    known = [cost for cost in costs if cost is not None]
+    counts_in = [one.tokens_in for one in usages if one.tokens_in is not None]
+    counts_out = [one.tokens_out for one in usages if one.tokens_out is not None]
+    return Bill(
+        n_calls=len(usages),
+        n_unpriced=len(costs) - len(known),
+        usd=sum(known, 0.0),
+        tokens_in=sum(counts_in) if counts_in else None,
+        tokens_out=sum(counts_out) if counts_out else None,
+    )
+
+
+def _answers(
+    session: Session, scored: Scored | None, facts: Sequence[Fact]
+) -> tuple[AnswerView, ...]:
+    given = {fact.seat for fact in facts if isinstance(fact, Answered) and fact.given}
+    scores = {score.model: score for score in (scored.scores if scored else ())}
+    gates = {gate.model: gate for gate in (scored.session if scored else session).gates}
+    answers = [
+        AnswerView(
+            model=one.model,
+            text=one.text,
+            words=one.words,
+            score=scores.get(one.model),
+            gate=gates.get(one.model),
+            usage=one.usage,
+            latency_ms=one.latency_ms,
+            given=one.model in given,
+        )
+        for one in session.responses
+    ]
+    place = {name: i for i, name in enumerate(scores)}
+    return tuple(sorted(answers, key=lambda one: (place.get(one.model, len(place)), one.model)))
+
+
+def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
+    session = scored.session
+    replies = {(f.reviewer, f.round): f for f in facts if isinstance(f, Reviewed)}
+    failures = {
+        (f.seat, f.round): Failure(f.seat, f.kind, f.message, f.stage)
+        for f in facts
+        if isinstance(f, Failed) and f.stage == "review"
+    }
+    said = {(review.reviewer, review.round): review for review in session.reviews}
+    last = {(b.reviewer, b.round) for b in last_round(session.ballots, scored.counted)[0]}
+    views = []
+    for ballot, counted in zip(session.ballots, scored.counted, strict=True):
+        key = ballot.reviewer, ballot.round
+        reply = replies.get(key)
+        views.append(
+            ReviewView(
+                reviewer=ballot.reviewer,
+                round=ballot.round,
+                remarks=remarks_of(ballot, said[key], counted),
+                is_last=key in last,
+                is_in=reply is not None,
+                abstained=said[key].abstained,
+                failure=failures.get(key),
+                flags=counted.flags,
+                raw=said[key].raw,
+                usage=reply.usage if reply else None,
+                latency_ms=reply.latency_ms if reply else None,
+            )
+        )
+    return tuple(views)
+
+
+def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+    """What a reviewer said of each answer on its ballot, in the order shown."""
+    place_by_name = places(counted)
+    return tuple(
+        Remark(
+            candidate=slot.author,
+            label=slot.label,
+            position=i if ballot.positions_known else None,
+            place=place_by_name.get(slot.author),
+            score=counted.scores.get(slot.author),
+            marks=review.marks.get(slot.label),
+            note=with_names(note_of(review, slot.label), ballot),
+            own=slot.author == ballot.reviewer,
+        )
+        for i, slot in enumerate(ballot.slots)
+    )
+
+
+def _advice(facts: Sequence[Fact], kind: str) -> tuple[AdviceView, ...]:
+    lately = [fact for fact in since_extended(facts) if isinstance(fact, Advised)]
+    replies = lately or [fact for fact in facts if isinstance(fact, Advised)]
+    if kind != "binary":
+        return tuple(AdviceView(fact.seat, fact.text) for fact in replies)
+    decisions = [parse_decision(fact.text) for fact in replies]
+    return tuple(
+        AdviceView(fact.seat, fact.text, decision.approved, decision.reasons)
+        for fact, decision in zip(replies, decisions, strict=True)
+    )
+
+
+def _dissent(session: Session, scored: Scored | None) -> tuple[Dissent, ...]:
+    """The dissent that the verdict quotes; without a verdict, what it would have quoted."""
+    if session.verdict is not None or scored is None:
+        return session.verdict.dissent if session.verdict else ()
+    ballots = {(ballot.reviewer, ballot.round): ballot for ballot in session.ballots}
+    return tuple(
+        replace(words, quote=with_names(words.quote, ballots[words.reviewer, words.round]))
+        for words in dissent_of(scored.session, scored.counted)
+    )
+
+
+def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:
+    """What an unfinished session waits for, in the order in which it would come."""
+    made = [call for fact in facts if (call := call_made(fact)) is not None]
+    panel, lately = panel_of(facts), since_extended(facts)
+    rounds = [fact for fact in lately if isinstance(fact, Dealt)]
+    silent = partial(_without_outcome, made)
+    missing = []
+    if rounds:
+        reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
+        missing = [Missing("review", silent(reviewers, "review", rounds[-1].round))]
+    else:
+        answering = [seat.name for seat in panel if "answer" in seat.roles]
+        reviewing = tuple(seat.name for seat in panel if "review" in seat.roles)
+        missing = [Missing("answer", silent(answering, "answer", 0)), Missing("review", reviewing)]
+    missing = [one for one in missing if one.seats]
+    concluded = any(isinstance(fact, Verdict) for fact in lately)
+    wants_verdict = not concluded and opened.law.verdict != "none"
+    return (*missing, *([Missing("conclude")] if wants_verdict else []))
+
+
+def _without_outcome(
+    made: Iterable[CallMade], seats: Iterable[str], stage: str, round_: int
+) -> tuple[str, ...]:
+    heard = {call.seat for call in made if (call.stage, call.round) == (stage, round_)}
+    return tuple(name for name in seats if name not in heard)
+
+
+# -- scored again, and as JSON -------------------------------------------------------------------
 
 
 def rescored(session: Session, options: ScoringOptions) -> Scored:
@@ -23,22 +367,33 @@ def session_document(
     session: Session, events: Sequence[Event], options: ScoringOptions
 ) -> dict[str, Any]:
     """Everything about a session as plain JSON values."""
+    view = session_view(session, events, options)
     document: dict[str, Any] = {
         "id": session.id,
-        "status": session.status or "unfinished",
+        "status": view.status,
+        "opened_at": view.opened_at,
+        "season": view.season,
         "query": asdict(session.query),
         "seed": session.seed,
         "ordinal": session.ordinal,
-        "responses": [asdict(response) for response in session.responses],
+        "seats": [asdict(seat) for seat in view.seats],
+        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
+        "missing": [asdict(one) for one in view.missing],
         "verdict": asdict(session.verdict) if session.verdict else None,
+        "dissent": [asdict(words) for words in view.dissent],
+        "advice": [asdict(one) for one in view.advice],
+        "not_heard": list(view.not_heard),
+        "cost_usd": session.cost_usd,
+        "unpriced_calls": session.unpriced_calls,
         "cost": cost_document(events),
     }
-    if session.ballots:
-        result = rescored(session, options).document()
+    if view.scored is not None:
+        result = view.scored.document()
         result.pop("session_id", None)
         document |= result
         document |= positions(session)
+        document["reviews"] = [to_json(one) for one in view.reviews]
     return document
 
 
@@ -61,18 +416,20 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def cost_document(events: Iterable[Event]) -> dict[str, Any]:
-    """What a session's calls cost, by seat and by stage; a sum with an unknown part is None."""
+    """What a session's calls cost, as far as it is known, by seat and by stage."""
     calls = billed_calls(read_events(events))
     by_seat: dict[str, list[CallMade]] = defaultdict(list)
     by_stage: dict[str, list[CallMade]] = defaultdict(list)
     for call in calls:
         by_seat[call.seat].append(call)
         by_stage[call.stage].append(call)
-    total, n_unknown = total_cost(calls)
+    bill = bill_of(calls)
     return {
-        "total_usd": total,
-        "unpriced_calls": n_unknown,
+        "total_usd": bill.usd,
+        "unpriced_calls": bill.n_unpriced,
         "calls": len(calls),
+        "tokens_in": bill.tokens_in,
+        "tokens_out": bill.tokens_out,
         "by_seat": {seat: total_cost(some)[0] for seat, some in by_seat.items()},
         "by_stage": {stage: total_cost(some)[0] for stage, some in by_stage.items()},
     }

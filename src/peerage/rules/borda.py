@@ -14,7 +14,7 @@ def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str
     """Each voted candidate's mean of (n-1-i)/(n-1), exact.
 
     i is the place on a ballot, n the candidates counted on it. Multiply by N-1 for the
-    points of the seed, whose first place is worth N-1 and last place nothing.
+    points of the usual count, whose first place is worth N-1 and last place nothing.
     """
     points: dict[str, dict[int, int]] = {name: {} for name in candidates}
     votes: dict[str, int] = dict.fromkeys(candidates, 0)

@@ -1,13 +1,22 @@
-"""The tables of the store: numbered migrations, each applied once, in order."""
+"""The tables of the store: numbered migrations, each applied once, in order.
+
+They are written for SQLite and hold for PostgreSQL too, which has other words for some types
+(`stores/postgres.py`). A new table goes into `TABLES`, so that `peerage move` takes it along.
+"""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
+from typing import Any, Protocol
 
-APPLICATION_ID = 0x50454552  # "PEER": a file without it is somebody else's
 
-Migration = Callable[[sqlite3.Connection], None]
+class Tables(Protocol):
+    """A connection that makes tables."""
+
+    def execute(self, text: str, /) -> Any: ...
+
+
+Migration = Callable[[Tables], None]
 MIGRATIONS: list[Migration] = []
 
 
@@ -18,7 +27,7 @@ def migration(step: Migration) -> Migration:
 
 
 @migration
-def events_and_sessions(db: sqlite3.Connection) -> None:
+def events_and_sessions(db: Tables) -> None:
     """The log, and two tables of what it says of sessions and seasons, for quick lists."""
     db.execute(
         """
@@ -53,7 +62,7 @@ def events_and_sessions(db: sqlite3.Connection) -> None:
 
 
 @migration
-def imports(db: sqlite3.Connection) -> None:
+def imports(db: Tables) -> None:
     """Tables made elsewhere, kept as the Parquet they were checked into.
 
     A part is some hundred thousand rows in a few megabytes; a file is there whole or not at all.
@@ -83,15 +92,77 @@ def imports(db: sqlite3.Connection) -> None:
     )
 
 
-def migrate(db: sqlite3.Connection, version: int) -> None:
-    """Bring a store from a version up to this one, in one transaction."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        for step in MIGRATIONS[version:]:
-            step(db)
-        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
+@migration
+def leases(db: Tables) -> None:
+    """Who may write to a session: the last process that took it, by the epoch it got then.
+
+    A lease that was let go ended at 0, and that of a finished session has no owner; its epoch
+    goes on counting.
+    """
+    db.execute(
+        """
+        CREATE TABLE leases (
+            session_id TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            epoch INTEGER NOT NULL,
+            length_s REAL NOT NULL,
+            ends_at REAL NOT NULL
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute("CREATE INDEX leases_by_end ON leases (ends_at) WHERE owner <> ''")
+    db.execute("ALTER TABLE events ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
+
+
+@migration
+def tokens_and_people(db: Tables) -> None:
+    """Who may use a server, what they did there, and the reviews of people in the log."""
+    db.execute(
+        """
+        CREATE TABLE tokens (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            scopes TEXT NOT NULL,
+            hash TEXT NOT NULL,
+            budget_usd REAL,
+            rate REAL,
+            created_at REAL NOT NULL,
+            revoked_at REAL,
+            spent_usd REAL NOT NULL DEFAULT 0
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE actions (
+            id INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            who TEXT NOT NULL,
+            what TEXT NOT NULL,
+            about TEXT NOT NULL
+        )
+        """
+    )
+    db.execute(
+        "CREATE INDEX events_with_reviews ON events (id)"
+        " WHERE kind IN ('finished', 'person_reviewed')"
+    )
+    db.execute("DROP INDEX events_that_finish")
+
+
+# Every table with its columns, those first that put its rows in order.
+TABLES = {
+    "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),
+    "sessions": (
+        "id", "season", "ordinal", "query", "category", "opened_at", "finished_at", "status"
+    ),
+    "seasons": ("id", "seed"),
+    "imports": ("id", "kind", "hash", "name", "n_rows", "at"),
+    "import_parts": ("import_id", "part", "data"),
+    "leases": ("session_id", "owner", "epoch", "length_s", "ends_at"),
+    "tokens": (
+        "id", "name", "scopes", "hash", "budget_usd", "rate", "created_at", "revoked_at",
+        "spent_usd",
+    ),
+    "actions": ("id", "at", "who", "what", "about"),
+}  # fmt: skip

@@ -22,14 +22,17 @@ from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
 
 NAMES = (
     "binary",
+    "conversation",
     "debate",
     "dissent",
+    "review_brief",
     "review_holistic",
     "review_rubric",
     "second_round",
     "synthesis",
     "tie_breaker",
 )
+CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."
 HEADER = re.compile(r"version: (\d+)\n---\n")
 
 
@@ -81,14 +84,21 @@ def prompt(name: str) -> Prompt:
 # -- for a reviewer ---------------------------------------------------------------------------
 
 
+def review_prompt(rubric: Rubric | None, brief: bool = False) -> Prompt:
+    """The prompt of a review: by rubric, or holistic without one, and then perhaps a short one."""
+    holistic = "review_brief" if brief else "review_holistic"
+    return prompt(holistic if rubric is None else "review_rubric")
+
+
 def render_review(
     ballot: Ballot,
     query: Query,
     rubric: Rubric | None,
     boundary: str,
     critiques: Sequence[Critique] = (),
+    brief: bool = False,
 ) -> str:
-    """The prompt for one ballot: by rubric, or holistic without one.
+    """The page for one ballot, from its `review_prompt`.
 
     Answers stand in the ballot's order. Critiques make it a second-round prompt. The
     ceilings stay unsaid: they are ours to apply, and a reviewer who knew them might aim.
@@ -100,11 +110,11 @@ def render_review(
     if rubric is None:
         values["notes_skeleton"] = _lines(names, '"<why>"')
         values["scores_skeleton"] = _lines(names, "<score>")
-        return prompt("review_holistic").fill(values)
+        return review_prompt(rubric, brief).fill(values)
     marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
     values["skeleton"] = _lines(names, f'{{"notes": "<why>"{marks}}}')
     values["dimensions"] = _dimensions(rubric)
-    return prompt("review_rubric").fill(values)
+    return review_prompt(rubric).fill(values)
 
 
 def critiques_for(
@@ -196,14 +206,32 @@ def _case(
     """The values every prompt shares, under a boundary that none of the texts contains."""
     if not slots:
         raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
-    code = clear_of(boundary, (query.text, *map(text_of, slots), *remarks))
+    before = _before(query)
+    texts = (query.text, *before.values(), *map(text_of, slots), *remarks)
+    code = clear_of(boundary, texts)
     return {
         "boundary": code,
         "n_responses": str(len(slots)),
-        "question": enclose("question", query.text, code),
+        "question": _conversation(before, code) + enclose("question", query.text, code),
         "responses": "\n\n".join(fence(slot, code) for slot in slots),
         "labels": ", ".join(f'"{heading(slot.label)}"' for slot in slots),
     }
+
+
+def _before(query: Query) -> dict[str, str]:
+    """What stood before the question, by title: the system text, and the turns in order."""
+    system = {"instructions": query.system} if query.system else {}
+    turns = (
+        (f"turn {i}, {turn.role}", turn.content) for i, turn in enumerate(query.earlier, start=1)
+    )
+    return system | dict(turns)
+
+
+def _conversation(before: Mapping[str, str], boundary: str) -> str:
+    if not before:
+        return ""
+    blocks = (enclose(title, text, boundary) for title, text in before.items())
+    return prompt("conversation").fill({"blocks": "\n\n".join(blocks)}) + "\n\n"
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
@@ -346,7 +374,9 @@ def text_of(slot: Slot) -> str:
 
 def fence(slot: Slot, boundary: str) -> str:
     """An answer under its label, inside a fence that its text cannot imitate."""
-    return enclose(heading(slot.label), text_of(slot), boundary)
+    title = heading(slot.label)
+    cut = f"\n[NOTE {title} {boundary}] {CUT_OFF}" if slot.truncated else ""
+    return enclose(title, text_of(slot), boundary) + cut
 
 
 # -- schemas of the replies ---------------------------------------------------------------------

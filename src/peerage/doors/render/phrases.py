@@ -22,12 +22,15 @@ MEANINGS = {
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
     "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
+    "not_in_every_session": "candidates that were not judged in every session, so that their"
+    " rivals were not always the same",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
     "scores_not_finite": "scores that are NaN or infinite, read as no score",
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
     "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
+    "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
@@ -54,6 +57,8 @@ MEANINGS = {
     "score_dropped": "gave a score that is no number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
     "single_ballot": "only one ballot counts",
+    "review_truncated": "was cut off at its length limit",
+    "truncated": "was cut off at its length limit, and judged as it stands",
     "too_many_dimensions": "marked more dimensions than there can be",
     "unknown_label": "named an answer that was not on its ballot",
     "unmarked": "left out a mark",
@@ -123,6 +128,25 @@ def minute(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
         return NOTHING
+
+
+def seconds(s: float) -> str:
+    """A time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if s < 10:
+        return f"{s:.1f} s"
+    return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 call`, `1,234 calls`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def money(usd: float, n_unpriced: int = 0) -> str:
+    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    if not n_unpriced:
+        return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
+    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:

@@ -1,0 +1,118 @@
+"""Sessions over HTTP: start, list, read, follow, cancel, and score again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Response
+from pydantic import BaseModel
+from starlette.responses import StreamingResponse
+
+from peerage.doors.http.access import READ, RUN, Runner, Serving
+from peerage.doors.http.event_stream import stream_events
+from peerage.doors.http.problems import RESPONSES
+from peerage.errors import InputError
+from peerage.events import NOT_STORED
+from peerage.reports.options import ReplayOptions, SessionsOptions
+from peerage.service import SessionRequest
+
+MAX_ID_CHARACTERS = 200
+
+router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=RESPONSES)
+SessionId = Annotated[
+    str,
+    Path(alias="id", max_length=MAX_ID_CHARACTERS, description="A session's id, or its beginning."),
+]
+REQUEST = {
+    "a question": {"value": {"query": "Is a tomato a fruit or a vegetable?"}},
+    "answers to judge": {
+        "value": {
+            "query": "What is 2 + 2?",
+            "answers": {"first": "4", "second": "5"},
+            "verdict": "none",
+        }
+    },
+}
+
+
+class Accepted(BaseModel):
+    """A session that has begun, or waits for its turn."""
+
+    id: str
+
+
+@router.post("", status_code=202)
+async def start_session(
+    service: Serving,
+    client: Runner,
+    request: Annotated[SessionRequest, Body(openapi_examples=REQUEST)],
+    response: Response,
+) -> Accepted:
+    """Begin a session; follow it at the address in `Location`."""
+    id_ = await service.start(request, client.token)
+    response.headers["Location"] = f"/api/sessions/{id_}"
+    return Accepted(id=id_)
+
+
+@router.get("", dependencies=[READ])
+async def list_sessions(
+    service: Serving, options: Annotated[SessionsOptions, Query()]
+) -> dict[str, Any]:
+    """The latest sessions; `next` is the `before` of the page that follows, or null."""
+    listed = await service.read(service.reports.sessions, options)
+    document = listed.document()
+    full = len(listed.sessions) == options.limit
+    document["next"] = listed.sessions[0].id if full else None
+    return document
+
+
+@router.get("/{id}", dependencies=[READ])
+async def read_session(service: Serving, session_id: SessionId) -> dict[str, Any]:
+    """One session in full, as it was scored then; of one that runs, what there is so far."""
+    stored = await service.read(service.reports.session, session_id)
+    return await service.read(stored.document)
+
+
+@router.delete("/{id}", status_code=204, dependencies=[RUN])
+async def cancel_session(service: Serving, session_id: SessionId) -> None:
+    """End a session that runs here; its log says so, and keeps what came in."""
+    id_ = await service.full_id(session_id)
+    if not await service.cancel(id_):
+        raise HTTPException(409, f"session {id_} does not run here.")
+
+
+@router.get(
+    "/{id}/events",
+    response_class=StreamingResponse,
+    dependencies=[READ],
+    responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
+)
+async def follow_session(
+    service: Serving,
+    session_id: SessionId,
+    last_event_id: Annotated[
+        str | None, Header(description="The `id` of the last event seen.", max_length=20)
+    ] = None,
+) -> StreamingResponse:
+    """Every event of a session beyond the last one seen, then what happens, to its end."""
+    id_ = await service.full_id(session_id)
+    return stream_events(service.watch(id_, _place(last_event_id)))
+
+
+@router.get("/{id}/replay", dependencies=[READ])
+async def replay_session(
+    service: Serving,
+    session_id: SessionId,
+    options: Annotated[ReplayOptions, Query()],
+) -> dict[str, Any]:
+    """The same ballots scored by other options; no model is called."""
+    scored = await service.read(service.reports.replay, session_id, options)
+    return scored.document()
+
+
+def _place(last_event_id: str | None) -> int:
+    if not last_event_id:
+        return NOT_STORED
+    if not last_event_id.isdecimal():
+        raise InputError("Last-Event-ID is not the id of an event.", hint="It is a whole number.")
+    return int(last_event_id)

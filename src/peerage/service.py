@@ -1,0 +1,445 @@
+"""`Service`: a council that runs many sessions at once, and lets any number of watchers follow.
+
+The doors for programs and people (HTTP, OpenAI, MCP, the web pages) all stand on it. A session is
+in the log before its id is given out; what a crash or a shutdown cuts off goes on at the next
+start. A watcher reads a list that all watchers share, so one that reads slowly costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from peerage.config.settings import MAX_NAME
+from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
+from peerage.events import (
+    NOT_STORED,
+    Finished,
+    Opened,
+    billed_calls,
+    read_event,
+    read_events,
+    stored_event,
+    total_cost,
+)
+from peerage.panel import AskKeywords, Council
+from peerage.reports import Reports
+from peerage.reports.options import CouncilOptions
+from peerage.stores import Lease, SessionTakenError, StoreError, Token, full_id
+from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.tasks import end, finish
+from peerage.types import Event, Turn
+
+if TYPE_CHECKING:
+    from peerage.config import Settings
+    from peerage.stores import Store
+
+T = TypeVar("T")
+Begun = tuple[Lease, AsyncGenerator[Event, None]]
+Begin = Callable[[], Awaitable[Begun]]
+log = logging.getLogger(__name__)
+
+MAX_RUNNING = 64  # sessions at a time
+MAX_QUEUED = 256  # that wait for their turn
+GRACE_S = 30.0  # in which running sessions may end when the service does
+SERVER = "serve"  # what the sessions of a server are held for
+LOOK_EVERY_LEASES = 0.5  # between looks for sessions to take over
+POLL_S = 0.5  # between looks at a session that another process runs
+READ_THREADS = 16
+N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimated
+MAX_RETRY_S = 300.0
+USUAL_S = 10.0  # a session, before any has ended here
+CLOSING_RETRY_S = 5.0
+
+
+class BusyError(PeerageError):
+    """There is no room for another session now; there may be some after so many seconds."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
+        self.retry_after_s = retry_after_s
+
+
+class NoVerdictError(PeerageError):
+    """A session ended without anything to answer with."""
+
+
+class EarlierTurn(BaseModel):
+    """One message of a conversation before the question."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Literal["user", "assistant"]
+    content: str = Field(max_length=MAX_QUERY_CHARACTERS)
+
+
+class SessionRequest(CouncilOptions):
+    """A question to the council, and how the session is to be held."""
+
+    query: str = Field(
+        min_length=1,
+        max_length=MAX_QUERY_CHARACTERS,
+        description="The question.",
+        examples=["Is a tomato a fruit or a vegetable?"],
+    )
+    category: str = Field(default="", max_length=MAX_NAME, description="May choose the rubric.")
+    seats: tuple[str, ...] = Field(default=(), description="Only these seats of the panel.")
+    answers: dict[str, str] | None = Field(
+        default=None, description="Answers to judge, by name, instead of asking for them."
+    )
+    system: str = Field(
+        default="", max_length=MAX_QUERY_CHARACTERS, description="What the seats are told first."
+    )
+    earlier: tuple[EarlierTurn, ...] = Field(
+        default=(), description="The conversation before the question."
+    )
+    after: str = Field(
+        default="", description="The id of a session whose question and verdict come before."
+    )
+
+    @field_validator("rubric", mode="before")
+    @classmethod
+    def _named_rubric(cls, value: object) -> object:
+        """A rubric's name; false is how a configuration says that there is none."""
+        return "none" if value is False else value
+
+
+@dataclass(slots=True, eq=False)
+class HostedSession:
+    """A session that runs or waits here, and what its watchers are to see of it."""
+
+    id: str
+    lease: Lease | None = None  # None until it is its turn, where another left it
+    taken_over: bool = False
+    since: float = 0.0  # what happened earlier was another process's, and told there
+    events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
+    task: asyncio.Task[None] | None = None
+    ended: bool = False
+    failure: BaseException | None = None
+    cancelled: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, event: Event) -> None:
+        self.events.append(event)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let every watcher look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self) -> None:
+        await self._changed.wait()
+
+
+class Service:
+    """Runs a council's sessions as tasks of the event loop; close it to end them."""
+
+    def __init__(
+        self,
+        council: Council,
+        *,
+        max_running: int = MAX_RUNNING,
+        max_queued: int = MAX_QUEUED,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.council = council
+        self.max_running = max_running
+        self.max_queued = max_queued
+        self.clock = clock
+        self.closing = False
+        council.role = SERVER
+        self.n_running = 0
+        self.n_takeovers = 0
+        self.observers: list[Callable[[Event], None]] = []  # told every event of sessions here
+        self._n_opening = 0
+        self._heir: asyncio.Task[None] | None = None  # looks for sessions to take over
+        self._refused: set[str] = set()  # that stopped with an error here; others may try
+        self._hosted: dict[str, HostedSession] = {}
+        self._turn = asyncio.Semaphore(max_running)
+        self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
+        self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
+
+    # -- what doors read -----------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        return self.council.settings
+
+    @property
+    def store(self) -> Store:
+        return self.council.store
+
+    @cached_property
+    def reports(self) -> Reports:
+        """The read side over the council's own store; its methods block, so `read` them."""
+        reports = Reports(self.settings)
+        vars(reports)["store"] = self.store  # the one that is open already
+        return reports
+
+    @property
+    def n_queued(self) -> int:
+        return len(self._hosted) - self.n_running
+
+    async def read(self, function: Callable[..., T], *args: Any) -> T:
+        """The result of a blocking read of store or engines, made in a thread."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, partial(function, *args))
+
+    # -- sessions ------------------------------------------------------------------------------
+
+    async def start(self, request: SessionRequest, by: Token | None = None) -> str:
+        """Begin a session, or put it in the queue; its id, when it is in the log.
+
+        The budget of a token is spent beforehand; what a session leaves of it is given back.
+        """
+        self._check_room()
+        asked = _keywords(request)
+        self._n_opening += 1
+        try:
+            if by is not None:
+                asked["by"] = by.id
+                await self._reserve(by, asked)
+            begun = await self.council.open(request.query, request.category, live=True, **asked)
+        except PeerageError:
+            await self._give_back(asked.get("by", ""), asked.get("budget_usd", 0.0))
+            raise
+        finally:
+            self._n_opening -= 1
+        id_ = begun[0].session_id
+        self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
+        return id_
+
+    async def _reserve(self, token: Token, asked: AskKeywords) -> None:
+        """Take what a session may spend from its token's budget, all that is left if none is said.
+
+        A session that is refused has nothing to give back, so it has no budget then.
+        """
+        if token.budget_usd is None and "budget_usd" not in asked:
+            return
+        left_usd = (token.budget_usd or 0.0) - token.spent_usd
+        wanted_usd = asked.pop("budget_usd", left_usd)
+        may_spend = token.budget_usd is None or wanted_usd > 0
+        if not may_spend or not await self.read(self.store.spend, token.id, wanted_usd):
+            raise BudgetError(
+                f"${max(0.0, left_usd):.4f} of the token's budget is left.",
+                hint="Ask with a smaller budget_usd, or wait for what runs.",
+            )
+        asked["budget_usd"] = wanted_usd
+
+    async def _give_back(self, token_id: str, usd: float) -> None:
+        if token_id and usd:
+            await self.read(self.store.spend, token_id, -usd)
+
+    async def _settle(self, hosted: HostedSession) -> None:
+        """Give back what a session that is over has left of its token's money."""
+        facts = list(read_events(hosted.events))
+        if not facts or not isinstance(opened := facts[0], Opened) or not opened.budget_usd:
+            return
+        if isinstance(last := facts[-1], Finished) and last.cost_usd is not None:
+            await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
+
+    async def resume(self) -> None:
+        """Go on with what a server that is gone has left; now, and whenever that happens."""
+        await self._take_over()
+        self._heir = self._heir or asyncio.create_task(self._keep_taking_over())
+
+    async def _keep_taking_over(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.lease_s * LOOK_EVERY_LEASES)
+            try:
+                await self._take_over()
+            except StoreError as error:
+                log.warning("cannot look for unfinished sessions: %s", error)
+
+    async def _take_over(self) -> None:
+        """Host every session that a server let go of, or was silent for too long to keep."""
+        for id_ in await self.read(self.store.unfinished, SERVER):
+            if not (self.closing or id_ in self._hosted or id_ in self._refused):
+                begin = partial(self.council.resume, live=True, resume=id_)
+                self._host(HostedSession(id_, taken_over=True, since=self.clock()), begin)
+
+    def _host(self, hosted: HostedSession, begin: Begin) -> None:
+        self._hosted[hosted.id] = hosted
+        hosted.task = asyncio.create_task(self._hold(hosted, begin))
+        hosted.task.add_done_callback(partial(self._ended, hosted))
+
+    def hosts(self, id: str) -> bool:
+        """Whether a session runs or waits here."""
+        return id in self._hosted
+
+    async def full_id(self, prefix: str) -> str:
+        """The id of the one session whose id begins so."""
+        return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
+
+    async def watch(self, id: str, after: int = NOT_STORED) -> AsyncIterator[Event]:
+        """The stored events of a session beyond a place in its log, then what happens, to its end.
+
+        A watcher from the beginning also sees what was only said (calls that went out, pieces of
+        text); one that comes back sees of these what is new, so nothing is told twice.
+        """
+        hosted = self._hosted.get(id)
+        if hosted is not None:
+            async for event in _follow(hosted, after):
+                after = max(after, event.seq)
+                yield event
+            if not isinstance(hosted.failure, SessionTakenError):
+                return
+        async for event in self._poll(id, after):
+            yield event
+
+    async def cancel(self, id: str) -> bool:
+        """End a session now and say so in its log; False where it does not run here."""
+        hosted = self._hosted.get(id)
+        if hosted is None or hosted.task is None:
+            return False
+        hosted.cancelled = True
+        hosted.task.cancel()
+        await asyncio.wait([hosted.task])
+        return True
+
+    async def drain(self, grace_s: float = GRACE_S) -> None:
+        """Take no more sessions, let those that run end, and leave the others resumable."""
+        self.closing = True
+        await end([self._heir] if self._heir else [])
+        tasks = [one.task for one in self._hosted.values() if one.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace_s)
+            await end(tasks)
+
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        """End the sessions as `drain` does, then let go of the store and the models."""
+        await self.drain(grace_s)
+        self._threads.shutdown(wait=False)
+        await self.council.close()
+
+    def _check_room(self) -> None:
+        if self.closing:
+            raise BusyError("the server is shutting down.", CLOSING_RETRY_S)
+        if len(self._hosted) + self._n_opening >= self.max_running + self.max_queued:
+            raise BusyError("the queue is full.", self._retry_s())
+
+    def _retry_s(self) -> float:
+        """About how long until a place in the queue is free."""
+        known = self._durations_s
+        mean_s = sum(known) / len(known) if known else USUAL_S
+        return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
+
+    async def _hold(self, hosted: HostedSession, begin: Begin) -> None:
+        """Run one session when it is its turn; however it ends, its watchers are told."""
+        try:
+            async with self._turn:
+                hosted.lease, events = await begin()
+                self.n_takeovers += hosted.taken_over
+                self.n_running += 1
+                started = self.clock()
+                try:
+                    async with aclosing(events):
+                        async for event in events:
+                            self._tell(hosted, event)
+                finally:
+                    self.n_running -= 1
+                self._durations_s.append(self.clock() - started)
+        except BudgetError:
+            await finish(self._finish(hosted, "out_of_budget"))
+        except asyncio.CancelledError:
+            if hosted.cancelled:
+                await finish(self._finish(hosted, "cancelled"))
+        finally:
+            if hosted.lease is not None:
+                with suppress(StoreError):  # then it runs out
+                    await finish(self.store.release(hosted.lease))
+                    await finish(self._settle(hosted))
+
+    def _tell(self, hosted: HostedSession, event: Event) -> None:
+        hosted.add(event)
+        for observer in self.observers if event.at >= hosted.since else ():
+            observer(event)
+
+    def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
+        """Let go of a session whose task has ended, and tell its watchers why."""
+        hosted.failure = None if task.cancelled() else task.exception()
+        if isinstance(hosted.failure, SessionTakenError):
+            log.info("session is run by another process", extra={"session": hosted.id})
+        elif hosted.failure is not None:
+            log.error("session stopped: %s", hosted.failure, extra={"session": hosted.id})
+            if not isinstance(hosted.failure, StoreError):
+                self._refused.add(hosted.id)
+        del self._hosted[hosted.id]
+        hosted.ended = True
+        hosted.wake()
+
+    async def _finish(self, hosted: HostedSession, status: str) -> None:
+        """Write the end of a session that did not reach its own."""
+        events = await self.read(self.store.events, hosted.id)
+        if hosted.lease is None or not events or is_finished(events[-1]):
+            return
+        cost = total_cost(billed_calls(read_events(events)))
+        fact = Finished(status, *cost)
+        event = stored_event(hosted.id, events[-1].seq + 1, self.clock(), fact)
+        await hosted.lease.append(event)
+        known = {one.seq for one in hosted.events}
+        for one in (*events, event):
+            if one.seq not in known:
+                self._tell(hosted, one)
+
+    async def _poll(self, id: str, after: int) -> AsyncIterator[Event]:
+        """The events of a session that does not run here, as its log grows, to its end."""
+        events = await self.read(self.store.events, id)
+        if not events:
+            raise NotFoundError(f"there is no session {shown(id)}.")
+        while True:
+            for event in events:
+                if event.seq > after:
+                    yield event
+            if any(map(is_finished, events)):
+                return
+            after = max([after, *(event.seq for event in events)])
+            await self.store.changed(id, POLL_S)
+            events = await self.read(self.store.events, id, after)
+
+
+async def _already(begun: Begun) -> Begun:
+    return begun
+
+
+def _keywords(request: SessionRequest) -> AskKeywords:
+    """What a request asks a council with."""
+    given: dict[str, Any] = {
+        name.removeprefix("council."): value for name, value in request.flags().items()
+    }
+    given |= request.model_dump(include={"seats", "answers", "system", "after"})
+    given["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    return cast("AskKeywords", {name: value for name, value in given.items() if value is not None})
+
+
+async def _follow(hosted: HostedSession, after: int) -> AsyncIterator[Event]:
+    """What a session here has told and will tell, less what a watcher has seen already."""
+    n_before = 0 if after == NOT_STORED else len(hosted.events)
+    place = 0
+    while True:
+        while place < len(hosted.events):
+            event = hosted.events[place]
+            place += 1
+            if event.seq > after or (event.seq == NOT_STORED and place > n_before):
+                yield event
+        if hosted.ended:
+            if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
+                raise hosted.failure
+            return
+        await hosted.changed()
+
+
+def is_finished(event: Event) -> bool:
+    """Whether this event ends its session."""
+    return isinstance(read_event(event), Finished)

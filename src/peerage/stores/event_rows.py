@@ -1,0 +1,123 @@
+"""Events as rows of the tables, checked on the way in and mended on the way out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from peerage.errors import UnreadableError
+from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, PersonReviewed, read_event
+from peerage.stores import Listing, StoreError
+from peerage.text import valid_text, valid_values
+from peerage.types import Event
+
+QUERY_CHARACTERS_LISTED = 300
+MAX_BODY_CHARACTERS = 100_000_000
+MAX_DEPTH = 40  # of lists and objects in a body
+MAX_INTEGER = 2**63 - 1
+EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
+UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
+LISTED = frozenset(KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished))  # told in lists
+NUMBERED = frozenset(KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed))  # read by row
+
+Columns = tuple[str | int | float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as the tables hold it, checked before it is queued."""
+
+    event: Columns
+    opened: Columns = ()  # its line in the list of sessions
+    ended: tuple[float | None, str, str] | None = None  # when and how; neither where it goes on
+
+
+def event_row(event: Event) -> EventRow:
+    """An event as the tables will hold it, or a refusal of what they could not."""
+    fits = (
+        isinstance(event.session_id, str)
+        and isinstance(event.kind, str)
+        and is_integer(event.seq)
+        and _is_time(event.at)
+    )
+    if not fits:
+        raise StoreError("an event needs a session, a place in it, a kind and a time.")
+    try:
+        body = json.dumps(event.body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise StoreError(f"a {event.kind} event holds what is not JSON: {error}.") from None
+    if len(body) > MAX_BODY_CHARACTERS:
+        raise StoreError(f"a {event.kind} event is over {MAX_BODY_CHARACTERS:,} characters long.")
+    id_ = stored_text(event.session_id)
+    columns = (id_, event.seq, stored_text(event.kind), float(event.at), body)
+    try:
+        fact = read_event(event) if event.kind in LISTED else None
+    except UnreadableError as error:
+        raise StoreError(error.message) from None
+    if isinstance(fact, Opened):
+        season, text, category = map(
+            stored_text, (fact.season, fact.query.text, fact.query.category)
+        )
+        listed = (id_, season, fact.ordinal, text[:QUERY_CHARACTERS_LISTED], category, event.at)
+        return EventRow(columns, opened=listed)
+    if isinstance(fact, Finished):
+        return EventRow(columns, ended=(event.at, stored_text(fact.status), id_))
+    if isinstance(fact, Extended):
+        return EventRow(columns, ended=(None, "", id_))
+    return EventRow(columns)
+
+
+def checked_row(event: Event) -> EventRow:
+    """The row of an event from elsewhere, whose body may be nested without end."""
+    if _is_deeper(event.body, MAX_DEPTH):
+        raise StoreError(
+            f"a {event.kind!s:.40} event of session {event.session_id!s:.40} is nested deeper"
+            f" than {MAX_DEPTH} levels."
+        )
+    return event_row(event)
+
+
+def stored_text(text: str) -> str:
+    """A text as every store can hold it: valid Unicode, and no zero character."""
+    return valid_text(text).replace("\0", "\ufffd")
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    members = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, dict | list | tuple) or not members:
+        return False
+    return levels == 0 or any(_is_deeper(member, levels - 1) for member in members)
+
+
+def is_integer(value: object) -> bool:
+    """Whether a value is a count that a column holds."""
+    return type(value) is int and 0 <= value <= MAX_INTEGER
+
+
+def _is_time(value: object) -> bool:
+    return type(value) in (int, float) and EARLIEST_S <= value <= LATEST_S  # type: ignore[operator]
+
+
+def stored_event_of(row: tuple[Any, ...]) -> Event:
+    """An event of the log; halves of surrogate pairs, which earlier versions let in, are mended."""
+    session_id, seq, kind, at, text = row
+    try:
+        body = json.loads(text)
+        if "\\ud" in text:
+            body = valid_values(body)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UnreadableError(
+            f"event {seq} is not JSON: {error!r:.200}.", place=f"session {session_id}"
+        ) from None
+    if not isinstance(body, dict) or type(at) not in (int, float):
+        raise UnreadableError(f"event {seq} is no event.", place=f"session {session_id}")
+    return Event(session_id, seq, kind, at, body)
+
+
+def listing(row: tuple[Any, ...]) -> Listing:
+    """A line of the list; of one that earlier versions let in malformed, only the id."""
+    id_, _, ordinal, _, _, opened_at, finished_at, _ = row
+    fits = is_integer(ordinal) and _is_time(opened_at)
+    fits = fits and (finished_at is None or _is_time(finished_at))
+    return Listing(*row) if fits else Listing(id_, "", 0, "", "", 0.0, None, UNREADABLE)

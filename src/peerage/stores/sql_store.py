@@ -1,0 +1,310 @@
+"""What every SQL store does alike: the statements, by one text for all of them.
+
+A subclass brings the connections: one for each thread that reads, one for the writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from peerage.errors import UnreadableError
+from peerage.stores import LEASE_S, Action, Import, Lease, Listing, StoreError, Token
+from peerage.stores.event_rows import (
+    MAX_INTEGER,
+    EventRow,
+    checked_row,
+    event_row,
+    listing,
+    stored_event_of,
+    stored_text,
+)
+from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
+from peerage.types import Event
+
+CLAIM = """
+    INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
+    VALUES (?, ?, 1, ?, now_s() + ?)
+    ON CONFLICT (session_id) DO UPDATE
+    SET owner = excluded.owner, epoch = leases.epoch + 1,
+        length_s = excluded.length_s, ends_at = excluded.ends_at
+    WHERE leases.ends_at <= now_s() OR leases.owner = excluded.owner
+    RETURNING epoch
+"""
+RELEASE = """
+    UPDATE leases SET epoch = epoch + 1, ends_at = 0
+    WHERE session_id = ? AND epoch = ?
+"""
+LEAST_JUDGED = """
+    SELECT latest.id FROM (
+        SELECT id, opened_at FROM sessions
+        WHERE status = 'done' AND (CAST(? AS TEXT) IS NULL OR category = ?)
+        ORDER BY opened_at DESC, id LIMIT ?
+    ) AS latest
+    LEFT JOIN events ON events.session_id = latest.id AND events.kind = 'person_reviewed'
+    GROUP BY latest.id, latest.opened_at
+    ORDER BY count(events.id), latest.opened_at DESC, latest.id
+"""
+UNFINISHED = """
+    SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
+    WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
+        AND substr(leases.owner, 1, ?) = ?
+    ORDER BY leases.ends_at, leases.session_id
+"""
+
+
+class StatementReader(Protocol):
+    """Runs one reading statement on the caller's thread."""
+
+    def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class Snapshot(Protocol):
+    """Reads rows one after the other, however many there are."""
+
+    def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
+
+
+class SqlStore:
+    """A log of events in tables; reads on the caller's thread, appends on the writer's."""
+
+    reader: StatementReader
+    mirror_folder: Path
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self._writer = GroupWriter(self._writing, place)
+
+    def _writing(self) -> Connection:
+        """A connection for the writer's thread."""
+        raise NotImplementedError
+
+    def transaction(self) -> AbstractContextManager[Db]:
+        """One transaction on the caller's thread: all of it or nothing."""
+        raise NotImplementedError
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """The tables as they are now, whatever is written meanwhile."""
+        raise NotImplementedError
+
+    def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
+        """A transaction that puts rows with numbers of their own into empty tables."""
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Write what is queued."""
+        await self._writer.close()
+
+    # -- writing -------------------------------------------------------------------------------
+
+    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:
+        """Queue an event; the result is done when it is durable."""
+        loop = asyncio.get_running_loop()
+        kept: asyncio.Future[None] = loop.create_future()
+        row: EventRow | StoreError
+        try:
+            row = event_row(event)
+        except StoreError as error:
+            row = error
+        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, kept, loop))
+        return kept
+
+    async def claim(self, session_id: str, owner: str, length_s: float = LEASE_S) -> Lease | None:
+        id_ = stored_text(session_id)
+        name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # no two claims look the same
+
+        def work(db: Db) -> int | None:
+            row = db.execute(CLAIM, (id_, name, length_s, length_s)).fetchone()
+            return None if row is None else int(row[0])
+
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[int | None] = loop.create_future()
+        self._writer.put(Job(work, done, loop))
+        epoch = await done
+        if epoch is None:
+            return None
+        lease = Lease(self, id_, name, epoch, length_s)
+        self._writer.hold(lease)
+        return lease
+
+    def release(self, lease: Lease) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.let_go(lease)
+
+        def work(db: Db) -> None:
+            db.execute(RELEASE, (lease.session_id, lease.epoch))
+
+        self._writer.put(Job(work, done, loop))
+        return done
+
+    def season_seed(self, season: str, drawn: str) -> str:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING",
+                (season, drawn),
+            )
+            row = db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
+        return str(row[0])
+
+    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
+        with self.transaction() as db:
+            row = db.execute(
+                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)"
+                " RETURNING id",
+                (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
+            ).fetchone()
+            for i, data in enumerate(parts):
+                db.execute(
+                    "INSERT INTO import_parts (import_id, part, data) VALUES (?, ?, ?)",
+                    (row[0], i, data),
+                )
+
+    def append_all(self, events: Iterable[Event]) -> None:
+        with self.transaction() as db:
+            insert(db, [(checked_row(event), 0) for event in events])
+
+    # -- reading -------------------------------------------------------------------------------
+
+    def unfinished(self, owner: str = "") -> list[str]:
+        owner = stored_text(owner)
+        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
+
+    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
+        await asyncio.sleep(timeout_s)  # nobody tells us: whoever waits looks again
+
+    def imports(self) -> list[Import]:
+        rows = self.reader.execute(
+            "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
+        )
+        return [Import(*row) for row in rows]
+
+    def import_parts(self, import_id: int) -> Iterator[bytes]:
+        part = 0
+        while rows := self.reader.execute(
+            "SELECT data FROM import_parts WHERE import_id = ? AND part = ?", (import_id, part)
+        ):
+            yield rows[0][0]
+            part += 1
+
+    def events(self, session_id: str, after: int = -1) -> list[Event]:
+        rows = self.reader.execute(
+            "SELECT session_id, seq, kind, at, body FROM events"
+            " WHERE session_id = ? AND seq > ? ORDER BY seq",
+            (stored_text(session_id), after),
+        )
+        return [stored_event_of(row) for row in rows]
+
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
+        n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
+        rows = self.reader.execute(
+            "SELECT id, season, ordinal, query, category, opened_at, finished_at, status"
+            " FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)"
+            " < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))"
+            " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?",
+            (season, season, before, before, n),
+        )
+        return [listing(row) for row in reversed(rows)]
+
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        rows = self.reader.execute(
+            "SELECT events.session_id, seq, kind, at, body"
+            " FROM sessions JOIN events ON events.session_id = sessions.id"
+            " WHERE kind IN ('opened', 'extended') AND (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " ORDER BY events.id",
+            (season, season),
+        )
+        for row in rows:
+            with suppress(UnreadableError):
+                yield stored_event_of(row)
+
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
+        rows = self.reader.execute(
+            "SELECT id, session_id, seq FROM events"
+            " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
+            (row, limit),
+        )
+        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        return [str(row[0]) for row in rows]
+
+    def version(self) -> str:
+        ((reviews, tables, n_tables),) = self.reader.execute(
+            "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
+            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)"
+        )
+        return f"{reviews or 0}.{tables or 0}.{n_tables}"
+
+    def find(self, prefix: str) -> list[str]:
+        prefix = stored_text(prefix)
+        rows = self.reader.execute(
+            "SELECT id FROM sessions WHERE id = ?"
+            " UNION ALL SELECT id FROM sessions WHERE substr(id, 1, ?) = ?"
+            " AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?) ORDER BY id",
+            (prefix, len(prefix), prefix, prefix),
+        )
+        return [str(row[0]) for row in rows]
+
+    # -- who may use a server ------------------------------------------------------------------
+
+    def tokens(self) -> list[Token]:
+        rows = self.reader.execute(
+            "SELECT id, name, scopes, hash, budget_usd, rate, created_at, revoked_at, spent_usd"
+            " FROM tokens ORDER BY created_at, id"
+        )
+        return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+
+    def add_token(self, token: Token) -> None:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    token.id,
+                    stored_text(token.name),
+                    " ".join(token.scopes),
+                    token.hash,
+                    token.budget_usd,
+                    token.rate,
+                    token.created_at,
+                ),
+            )
+
+    def revoke_token(self, token_id: str, at: float) -> bool:
+        with self.transaction() as db:
+            row = db.execute(
+                "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
+                (at, stored_text(token_id)),
+            ).fetchone()
+        return row is not None
+
+    def spend(self, token_id: str, usd: float) -> bool:
+        with self.transaction() as db:
+            row = db.execute(
+                "UPDATE tokens SET spent_usd = spent_usd + ? WHERE id = ?"
+                " AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id",
+                (usd, stored_text(token_id), usd, usd),
+            ).fetchone()
+        return row is not None
+
+    def actions(self, limit: int) -> list[Action]:
+        rows = self.reader.execute(
+            "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
+        )
+        return [Action(*row) for row in rows]
+
+    def add_action(self, action: Action) -> None:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)",
+                (action.at, *map(stored_text, (action.who, action.what, action.about))),
+            )

@@ -1,0 +1,322 @@
+"""One thread that writes a store's log: what queues up while the disk works is committed together.
+
+Appends and claims of leases share a transaction. Leases that are held are extended before they
+end, for as long as somebody holds them and this process is alive to do so.
+
+An event that cannot be kept fails whoever waits for it, and so do the later ones of its
+session, whose log would have a gap; it costs no other session anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from peerage.stores import Lease, SessionTakenError, StoreError
+from peerage.stores.event_rows import NUMBERED, EventRow, is_integer
+
+T = TypeVar("T")
+
+GAP = "an earlier event of this session could not be kept."
+TAKEN_HINT = "Let it end, then give the same command again: it goes on from there."
+RENEWALS = 3  # in the length of a lease
+
+FENCED_INSERT = """
+    INSERT INTO events (session_id, seq, kind, at, body, epoch)
+    SELECT ?, ?, ?, ?, ?, ?
+    WHERE ? = COALESCE(
+        (SELECT epoch FROM leases WHERE session_id = ? AND (epoch = ? OR ends_at > now_s())), 0
+    )
+"""
+EXTEND = "UPDATE leases SET ends_at = now_s() + length_s WHERE session_id = ? AND epoch = ?"
+
+
+Sql: TypeAlias = str  # a literal of the source: a test looks at whatever is executed
+
+
+class Db(Protocol):
+    """A connection in a transaction; SQL has `?` for each value."""
+
+    def execute(self, text: Sql, values: Sequence[Any] = (), /) -> Any: ...
+
+    def executemany(self, text: Sql, rows: Iterable[Sequence[Any]], /) -> Any: ...
+
+
+class Connection(Protocol):
+    """The writer's own way to the database."""
+
+    def run(self, work: Callable[[Db, bool], T]) -> T:
+        """Do work in one transaction and return when it is durable.
+
+        The work is told whether it may have been done already, by a transaction whose end is
+        unknown. What fails is a StoreError; a conflict is a SessionTakenError.
+        """
+        ...
+
+    def tell(self, session_ids: set[str]) -> None:
+        """Hint to other processes that these sessions have new events."""
+        ...
+
+    def pause_s(self) -> float | None:
+        """Do what was put off, and say when there is more of it."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """An event on its way into the log."""
+
+    session_id: str
+    seq: int
+    epoch: int
+    row: EventRow | StoreError  # why there is none: told in its turn, as what follows hangs on it
+    done: asyncio.Future[None]
+    loop: asyncio.AbstractEventLoop
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Another change that shares the next transaction, and may be done twice."""
+
+    work: Callable[[Db], Any]
+    done: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop
+
+
+Item = Append | Job
+
+
+class GroupWriter:
+    """Takes events and jobs from any loop, and commits them in groups on its own thread."""
+
+    def __init__(self, connect: Callable[[], Connection], place: str) -> None:
+        self._connect = connect
+        self._place = place
+        self._queue: queue.SimpleQueue[Item | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()  # held while the thread starts, ends, or is given work
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._gaps: dict[tuple[str, int], _Gap] = {}  # by session and epoch
+        self._held: weakref.WeakSet[Lease] = weakref.WeakSet()  # one that is dropped may end
+        self._renew_at = 0.0
+
+    def put(self, item: Item) -> None:
+        """Queue an item; the thread is started with the first."""
+        with self._lock:
+            if self._closed:
+                raise StoreError("the store is closed.", place=self._place)
+            self._queue.put(item)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._work, name="peerage-store", daemon=True
+                )
+                self._thread.start()
+
+    def hold(self, lease: Lease) -> None:
+        """Extend this lease before it ends, until it is let go."""
+        with self._lock:
+            soon = time.monotonic() + lease.length_s / RENEWALS
+            self._renew_at = min(self._renew_at, soon) if self._held else soon
+            self._held.add(lease)
+
+    def let_go(self, lease: Lease) -> None:
+        with self._lock:
+            self._held.discard(lease)
+
+    async def close(self) -> None:
+        """Write what is queued, then end the thread."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            self._queue.put(None)
+        if thread is not None:
+            await asyncio.to_thread(thread.join)
+
+    # -- on the thread -------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Keep what is queued until the store is closed; however it ends, nobody waits on."""
+        taken: list[Item] = []
+        failure = StoreError("the store's writer ended before its time.", place=self._place)
+        try:
+            with closing(self._connect()) as db:
+                while self._take(taken, self._pause_s(db)):
+                    self._keep(db, taken)
+                    taken.clear()
+                    self._renew(db)
+        except StoreError as error:
+            failure = error
+        finally:
+            with self._lock:
+                self._thread = None
+                while not self._queue.empty():
+                    if (item := self._queue.get()) is not None:
+                        taken.append(item)
+            self._refuse(taken, failure)
+
+    def _take(self, taken: list[Item], pause_s: float | None) -> bool:
+        """Wait for work and take all there is; False when the store is closed and all is done."""
+        try:
+            item = self._queue.get(timeout=pause_s)
+        except queue.Empty:
+            return True
+        while item is not None:
+            taken.append(item)
+            if self._queue.empty():
+                return True
+            item = self._queue.get()
+        self._queue.put(None)  # found again when what was taken before it is kept
+        return bool(taken)
+
+    def _pause_s(self, db: Connection) -> float | None:
+        """How long the thread may wait for work: until a lease or a hint is due."""
+        hint_s = db.pause_s()
+        with self._lock:
+            renewal_s = max(0.0, self._renew_at - time.monotonic()) if self._held else None
+        return min((s for s in (hint_s, renewal_s) if s is not None), default=None)
+
+    def _renew(self, db: Connection) -> None:
+        """Extend every lease that is held, if it is time; one that was lost stays lost."""
+        with self._lock:
+            held, now = list(self._held), time.monotonic()
+            if not held or now < self._renew_at:
+                return
+            self._renew_at = now + min(lease.length_s for lease in held) / RENEWALS
+        rows = sorted((lease.session_id, lease.epoch) for lease in held)
+        with suppress(StoreError):  # whoever appends hears of it
+            db.run(lambda at, _: at.executemany(EXTEND, rows))
+
+    def _keep(self, db: Connection, items: Sequence[Item]) -> None:
+        """All in one transaction; if one cannot be, each in its own, so that it fails alone."""
+        whole: list[Item] = []
+        for item in items:
+            if isinstance(item, Append) and isinstance(item.row, StoreError):
+                self._refuse([item], item.row)
+            elif isinstance(item, Job) or (gap := self._gap_before(item)) is None:
+                whole.append(item)
+            else:
+                self._refuse([item], gap.told(self._place))
+        if not whole:
+            return
+        try:
+            values = db.run(partial(_written, whole))
+        except SessionTakenError as error:
+            if len(whole) == 1:
+                self._refuse(whole, error)
+            else:
+                for item in whole:
+                    self._keep(db, [item])
+        except StoreError as error:
+            self._refuse(whole, error)
+        else:
+            _settle(whole, values)
+            db.tell({item.session_id for item in whole if isinstance(item, Append)})
+
+    def _gap_before(self, item: Append) -> _Gap | None:
+        """What is missing before this event; one that goes back mends the gap."""
+        gap = self._gaps.get((item.session_id, item.epoch))
+        if gap is not None and item.seq <= gap.seq:
+            del self._gaps[item.session_id, item.epoch]
+            return None
+        return gap
+
+    def _refuse(self, items: Sequence[Item], error: StoreError) -> None:
+        for item in items:
+            if isinstance(item, Append) and is_integer(item.seq):
+                self._gaps.setdefault((item.session_id, item.epoch), _Gap(item.seq, error))
+        _settle(items, [error] * len(items))
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """The first event of a log that could not be kept, and why."""
+
+    seq: int
+    error: StoreError
+
+    def told(self, place: str) -> StoreError:
+        """The error of an event after it."""
+        taken = isinstance(self.error, SessionTakenError)
+        return self.error if taken else StoreError(GAP, place=place)
+
+
+def _written(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
+    """Write items; the value of each. Those that a lost connection may have written are looked for.
+
+    The leases come first: whoever else is writing these sessions is waited for.
+    """
+    rows = [
+        (item.row, item.epoch)
+        for item in items
+        if isinstance(item, Append) and isinstance(item.row, EventRow)
+    ]
+    held = sorted({(row.event[0], epoch) for row, epoch in rows if epoch})
+    if held:
+        db.executemany(EXTEND, held)
+    if again:
+        rows = [(row, epoch) for row, epoch in rows if not _is_stored(db, row, epoch)]
+    insert(db, rows)
+    return [item.work(db) if isinstance(item, Job) else None for item in items]
+
+
+def _is_stored(db: Db, row: EventRow, epoch: int) -> bool:
+    stored = db.execute(
+        "SELECT kind, at, body, epoch FROM events WHERE session_id = ? AND seq = ?", row.event[:2]
+    ).fetchone()
+    return bool(stored == (*row.event[2:], epoch))
+
+
+def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
+    """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
+    if not rows:
+        return
+    if any(row.event[2] in NUMBERED for row, _ in rows):
+        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+    written = db.executemany(
+        FENCED_INSERT,
+        [(*row.event, epoch, epoch, row.event[0], epoch) for row, epoch in rows],
+    )
+    if written.rowcount != len(rows):
+        raise SessionTakenError("another process has taken this session over.", hint=TAKEN_HINT)
+    if opened := [row.opened for row, _ in rows if row.opened]:
+        db.executemany(
+            "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            opened,
+        )
+    if ended := [row.ended for row, _ in rows if row.ended]:
+        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", ended)
+    if finished := [(id_,) for _, status, id_ in ended if status]:
+        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
+
+
+def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
+    """Tell each waiting loop, once for all its items."""
+    for loop in {item.loop for item in items}:
+        mine = [
+            (item.done, value)
+            for item, value in zip(items, values, strict=True)
+            if item.loop is loop
+        ]
+        with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
+            loop.call_soon_threadsafe(_resolve, mine)
+
+
+def _resolve(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, value in settled:
+        if future.done():
+            continue
+        if isinstance(value, StoreError):
+            future.set_exception(type(value)(value.message, place=value.place, hint=value.hint))
+        else:
+            future.set_result(value)

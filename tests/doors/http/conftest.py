@@ -1,0 +1,100 @@
+"""A real server on a loopback port, in a thread, with simulated seats; one for each module."""
+
+import asyncio
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import httpx
+import pytest
+import uvicorn
+
+from peerage.doors.http import create_app
+from peerage.panel import Council
+from peerage.service import Service
+from peerage.tokens import make_token
+from peerage.types import Seat
+
+
+def simulated(*names, **options):
+    return [Seat(name, provider="simulated", options=options) for name in names]
+
+
+@contextmanager
+def running(store, seats, limits=None, **app_options):
+    """A server over a store; its `client` speaks to it, and `service` is what it stands on."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    started = threading.Event()
+    holder = {}
+
+    async def serve():
+        service = Service(Council(store=store, seats=seats, seed=1), **(limits or {}))
+        app = create_app(service, **app_options)
+        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        holder.update(service=service, app=app, server=server, loop=asyncio.get_running_loop())
+        started.set()
+        await server.serve([listening])
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    assert started.wait(20)
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        holder["client"] = client
+        yield Running(**holder)
+    holder["server"].should_exit = True
+    thread.join(40)
+    assert not thread.is_alive()
+
+
+class Running:
+    """A running server, as tests see it."""
+
+    def __init__(self, service, app, server, loop, client):
+        self.service, self.app, self.server, self.loop = service, app, server, loop
+        self.client = client
+
+    def hold(self, query="Why?", **request):
+        """A session from start to end; its id."""
+        started = self.client.post("/api/sessions", json={"query": query, **request})
+        assert started.status_code == 202, started.text
+        id_ = started.json()["id"]
+        self.client.get(f"/api/sessions/{id_}/events")
+        return id_
+
+    def revoke(self, text):
+        """End a token, and wait until the server knows."""
+        self.service.store.revoke_token(text.split("_")[1], time.time())
+        time.sleep(1.2)
+
+
+@pytest.fixture
+def token():
+    """Makes a token of a scope in a server's store; the text of it."""
+
+    def make(server, name, scope, **limits):
+        text, entry = make_token(name, [scope], time.time(), **limits)
+        server.service.store.add_token(entry)
+        time.sleep(0.15)  # the server reads its tokens ten times a second at most
+        return text
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """A server with three quick seats."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('server')}/s.db"
+    with running(store, simulated("ann", "bob", "cyd")) as started:
+        yield started
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """Starts a server of its own for one test."""
+
+    def start(seats=None, **options):
+        return running(f"sqlite:///{tmp_path}/s.db", seats or simulated("ann", "bob"), **options)
+
+    return start

@@ -1,0 +1,109 @@
+"""Sessions over HTTP: start, list, read, follow, cancel, score again."""
+
+import json
+
+from peerage.types import Seat
+
+PROBLEM = "application/problem+json"
+JSON = {"content-type": "application/json"}
+
+
+def read_stream(response):
+    """The id, kind and document of every server-sent event."""
+    events = []
+    for block in response.text.split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[:1] != ":")
+        if fields:
+            id_ = int(fields["id"]) if "id" in fields else None
+            events.append((id_, fields["event"], json.loads(fields["data"])))
+    return events
+
+
+def test_a_session_is_started_followed_and_read(server):
+    started = server.client.post("/api/sessions", json={"query": "Why?", "verdict": "debate"})
+    assert started.status_code == 202
+    place = started.headers["location"]
+    assert place == f"/api/sessions/{started.json()['id']}"
+    events = read_stream(server.client.get(f"{place}/events"))
+    places = [id_ for id_, _, _ in events if id_ is not None]
+    assert places == list(range(len(places)))
+    assert events[-1][1] == "finished"
+    document = server.client.get(place).json()
+    assert document["status"] == "done"
+    assert document["verdict"]["kind"] == "debate"
+
+
+def test_a_stream_resumes_after_the_last_event_seen(server):
+    id_ = server.hold()
+    place = f"/api/sessions/{id_}/events"
+    whole = read_stream(server.client.get(place))
+    rest = read_stream(server.client.get(place, headers={"Last-Event-ID": "3"}))
+    assert rest == whole[4:]
+    wrong = server.client.get(place, headers={"Last-Event-ID": "x"})
+    assert (wrong.status_code, wrong.headers["content-type"]) == (422, PROBLEM)
+
+
+def test_the_list_is_paged_from_the_latest_back(server):
+    ids = [server.hold(f"Question {n}?") for n in range(3)]
+    pages, before = [], None
+    while before is not None or not pages:
+        query = {"limit": 2, **({"before": before} if before else {})}
+        page = server.client.get("/api/sessions", params=query).json()
+        pages.append([one["id"] for one in page["sessions"]])
+        before = page["next"]
+    listed = [id_ for page in pages for id_ in reversed(page)]
+    assert listed[:3] == ids[::-1]
+    assert len(set(listed)) == len(listed)
+
+
+def test_a_replay_scores_the_same_ballots_by_other_options(server):
+    place = f"/api/sessions/{server.hold()}/replay"
+    replayed = server.client.get(place, params={"rule": "elo", "own-votes": "in"}).json()
+    assert (replayed["rule"], replayed["own_votes"]) == ("elo", "in")
+    wrong = server.client.get(place, params={"rule": "dice"})
+    assert (wrong.status_code, wrong.headers["content-type"]) == (422, PROBLEM)
+    assert "borda" in wrong.json()["hint"]
+
+
+def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
+    slow = Seat("ann", provider="simulated", options={"latency_ms": 60_000})
+    with serving([slow, Seat("bob", provider="simulated")]) as server:
+        id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
+        place = f"/api/sessions/{id_}"
+        assert server.client.get(place).json()["status"] == "unfinished"
+        assert server.client.delete(place).status_code == 204
+        assert server.client.get(place).json()["status"] == "cancelled"
+        again = server.client.delete(place)
+        assert (again.status_code, again.headers["content-type"]) == (409, PROBLEM)
+
+
+def test_beyond_the_queue_a_session_is_refused_with_a_time_to_come_back(serving):
+    slow = [Seat(name, provider="simulated", options={"latency_ms": 60_000}) for name in "ab"]
+    with serving(slow, limits={"max_running": 1, "max_queued": 1}) as server:
+        answers = [server.client.post("/api/sessions", json={"query": "?"}) for _ in range(3)]
+        assert [one.status_code for one in answers] == [202, 202, 429]
+        assert int(answers[2].headers["retry-after"]) >= 1
+        for one in answers[:2]:
+            assert server.client.delete(one.headers["location"]).status_code == 204
+
+
+def test_what_is_not_there_or_not_right_is_a_problem_document(server):
+    client = server.client
+    cases = [
+        (client.get("/api/sessions/none"), 404),
+        (client.get("/api/sessions/none/events"), 404),
+        (client.delete("/api/sessions/none"), 404),
+        (client.get("/nowhere"), 404),
+        (client.put("/api/sessions"), 405),
+        (client.post("/api/sessions", content=b'{"query"', headers=JSON), 400),
+        (client.post("/api/sessions", json={"query": 7}), 422),
+        (client.post("/api/sessions", json={"query": ""}), 422),
+        (client.post("/api/sessions", json={"query": "?", "verdict": "maybe"}), 422),
+        (client.post("/api/sessions", json={"query": "?", "colour": "red"}), 422),
+        (client.post("/api/sessions", json=[1, 2]), 422),
+        (client.get("/api/sessions", params={"limit": 0}), 422),
+    ]
+    for answer, status in cases:
+        assert answer.status_code == status, answer.text
+        assert answer.headers["content-type"] == PROBLEM
+        assert answer.json()["status"] == status

@@ -1,0 +1,147 @@
+"""The service: sessions as tasks, a bounded queue, watchers, cancellation and shutdown."""
+
+import asyncio
+
+import pytest
+
+from peerage.council.fold import fold
+from peerage.errors import NotFoundError
+from peerage.events import NOT_STORED
+from peerage.panel import Council
+from peerage.service import BusyError, Service, SessionRequest
+from peerage.types import Seat
+
+
+@pytest.fixture
+def service(tmp_path):
+    """Makes a service over a store in a folder of its own."""
+
+    def make(latency_ms=0, **limits):
+        options = {"latency_ms": latency_ms}
+        seats = [Seat(name, provider="simulated", options=options) for name in "abc"]
+        council = Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats, seed=1)
+        return Service(council, **limits)
+
+    return make
+
+
+def go(coroutine):
+    return asyncio.run(asyncio.wait_for(coroutine, 60))
+
+
+async def watched(service, id_, after=NOT_STORED):
+    return [event async for event in service.watch(id_, after)]
+
+
+def stored(events):
+    return [event for event in events if event.seq != NOT_STORED]
+
+
+def test_every_watcher_sees_the_whole_session_also_when_it_is_over(service):
+    async def run():
+        one = service()
+        id_ = await one.start(SessionRequest(query="Why?"))
+        first, second = await asyncio.gather(watched(one, id_), watched(one, id_))
+        late = await watched(one, id_)
+        await one.close()
+        return first, second, late
+
+    first, second, late = go(run())
+    assert first == second
+    assert stored(first) == late
+    assert {"asked", "piece"} <= {event.kind for event in first}
+    assert fold(late).status == "done"
+
+
+def test_a_watcher_that_comes_back_sees_what_it_missed_and_nothing_twice(service):
+    async def run():
+        one = service(latency_ms=20)
+        id_ = await one.start(SessionRequest(query="Why?"))
+        seen = []
+        async for event in one.watch(id_):
+            seen.append(event)
+            if event.kind == "answered":
+                break
+        seen += await watched(one, id_, after=max(event.seq for event in seen))
+        await one.close()
+        return [event.seq for event in stored(seen)]
+
+    places = go(run())
+    assert places == list(range(len(places)))
+
+
+def test_a_full_queue_refuses_and_says_when_to_come_back(service):
+    async def run():
+        one = service(latency_ms=50, max_running=1, max_queued=1)
+        first = await one.start(SessionRequest(query="One?"))
+        second = await one.start(SessionRequest(query="Two?"))
+        assert (one.n_running, one.n_queued) == (1, 1)
+        with pytest.raises(BusyError) as refused:
+            await one.start(SessionRequest(query="Three?"))
+        ends = [(await watched(one, id_))[-1].kind for id_ in (first, second)]
+        await one.close()
+        return refused.value.retry_after_s, ends
+
+    retry_after_s, ends = go(run())
+    assert retry_after_s >= 1
+    assert ends == ["finished", "finished"]
+
+
+def test_a_cancelled_session_says_so_in_its_log_and_leaves_no_task(service):
+    async def run():
+        before = asyncio.all_tasks()
+        one = service(latency_ms=60_000)
+        id_ = await one.start(SessionRequest(query="Why?"))
+        following = asyncio.create_task(watched(one, id_))
+        await asyncio.sleep(0)
+        assert await one.cancel(id_)
+        events = await following
+        assert not await one.cancel(id_)
+        left = asyncio.all_tasks() - before
+        await one.close()
+        return fold(stored(events)), left
+
+    session, left = go(run())
+    assert session.status == "cancelled"
+    assert not left
+
+
+def test_a_session_cut_off_by_a_shutdown_goes_on_at_the_next_start(service):
+    async def run():
+        one = service(latency_ms=60_000)
+        id_ = await one.start(SessionRequest(query="Why?"))
+        await one.close(grace_s=0)
+        other = service()
+        await other.resume()
+        events = await watched(other, id_)
+        await other.close()
+        return events
+
+    events = stored(go(run()))
+    assert [event.seq for event in events] == list(range(len(events)))
+    assert fold(events).status == "done"
+
+
+def test_a_shutdown_waits_for_sessions_that_end_in_time(service):
+    async def run():
+        one = service(latency_ms=20)
+        id_ = await one.start(SessionRequest(query="Why?"))
+        await one.close()
+        with pytest.raises(BusyError):
+            await one.start(SessionRequest(query="Why?"))
+        other = service()
+        events = await watched(other, id_)
+        await other.close()
+        return events
+
+    assert go(run())[-1].kind == "finished"
+
+
+def test_a_session_that_is_not_there_cannot_be_watched(service):
+    async def run():
+        one = service()
+        with pytest.raises(NotFoundError):
+            await watched(one, "nobody")
+        await one.close()
+
+    go(run())
