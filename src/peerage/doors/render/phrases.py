@@ -29,6 +29,7 @@ MEANINGS = {
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
     "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
