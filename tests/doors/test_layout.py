@@ -44,10 +44,9 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.reports.sessions import session_view
+from peerage.reports.sessions import SessionEntry, session_view
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import Listing
 from peerage.types import (
     Ballot,
     Finding,
@@ -235,7 +234,19 @@ def failures(names):
 def sessions(names):
     return sessions_table(
         [
-            Listing(f"0190e6a2-7b1c-{i:04}-9a51", "", i, "Why so?", name, 1.8e9, None, "done")
+            SessionEntry(
+                f"0190e6a2-7b1c-{i:04}-9a51",
+                "",
+                i,
+                "Why so?",
+                name,
+                1.8e9,
+                None,
+                "done",
+                name,
+                1234.5678,
+                HUGE,
+            )
             for i, name in enumerate(names)
         ]
     )
@@ -447,7 +458,7 @@ def test_a_board_is_drawn_where_it_has_one_number_to_draw():
 
 
 def test_a_column_with_nothing_in_it_takes_no_room():
-    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    listed = [SessionEntry("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
     assert "category" not in " ".join(drawn(sessions_table(listed), 60))
 
 

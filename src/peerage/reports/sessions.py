@@ -16,6 +16,7 @@ from peerage.council.ballots import parse_decision
 from peerage.council.counting import places
 from peerage.council.dissent import dissent_of, note_of, with_names
 from peerage.council.fold import reviewed_ballots
+from peerage.errors import UnreadableError
 from peerage.events import (
     Advised,
     Answered,
@@ -27,6 +28,7 @@ from peerage.events import (
     Reviewed,
     SeatRecord,
     StoppedEarly,
+    Tallied,
     billed_calls,
     call_made,
     opening_of,
@@ -35,6 +37,7 @@ from peerage.events import (
 )
 from peerage.scoring import Scored, last_round, score_session
 from peerage.shapes import to_json
+from peerage.stores import Listing
 from peerage.types import (
     Ballot,
     Counted,
@@ -346,6 +349,35 @@ def _without_outcome(
 ) -> tuple[str, ...]:
     heard = {call.seat for call in made if (call.stage, call.round) == (stage, round_)}
     return tuple(name for name in seats if name not in heard)
+
+
+# -- many sessions, a line each ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntry(Listing):
+    """One session in a list of them, with what came of it."""
+
+    winner: str = ""  # several names where they are tied; empty where nobody was ranked
+    cost_usd: float = 0.0  # as far as it is known
+    unpriced_calls: int = 0
+
+
+def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
+    """A listed session with its winner and its cost, from its log."""
+    try:
+        facts = list(read_events(events))
+    except UnreadableError:
+        return SessionEntry(**asdict(listing))
+    tallies = [fact for fact in facts if isinstance(fact, Tallied)]
+    best = [one.model for one in tallies[-1].scores if one.rank == 1] if tallies else []
+    bill = bill_of(billed_calls(facts))
+    return SessionEntry(
+        **asdict(listing),
+        winner=", ".join(best),
+        cost_usd=bill.usd,
+        unpriced_calls=bill.n_unpriced,
+    )
 
 
 # -- scored again, and as JSON -------------------------------------------------------------------

@@ -151,7 +151,7 @@ class LiveView:
                 self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
             case Waiting() as fact:
-                words = f"{fact.why}, waiting {fact.wait_s:.3g} s, try {fact.attempt}"
+                words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
                 self._state(fact.seat, words, "yellow", self._since(fact.seat))
             case Answered() as fact:
                 took = self._took(fact.seat)
@@ -205,6 +205,7 @@ class LiveView:
     def picture(self) -> RenderableType:
         """The frame to draw now."""
         from rich.console import Group
+        from rich.text import Text
 
         with self._noting:
             unread = [
@@ -218,8 +219,9 @@ class LiveView:
             self.places |= read
             seats = self._grid() if self.ballots else self._answers()
             lines: list[RenderableType] = [*self._head(), *seats]
-            lines += self._chair(self.console.height - len(lines) - 1) if self.chair else []
-        return Group(*lines[: self.console.height - 1])
+            lines += self._chair(self.console.height - len(lines) - 2) if self.chair else []
+        # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
+        return Group(*lines[: self.console.height - 2], Text())
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""

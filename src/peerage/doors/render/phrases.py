@@ -34,6 +34,7 @@ MEANINGS = {
     "claim_dropped": "gave an overall score that is no number from 1 to 10",
     "evaluations_dropped": "gave evaluations that cannot be read",
     "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "no_reply": "no reply came",
     "no_accuracy": "gave no mark for accuracy",
     "no_ballots": "no ballot counts",
     "no_rubric_score": "gave too few marks for a score",
@@ -183,7 +184,7 @@ def _repeated(who: str, name: str, about: Counter[str]) -> str:
     text = f"{who}: {meaning}" if who else meaning
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
-    named = [one for one in about if one]
+    named = [MEANINGS.get(one, one) for one in about if one]
     more = ", …" if len(named) > N_NAMED else ""
     return text + (f" ({', '.join(named[:N_NAMED])}{more})" if named else "")
 

@@ -128,11 +128,11 @@ def unfinished_lines(view: SessionView) -> list[str]:
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
 
 
-def resume_line(session_id: str, season: str = "") -> str:
-    """The command that goes on with a session."""
+def resume_line(session_id: str, season: str = "", options: str = "") -> str:
+    """The command that goes on with a session, with options that it takes to find it."""
     if season:
         return "It is one of a season: the same `peerage run` goes on with it."
-    return f"To go on: peerage ask --resume {session_id}"
+    return f"To go on: peerage ask --resume {session_id}{options}"
 
 
 def _question_aside(view: SessionView) -> str:
@@ -306,10 +306,11 @@ def _ties_broken(scored: Scored) -> list[str]:
 def _audit_line(audit: Audit) -> str:
     """What one session can say of its reviewers, and how much more it would take."""
     length = next(one for one in audit.findings if one.metric == "length")
-    r = "undefined" if length.value is None else f"{length.value:+.2f}"
-    parts = [f"scores and length correlate {r} over {length.n} answers"]
-    if length.n < length.n_min:
-        parts[0] += f" ({length.n_min} would be needed to tell)"
+    if length.value is None:
+        parts = [f"{counted(length.n, 'answer')} cannot tell whether scores go with length"]
+    else:
+        parts = [f"scores and length correlate {length.value:+.2f} over {length.n} answers"]
+        parts[0] += f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
     parts += [
         f"{word}: {', '.join(names)}"
         for word in ("harsh", "generous")
