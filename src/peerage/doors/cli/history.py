@@ -116,7 +116,7 @@ def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
             minute(entry.opened_at),
             entry.status or "unfinished",
             entry.winner,
-            money(entry.cost_usd, entry.unpriced_calls),
+            f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
             entry.category,
             one_line(entry.query, MAX_QUESTION),
         )
