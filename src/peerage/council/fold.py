@@ -17,6 +17,7 @@ from peerage.events import (
     Audited,
     Dealt,
     DealtBallot,
+    Extended,
     Fact,
     Failed,
     Finished,
@@ -24,7 +25,9 @@ from peerage.events import (
     Reviewed,
     ReviewReading,
     Tallied,
+    billed_calls,
     read_event,
+    total_cost,
 )
 from peerage.text import valid_text, valid_values
 from peerage.types import (
@@ -64,11 +67,20 @@ def fold(events: Iterable[Event]) -> Session:
 
 def add(session: Session, session_id: str, fact: Fact) -> Session:
     """The session of this id after one more event; `with_candidates` says who is to be ranked."""
+    cost_usd, n_unpriced = total_cost(billed_calls([fact]))
+    if cost_usd or n_unpriced:
+        session = replace(
+            session,
+            cost_usd=session.cost_usd + cost_usd,
+            unpriced_calls=session.unpriced_calls + n_unpriced,
+        )
     match fact:
         case Opened():
             return replace(
                 session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
             )
+        case Extended():
+            return replace(session, finished=False, status="")
         case Answered():
             response = Response(
                 fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
@@ -90,7 +102,7 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Verdict():
             return replace(session, verdict=fact)
         case Finished():
-            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+            return replace(session, finished=True, status=fact.status)
         case _:
             return session
 

@@ -188,7 +188,7 @@ class Caller:
             provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
             self._endpoints[key] = provider, shared
         own, redactor = Limiter(seat.max_concurrency), Redactor(secret(seat.api_key_env))
-        return SeatChannel(seat, provider, own, shared, _price(seat), redactor)
+        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -294,7 +294,7 @@ class Caller:
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
     """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
-    unpriced = [seat.name for seat in seats if _price(seat) is None]
+    unpriced = [seat.name for seat in seats if seat_price(seat) is None]
     if unpriced:
         raise ConfigError(
             f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
@@ -303,7 +303,7 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
         )
 
 
-def _price(seat: Seat) -> Price | None:
+def seat_price(seat: Seat) -> Price | None:
     """A seat's price; where its provider is free so is the seat, unless it names one."""
     named = seat.price_in is not None or seat.price_out is not None
     return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)

@@ -220,12 +220,13 @@ class Reports:
 
     settings: Settings
     tables: InputTables = InputTables()
+    must_exist: bool = False  # whether a store that is not there is refused, not made
 
     @cached_property
     def store(self) -> Store:
         from peerage.stores import open_store
 
-        return open_store(self.settings.store)
+        return open_store(self.settings.store, must_exist=self.must_exist)
 
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
@@ -307,6 +308,13 @@ class Reports:
         if found is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
+
+    def review_files(self) -> list[str]:
+        """The Parquet files of every review in the store, held here or imported."""
+        files, _ = self._stored_reviews()
+        if not files:
+            raise NO_REVIEWS_YET
+        return files
 
     # -- where it is read from -----------------------------------------------------------------
 

@@ -270,6 +270,12 @@ class RunOptions(CouncilOptions):
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+    dry_run: bool = Field(
+        default=False, description="Say how many calls it would take and about what cost."
+    )
+    reuse_answers: str = Field(
+        default="", description="Judge the answers of this earlier season; nobody answers anew."
+    )
 
 
 # -- the same by keyword, for calls from Python ------------------------------------------------

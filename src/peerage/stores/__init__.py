@@ -125,6 +125,13 @@ class Store(Log, Protocol):
         """The ids that begin with this."""
         ...
 
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        """The events that say what sessions ask and who sits in them, in the order they came.
+
+        Of a season, or of all sessions. One that cannot be read is left out.
+        """
+        ...
+
     def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
         """Sessions finished after a row of the log, each with the row that finished it."""
         ...
@@ -174,11 +181,17 @@ Opener = Callable[[str], Store]
 stores: Registry[Opener] = Registry("store", "peerage.stores")
 
 
-def open_store(url: str, data: str | Path = "") -> Store:
-    """The store behind a URL such as sqlite:///peerage.db.
+def open_store(url: str, data: str | Path = "", *, must_exist: bool = False) -> Store:
+    """The store behind a URL such as sqlite:///peerage.db, made if there is none.
 
     With a data folder, what this machine keeps beside the store goes there.
     """
+    if must_exist and (file := missing_file(url)) is not None:
+        raise StoreError(
+            "there is no store here.",
+            place=str(file),
+            hint="Look at --store; `peerage ask`, `run` and `import` make a new one.",
+        )
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise UsageError(
@@ -189,6 +202,13 @@ def open_store(url: str, data: str | Path = "") -> Store:
     if data:
         store.mirror_folder = Path(data) / store.mirror_folder.name
     return store
+
+
+def missing_file(url: str) -> Path | None:
+    """The file of a store that is not there yet; None where it is, or where a store is no file."""
+    scheme, _, name = url.partition(":///")
+    file = Path(name)
+    return file if scheme == "sqlite" and name and not file.exists() else None
 
 
 def without_password(url: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from peerage.errors import UnreadableError
 from peerage.stores import LEASE_S, Import, Lease, Listing, StoreError
 from peerage.stores.event_rows import (
     MAX_INTEGER,
@@ -187,6 +188,18 @@ class SqlStore:
             (season, season, before, before, n),
         )
         return [listing(row) for row in reversed(rows)]
+
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        rows = self.reader.execute(
+            "SELECT events.session_id, seq, kind, at, body"
+            " FROM sessions JOIN events ON events.session_id = sessions.id"
+            " WHERE kind IN ('opened', 'extended') AND (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " ORDER BY events.id",
+            (season, season),
+        )
+        for row in rows:
+            with suppress(UnreadableError):
+                yield stored_event_of(row)
 
     def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
         rows = self.reader.execute(

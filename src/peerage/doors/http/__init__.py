@@ -22,6 +22,7 @@ MIN_GZIP_BYTES = 1_000
 
 def create_app(service: Service) -> FastAPI:
     """The app of a service: it goes on with what was cut off, and ends with the service closed."""
+    from peerage.doors.web import add_web_pages  # its routes stand on the modules beside this one
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -39,4 +40,5 @@ def create_app(service: Service) -> FastAPI:
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     for router in ROUTERS:
         app.include_router(router)
+    add_web_pages(app, service)
     return app

@@ -12,10 +12,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markdown_it import MarkdownIt
-from markupsafe import Markup
 
 from peerage.boards import Board
+from peerage.doors.render.answer_text import safe_html
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -56,17 +55,6 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-
-
-def prose(text: str) -> Markup:
-    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
-    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
-
-
-@cache
-def _markdown_reader() -> MarkdownIt:
-    plain = MarkdownIt("commonmark", {"html": False})
-    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _shown(value: Any) -> Any:
@@ -261,7 +249,7 @@ def session_page(view: SessionView, raw: bool = False) -> str:
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
     template = environment().get_template("session.html")
-    return template.render(question=question, blocks=blocks, prose=prose)
+    return template.render(question=question, blocks=blocks, prose=safe_html)
 
 
 # -- audits --------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ MEANINGS = {
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
@@ -70,6 +71,15 @@ def figure(value: Any, digits: int = 2) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
+
+
+def cost_text(cost_usd: float, n_unpriced: int) -> str:
+    """A bill: `$0.0123`, or `at least $0.0123 (1 call unpriced)` where a price is not known."""
+    amount = "< $0.0001" if 0.0 < cost_usd < 0.0001 else f"${cost_usd:.4f}"
+    if not n_unpriced:
+        return amount
+    calls = "1 call" if n_unpriced == 1 else f"{n_unpriced} calls"
+    return f"at least ${cost_usd:.4f} ({calls} unpriced)"
 
 
 def probability(p: float | None) -> str:
@@ -135,13 +145,6 @@ def seconds(s: float) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 call`, `1,234 calls`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
-def money(usd: float, n_unpriced: int = 0) -> str:
-    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
-    if not n_unpriced:
-        return f"${usd:.4f}"
-    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:

@@ -15,10 +15,10 @@ from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, Te
 from peerage.doors.render.phrases import (
     MEANINGS,
     NOTHING,
+    cost_text,
     counted,
     figure,
     minute,
-    money,
     seconds,
     session_flags,
 )
@@ -205,7 +205,7 @@ def _answer_aside(answer: AnswerView) -> str:
         counted(answer.words, "word"),
         "judged, not asked for" if answer.given else "",
         "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
-        "" if usd is None else money(usd),
+        "" if usd is None else cost_text(usd, 0),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
@@ -417,7 +417,7 @@ def _review(review: ReviewView, raw: bool) -> Iterator[Block]:
         "" if review.latency_ms is None else seconds(review.latency_ms / 1000),
         ""
         if review.usage is None or review.usage.cost_usd is None
-        else money(review.usage.cost_usd),
+        else cost_text(review.usage.cost_usd, 0),
     ]
     if any(took):
         yield Line(" · ".join(filter(None, took)), "dim")
@@ -455,7 +455,7 @@ def bill_line(bill: Bill) -> str:
     ]
     parts = [counted(bill.n_calls, "call")]
     parts += [f"tokens {', '.join(tokens)}"] if tokens else []
-    return " · ".join([*parts, f"cost {money(bill.usd, bill.n_unpriced)}"])
+    return " · ".join([*parts, f"cost {cost_text(bill.usd, bill.n_unpriced)}"])
 
 
 def bills_table(view: SessionView) -> TextTable:
@@ -469,5 +469,5 @@ def bills_table(view: SessionView) -> TextTable:
     )
     for seat, bill in view.bill_by_seat.items():
         tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
-        table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
+        table.add(seat, str(bill.n_calls), *tokens, cost_text(bill.usd, bill.n_unpriced))
     return table
