@@ -84,7 +84,7 @@ def _show(
 ) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
     from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.blocks import show_blocks
+    from peerage.doors.render.page_blocks import show_blocks
     from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
     from peerage.reports.sessions import session_document, session_view
 

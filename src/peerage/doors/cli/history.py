@@ -57,7 +57,7 @@ def show(
     if common.json:
         write_json(found.document())
         return
-    from peerage.doors.render.blocks import blocks_markdown, show_blocks
+    from peerage.doors.render.page_blocks import blocks_markdown, show_blocks
     from peerage.doors.render.session_views import bare_verdict, session_blocks
 
     view = found.view()

@@ -16,6 +16,7 @@ from peerage.events import (
     Answered,
     Asked,
     Dealt,
+    Fact,
     Failed,
     Opened,
     Reviewed,
@@ -57,20 +58,21 @@ class PlainView:
         return None
 
     def see(self, event: Event) -> None:
-        line = _line(event)
-        if line and (not self.quiet or event.kind == "failed"):
+        fact = read_event(event)
+        line = _line(fact)
+        if line and (not self.quiet or isinstance(fact, Failed)):
             write_line(line, to_stderr=True)
 
 
-def _line(event: Event) -> str | None:
-    match read_event(event):
-        case Answered() as fact:
+def _line(fact: Fact | None) -> str | None:
+    match fact:
+        case Answered():
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
-        case Reviewed() as fact:
+        case Reviewed():
             return f"{fact.reviewer} reviewed"
-        case Failed() as fact:
+        case Failed():
             return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
-        case StoppedEarly() as fact:
+        case StoppedEarly():
             return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
         case _:
             return None
@@ -205,7 +207,8 @@ class LiveView:
     def picture(self) -> RenderableType:
         """The frame to draw now."""
         from rich.console import Group
-        from rich.text import Text
+
+        from peerage.doors.cli.terminal import styled
 
         with self._noting:
             unread = [
@@ -221,7 +224,7 @@ class LiveView:
             lines: list[RenderableType] = [*self._head(), *seats]
             lines += self._chair(self.console.height - len(lines) - 2) if self.chair else []
         # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
-        return Group(*lines[: self.console.height - 2], Text())
+        return Group(*lines[: self.console.height - 2], styled(""))
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""

@@ -1,7 +1,7 @@
 """One session in words and tables: the answer first, then why.
 
 `ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
-and a page draw them (`peerage.doors.render.blocks`).
+and a page draw them (`peerage.doors.render.page_blocks`).
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.blocks import Block, Heading, Line, Quote, Verbatim
 from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
+from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbatim
 from peerage.doors.render.phrases import (
     MEANINGS,
     NOTHING,
