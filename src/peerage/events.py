@@ -120,6 +120,7 @@ class Opened:
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
+    by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,8 @@ class Answered:
     reasoning_words: int | None = None
     given: bool = field(default=False, metadata=OMITTED)  # judged, not asked for
     usage: Usage | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,8 @@ class Reviewed:
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +235,17 @@ class Advised:
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonReviewed:
+    """A person's review of the answers of a session that is over; its scores stay as they are."""
+
+    ballot: DealtBallot  # in the order that was really shown
+    review: ReviewReading
+    place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +306,7 @@ Stored: TypeAlias = (
     | Advised
     | Verdict
     | Finished
+    | PersonReviewed
 )
 Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
@@ -306,6 +323,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "advised": Advised,
     "concluded": Verdict,
     "finished": Finished,
+    "person_reviewed": PersonReviewed,
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,

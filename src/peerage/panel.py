@@ -10,7 +10,9 @@ import asyncio
 import hashlib
 import itertools
 import json
+import os
 import secrets
+import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,8 +41,16 @@ from peerage.season import (
     season_cost,
 )
 from peerage.session import SessionConfig, SessionSpec, opening, run
-from peerage.stores import Store, open_store, stored_events
+from peerage.stores import (
+    Lease,
+    SessionTakenError,
+    Store,
+    full_id,
+    open_store,
+    stored_events,
+)
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.tasks import finish
 from peerage.text import valid_text
 from peerage.types import (
     Event,
@@ -85,6 +95,7 @@ class CouncilKeywords(TypedDict, total=False):
     own_votes: OwnVotes
     safety_gate: bool
     verdict: str
+    chair: str
     seed: int
 
 
@@ -129,7 +140,10 @@ class Council:
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
         given = None if isinstance(store, str) else store
-        self.store = given if given is not None else open_store(self.settings.store)
+        self.store = (
+            given if given is not None else open_store(self.settings.store, self.settings.data)
+        )
+        self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
@@ -196,13 +210,17 @@ class Council:
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
         if "resume" in options:
-            spec, session_config, history = self._unfinished(text, options)
+            lease, events = await self.resume(text, live=live, **options)
         else:
-            (spec, session_config), history = self._new_session(text, category, options), []
-        events = self._events(spec, session_config, history, live)
-        async with aclosing(events):
-            async for event in events:
-                yield event
+            spec, session_config = self._new_session(text, category, options)
+            lease = await self._claim(spec.id)
+            events = self._events(spec, session_config, [], live, lease)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            await finish(self.store.release(lease))
 
     async def open(
         self,
@@ -211,8 +229,8 @@ class Council:
         *,
         live: bool = False,
         **options: Unpack[AskKeywords],
-    ) -> tuple[str, AsyncGenerator[Event, None]]:
-        """Put a session in the log; its id, and its events, which are read to run it.
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Put a session in the log; its lease, to be released, and its events, read to run it.
 
         What is never read, or not to its end, can be resumed.
         """
@@ -220,11 +238,41 @@ class Council:
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
-        await self.store.append(opened)
-        return spec.id, self._events(spec, session_config, [opened], live)
+        lease = await self._claim(spec.id)
+        await lease.append(opened)
+        return lease, self._events(spec, session_config, [opened], live, lease)
+
+    async def resume(
+        self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Take over a session that nobody runs any more; as for `open`."""
+        id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
+        lease = await self._claim(id_)
+        try:
+            history = await asyncio.to_thread(self.store.events, id_)
+            spec, session_config = self._unfinished(text, options, history)
+        except BaseException:
+            await finish(self.store.release(lease))
+            raise
+        return lease, self._events(spec, session_config, history, live, lease)
+
+    async def _claim(self, session_id: str) -> Lease:
+        """The right to write to a session, which no other process may have."""
+        owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
+        lease = await self.store.claim(session_id, owner, self.settings.lease_s)
+        if lease is None:
+            raise SessionTakenError(
+                f"another process runs session {session_id}.", hint="Let it end, or follow it."
+            )
+        return lease
 
     async def _events(
-        self, spec: SessionSpec, session_config: SessionConfig, history: list[Event], live: bool
+        self,
+        spec: SessionSpec,
+        session_config: SessionConfig,
+        history: list[Event],
+        live: bool,
+        lease: Lease,
     ) -> AsyncGenerator[Event, None]:
         """The events of a session: those of its history, then what it does."""
         caller = self.caller
@@ -235,7 +283,7 @@ class Council:
         for event in history:
             yield event
         session = run(
-            spec, session_config, caller, self.store, clock=time.time, history=history, live=live
+            spec, session_config, caller, lease, clock=time.time, history=history, live=live
         )
         async with aclosing(session):
             async for event in session:
@@ -274,10 +322,9 @@ class Council:
         return spec, make(category)
 
     def _unfinished(
-        self, text: str, asked: AskKeywords
-    ) -> tuple[SessionSpec, SessionConfig, list[Event]]:
-        """A stored session that is not over, how it goes on, and its events so far."""
-        history = stored_events(self.store, asked["resume"])
+        self, text: str, asked: AskKeywords, history: list[Event]
+    ) -> tuple[SessionSpec, SessionConfig]:
+        """A stored session that is not over, from its events so far, and how it goes on."""
         opened, id_ = opening_of(history), history[0].session_id
         others = sorted(set(asked) - {"resume", "budget_usd"})
         if others:
@@ -306,7 +353,7 @@ class Council:
             after=opened.after,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, _recorded_config(self.settings, opened, id_), history
+        return spec, _recorded_config(self.settings, opened, id_)
 
     def season(self, name: str, *, keep: bool = True) -> Season:
         """The season of that name under these options; its seed is drawn once, and kept if it may.

@@ -172,6 +172,7 @@ def score_session(session: Session, options: ScoringOptions) -> Scored:
         last, session.candidates, rules.get(options.rule), rules.get("borda"), options.own_votes
     )
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
+    flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]
     n_counted = sum(not ballot.abstained for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []
     audit = None

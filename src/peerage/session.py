@@ -83,6 +83,7 @@ from peerage.types import (
     Session,
     Turn,
     Verdict,
+    is_cut_off,
 )
 from peerage.verdicts import VerdictContext, conclude, settled
 
@@ -362,6 +363,8 @@ class SessionRunner:
                     reply.latency_ms,
                     reply.reasoning_words,
                     usage=reply.usage,
+                    finish_reason=reply.finish_reason,
+                    reasoning=reply.reasoning,
                 )
             )
 
@@ -439,6 +442,8 @@ class SessionRunner:
         """Read a review once, when it comes in, and keep the reading beside the reply."""
         rubric = self.config.scoring.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
+        if is_cut_off(reply.finish_reason):
+            review = replace(review, flags=(*review.flags, "review_truncated"))
         await self._keep(
             Reviewed(
                 reviewer=ballot.reviewer,
@@ -448,6 +453,8 @@ class SessionRunner:
                 usage=reply.usage,
                 latency_ms=reply.latency_ms,
                 review=bounded_reading(review, rubric.weights if rubric else ()),
+                finish_reason=reply.finish_reason,
+                reasoning=reply.reasoning,
             )
         )
 
@@ -493,10 +500,16 @@ class SessionRunner:
             query=spec.query,
             schema=schema,
             ballot=ballot,
+            max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
         )
         reply = await (self._watched(call) if self.live else self.caller.call(call))
         if isinstance(reply, Reply):
-            return replace(reply, text=valid_text(reply.text))
+            return replace(
+                reply,
+                text=valid_text(reply.text),
+                reasoning=valid_text(reply.reasoning),
+                finish_reason=valid_text(reply.finish_reason),
+            )
         if reply.kind == "budget":
             raise BudgetError(reply.message)
         failure = replace(reply, message=valid_text(reply.message))
@@ -524,13 +537,22 @@ class SessionRunner:
         """A seat's reply for the verdict, from the log where it is there already."""
         for fact in since_extended(self.facts):
             if isinstance(fact, Advised) and fact.seat == seat.name:
-                return Reply(fact.text)
+                return Reply(fact.text, finish_reason=fact.finish_reason)
             if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
                 return Failure(seat.name, fact.kind, fact.message)
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):
-            await self._keep(Advised(seat.name, reply.text, reply.usage, reply.latency_ms))
+            await self._keep(
+                Advised(
+                    seat.name,
+                    reply.text,
+                    reply.usage,
+                    reply.latency_ms,
+                    reply.finish_reason,
+                    reply.reasoning,
+                )
+            )
         return reply
 
     async def _together(

@@ -95,6 +95,9 @@ class Seat:
     system: str = ""
     roles: tuple[str, ...] = ("answer", "review")
     timeout_s: float = 60.0
+    max_tokens: int = 4096  # of an answer or a verdict, with its reasoning
+    max_tokens_review: int = 4096
+    reasoning_effort: str = ""  # passed on where the model knows it
     max_concurrency: int = 16
     price_in: float | None = None  # USD per million tokens
     price_out: float | None = None
@@ -154,9 +157,21 @@ class Response:
     latency_ms: float | None = None
     reasoning_words: int | None = None
     words: int = field(init=False, repr=False, compare=False)
+    finish_reason: str = ""  # why it ended, as the endpoint says it
+    reasoning: str = field(default="", repr=False)  # what the model thought before it answered
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", len(self.text.split()))
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it was cut off at its token limit."""
+        return is_cut_off(self.finish_reason)
+
+
+def is_cut_off(finish_reason: str) -> bool:
+    """Whether a reason to end is that the tokens ran out, by the names that endpoints have."""
+    return finish_reason.lower() in ("length", "max_tokens", "model_length")
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +230,7 @@ class Slot:
     label: str
     author: str
     text: str | None = None  # None: the text is not known here, only that it was shown
+    truncated: bool = False  # it was cut off at its token limit, which reviewers are told
 
 
 @dataclass(frozen=True, slots=True)

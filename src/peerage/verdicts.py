@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import Decision, parse, parse_decision
-from peerage.council.blinding import deal_order, label, lone_ordinal
+from peerage.council.blinding import deal_order, label, lone_ordinal, slot_of
 from peerage.council.counting import place
 from peerage.council.dissent import dissent_of, with_names
 from peerage.council.prompts import (
@@ -219,7 +219,8 @@ def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[
     session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")
-    return tuple(Slot(label(i), name, context.text_of(name)) for i, name in enumerate(order))
+    answers = {response.model: response for response in session.responses}
+    return tuple(slot_of(label(i), name, answers[name]) for i, name in enumerate(order))
 
 
 def _fence(context: VerdictContext, seat: Seat) -> str:

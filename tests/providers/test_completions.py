@@ -50,7 +50,8 @@ def test_thinking_aloud_is_reasoning_and_not_answer(
 def test_thinking_that_never_ends_is_no_answer() -> None:
     with pytest.raises(CallError) as cut:
         said("<think>let me see, if", finish="length")
-    assert cut.value.kind == "truncated"
+    assert cut.value.kind == "out_of_tokens"
+    assert "max_tokens" in cut.value.message
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
@@ -71,8 +72,8 @@ def test_a_body_in_the_encoding_its_header_names_is_read() -> None:
 @pytest.mark.parametrize(
     ("document", "kind"),
     [
-        (b"", "empty"),
-        (b"  \n", "empty"),
+        (b"", "not_json"),
+        (b"  \n", "not_json"),
         (b"null", "not_json"),
         (b"[]", "not_json"),
         (b"{}", "not_json"),
@@ -256,7 +257,7 @@ def test_what_an_endpoint_calls_a_refusal_is_one_whole_or_streamed(
     finish: str, content: str | None, refusal: str | None
 ) -> None:
     message = {"content": content, "refusal": refusal}
-    kind = "refusal" if refusal or finish == "content_filter" else "empty"
+    kind = "refused" if refusal or finish == "content_filter" else "empty"
     end = json.dumps({"choices": [{"delta": {}, "finish_reason": finish}]}).encode()
     _, stream = streamed(event(**message), b"data: " + end + b"\n\n")
     for read in (lambda: parse_completion(body(message, finish=finish)), stream.reply):

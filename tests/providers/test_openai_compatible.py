@@ -15,7 +15,7 @@ import pytest
 
 from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.providers.openai_compatible import OpenAICompatible, is_loopback, retry_after_s
-from peerage.types import Query, Seat, Usage
+from peerage.types import Query, Seat, Turn, Usage
 
 AskFor = Callable[..., Call]
 SCHEMA = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -142,7 +142,7 @@ FAULTS: dict[str, Kind] = {
     "do=302": "bad_request",
     "do=error_200": "server_error",
     "do=html": "not_json",
-    "do=refusal": "refusal",
+    "do=refusal": "refused",
     "do=null": "empty",
     "do=blank": "empty",
     "do=truncated": "truncated",
@@ -482,3 +482,26 @@ def test_a_reply_reads_as_the_openai_client_reads_it(ask_for: AskFor, behaviour:
     assert ours.finish_reason == theirs.choices[0].finish_reason
     assert ours.usage.tokens_in == theirs.usage.prompt_tokens
     assert ours.usage.tokens_out == theirs.usage.completion_tokens
+
+
+def test_the_conversation_the_limits_and_the_effort_are_in_the_request(ask_for: AskFor) -> None:
+    call = ask_for(reasoning_effort="low", system="You are s.", max_tokens=77)
+    earlier = (Turn("user", "1?"), Turn("assistant", "1"))
+    call = replace(call, query=Query("And?", system="Be brief.", earlier=earlier))
+    body = json.loads(OpenAICompatible(call.seat)._body(call, frozenset(), stream=False))
+    assert (body["max_tokens"], body["reasoning_effort"]) == (77, "low")
+    assert [message["role"] for message in body["messages"]] == [
+        "system", "user", "assistant", "user"
+    ]  # fmt: skip
+    assert body["messages"][0]["content"] == "You are s.\n\nBe brief."
+
+
+def test_an_effort_that_a_model_does_not_know_is_left_out(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("refuses=reasoning_effort", reasoning_effort="high"))
+    assert reply.text
+
+
+def test_a_cut_off_answer_and_its_reasoning_come_apart(ask_for: AskFor) -> None:
+    (reply,) = complete(ask_for("do=length&reasoning_words=5"))
+    assert (reply.finish_reason, reply.reasoning_words) == ("length", 5)
+    assert "hmm" not in reply.text

@@ -5,11 +5,14 @@ from contextlib import aclosing
 
 import pytest
 
+from peerage.council.prompts import render_review
 from peerage.errors import BudgetError, ConfigError, InputError, PeerageError, UsageError
 from peerage.events import Answered, Opened, opening_of, read_events
 from peerage.panel import Council
 from peerage.providers import Call
-from peerage.types import Query, Seat, Turn
+from peerage.reports.sessions import session_document
+from peerage.reports.stored_reviews import review_rows
+from peerage.types import Query, ScoringOptions, Seat, Turn
 
 
 def seats(names="abc", **more):
@@ -191,6 +194,42 @@ def test_an_unfinished_session_cannot_be_followed_up(council):
     id_ = cut_off(council(), "dealt")
     with pytest.raises(UsageError, match=f"peerage ask --resume {id_}"):
         ask(council(), "And then?", after=id_)
+
+
+# -- answers that are cut off, reasoning, refusals -----------------------------------------------
+
+
+def test_an_answer_that_was_cut_off_is_flagged_wherever_it_is_judged(council):
+    cut = Seat("a", provider="simulated", options={"truncation_rate": 1.0})
+    made = council([cut, *seats("bcd")])
+
+    async def scene():
+        async with made as council:
+            session = await council.ask("Why?")
+            return session, council.store.events(session.id)
+
+    session, events = asyncio.run(scene())
+    assert [r.model for r in session.responses if r.truncated] == ["a"]
+    assert "truncated:a" in session.flags
+    assert all(slot.truncated == (slot.author == "a") for b in session.ballots for slot in b.slots)
+    page = render_review(session.ballots[0], session.query, None, "c0de")
+    label = next(slot.label for slot in session.ballots[0].slots if slot.author == "a")
+    assert page.count("cut off at its author's length limit") == 1
+    assert f"[END Response {label} c0de]\n[NOTE Response {label} c0de] It is not whole" in page
+    rows = list(review_rows(events, None))
+    assert {(row["candidate"], row["truncated"]) for row in rows} == {
+        ("a", 1), ("b", None), ("c", None), ("d", None)
+    }  # fmt: skip
+    assert session_document(session, events, ScoringOptions())["responses"][0]["truncated"] is True
+
+
+def test_a_seat_that_refuses_to_answer_is_no_candidate_and_not_last(council):
+    refusing = Seat(
+        "a", provider="simulated", options={"failure_rate": 1.0, "failure_kind": "refused"}
+    )
+    session, _ = ask(council([refusing, *seats("bcd")]), "Why?")
+    assert session.candidates == ("b", "c", "d")
+    assert {(f.seat, f.kind) for f in session.failures} == {("a", "refused")}
 
 
 # -- money --------------------------------------------------------------------------------------

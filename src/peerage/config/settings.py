@@ -138,6 +138,9 @@ class SeatTable(Table):
     system: Text = SEAT.system
     roles: tuple[Role, ...] = SEAT.roles  # type: ignore[assignment]  # a Seat's are plain text
     timeout_s: Seconds = SEAT.timeout_s
+    max_tokens: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens
+    max_tokens_review: Annotated[int, Strict(), Field(ge=1, le=10_000_000)] = SEAT.max_tokens_review
+    reasoning_effort: Annotated[Line, Field(max_length=MAX_NAME)] = SEAT.reasoning_effort
     max_concurrency: Annotated[int, Strict(), Field(ge=1, le=10_000)] = SEAT.max_concurrency
     price_in: AtLeastZero | None = SEAT.price_in
     price_out: AtLeastZero | None = SEAT.price_out
@@ -205,6 +208,8 @@ class Settings(Table):
     """Everything that can be set; `Settings()` is the defaults."""
 
     store: Annotated[Line, Field(min_length=1)] = Field(default="sqlite:///peerage.db", repr=False)
+    data: Line = ""  # the folder for what a machine keeps beside its store; "": the usual one
+    lease_s: Seconds = 30.0  # how long a process may be silent before another takes its sessions
     council: CouncilSettings = CouncilSettings()
     seat: tuple[SeatTable, ...] = ()
     rubric: Mapping[str, RubricTable] = Field(default_factory=dict)

@@ -102,6 +102,15 @@ def deal_order(
     return tuple(names[symbols[s]] for s in square_row(n, rows[place % n])) if n else ()
 
 
+def slot_of(label: str, author: str, answer: Response | None) -> Slot:
+    """An answer as a reviewer sees it; None where its text is not known here."""
+    return (
+        Slot(label, author)
+        if answer is None
+        else Slot(label, author, answer.text, answer.truncated)
+    )
+
+
 def deal(
     responses: Sequence[Response],
     reviewers: Sequence[str],
@@ -114,12 +123,10 @@ def deal(
 
     Same seed, season and seats: same ballots, so an audit can deal them again.
     """
-    text_by_author = {response.model: response.text for response in responses}
+    answers = {response.model: response for response in responses}
     ballots = []
     for index, reviewer in enumerate(reviewers):
-        shown = deal_order(tuple(text_by_author), ordinal + index, seed, round, order)
-        slots = tuple(
-            Slot(label(i), author, text_by_author[author]) for i, author in enumerate(shown)
-        )
+        shown = deal_order(tuple(answers), ordinal + index, seed, round, order)
+        slots = tuple(slot_of(label(i), name, answers[name]) for i, name in enumerate(shown))
         ballots.append(Ballot(reviewer, slots, round))
     return tuple(ballots)

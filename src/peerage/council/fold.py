@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from peerage.council.ballots import parse
-from peerage.council.blinding import label
+from peerage.council.blinding import label, slot_of
 from peerage.errors import UnreadableError
 from peerage.events import (
     Answered,
@@ -22,6 +22,7 @@ from peerage.events import (
     Failed,
     Finished,
     Opened,
+    PersonReviewed,
     Reviewed,
     ReviewReading,
     Tallied,
@@ -41,7 +42,6 @@ from peerage.types import (
     Response,
     Review,
     Session,
-    Slot,
     Usage,
     Verdict,
 )
@@ -83,7 +83,13 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
             return replace(session, finished=False, status="")
         case Answered():
             response = Response(
-                fact.seat, fact.text, fact.usage or Usage(), fact.latency_ms, fact.reasoning_words
+                fact.seat,
+                fact.text,
+                fact.usage or Usage(),
+                fact.latency_ms,
+                fact.reasoning_words,
+                fact.finish_reason,
+                fact.reasoning,
             )
             return replace(session, responses=(*session.responses, response))
         case Failed():
@@ -115,24 +121,22 @@ def with_candidates(session: Session) -> Session:
 
 
 def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
-    if any(dealt.labels and len(dealt.labels) != len(dealt.order) for dealt in fact.ballots):
+    ballots = tuple(_ballot(session, session_id, dealt, fact.round) for dealt in fact.ballots)
+    return replace(session, ballots=(*session.ballots, *ballots))
+
+
+def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) -> Ballot:
+    """A ballot with the texts of the answers that are on it."""
+    if dealt.labels and len(dealt.labels) != len(dealt.order):
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
-    texts = {response.model: response.text for response in session.responses}
-    ballots = tuple(
-        Ballot(
-            dealt.reviewer,
-            tuple(
-                Slot(label_, author, texts.get(author))
-                for label_, author in zip(_labels(dealt), dealt.order, strict=True)
-            ),
-            fact.round,
-            dealt.positions_known,
-        )
-        for dealt in fact.ballots
+    answers = {response.model: response for response in session.responses}
+    slots = tuple(
+        slot_of(label_, author, answers.get(author))
+        for label_, author in zip(_labels(dealt), dealt.order, strict=True)
     )
-    return replace(session, ballots=(*session.ballots, *ballots))
+    return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)
 
 
 def _labels(dealt: DealtBallot) -> Sequence[str]:
@@ -149,8 +153,19 @@ def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
             f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
         )
     reading = fact.review or reading_of(parse(fact.text, ballot))
-    review = Review(
-        fact.reviewer,
+    review = _review(fact.reviewer, reading, fact.text, fact.round)
+    return replace(session, reviews=(*session.reviews, review))
+
+
+def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
+    """What a person was shown of a session, and what the person said about it."""
+    ballot = _ballot(session, session.id, fact.ballot, 0)
+    return ballot, _review(ballot.reviewer, fact.review, "", 0)
+
+
+def _review(reviewer: str, reading: ReviewReading, text: str, round_: int) -> Review:
+    return Review(
+        reviewer,
         reading.ranking,
         reading.scores,
         reading.marks,
@@ -159,10 +174,9 @@ def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
         reading.abstained,
         reading.recovered,
         reading.flags,
-        fact.text,
-        fact.round,
+        text,
+        round_,
     )
-    return replace(session, reviews=(*session.reviews, review))
 
 
 # -- readings of replies ----------------------------------------------------------------------

@@ -26,9 +26,10 @@ Kind = Literal[
     "bad_request",  # another 4xx: asking again would not help
     "not_json",  # HTML or another thing where an answer should be
     "bad_encoding",  # bytes that are not the text they claim to be
-    "refusal",  # the model or its content filter declined, and the endpoint says so
-    "empty",  # null or blank content
-    "truncated",  # cut off before its end
+    "refused",  # the model or its content filter declined, or it says nothing however often asked
+    "empty",  # null or blank content; asked again
+    "truncated",  # cut off on its way
+    "out_of_tokens",  # the limit was reached before anything was said
     "too_long",  # more than any answer may be, or an endless stream
     "budget",  # would cost more than is left
     "unpriced",  # a budget is set and nobody knows the price

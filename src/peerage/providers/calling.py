@@ -216,7 +216,8 @@ class Caller:
                 if wait_s is None:
                     tries = f" (after {len(lost)} tries)" if len(lost) > 1 else ""
                     message, usage = error.message + tries, total_usage(lost)
-                    return Failure(call.seat.name, error.kind, message, call.stage, usage)
+                    kind = "refused" if error.kind == "empty" else error.kind
+                    return Failure(call.seat.name, kind, message, call.stage, usage)
             on_text = None
             call = replace(call, attempt=call.attempt + 1)
             if on_wait is not None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from peerage.providers import MAX_REPLY_BYTES, CallError, Kind, OnText, Reply
 from peerage.providers.money import MAX_CALL_TOKENS, checked_usage
-from peerage.types import Usage
+from peerage.types import Usage, is_cut_off
 
 MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each carries one word or so
 
@@ -90,7 +90,7 @@ def _unreadable(text: str) -> CallError:
     """What to call a text that is no JSON: nothing, half of something, or something else."""
     bare = text.strip().removeprefix("\ufeff")
     if not bare:
-        return CallError("empty", "the reply has no body")
+        return CallError("not_json", "the reply has no body")
     if bare.startswith("{") and not bare.endswith("}"):
         return CallError("truncated", "the reply's JSON breaks off before its end")
     return CallError("not_json", f"not JSON where an answer should be: {bare}")
@@ -195,16 +195,17 @@ def _reply(text: str, reasoning: str, refusal: str, finish: str, usage: Usage) -
     answers, the thinking is reasoning, not answer.
     """
     if refusal.strip():
-        raise CallError("refusal", f"the model declined: {refusal}", usage=usage)
+        raise CallError("refused", f"the model declined: {refusal}", usage=usage)
     if finish == "content_filter":
-        raise CallError("refusal", "the endpoint's content filter stepped in", usage=usage)
+        raise CallError("refused", "the endpoint's content filter stepped in", usage=usage)
     if text.lstrip().startswith(THINKING):
         thought, closed, rest = text.partition(THOUGHT)
         reasoning += thought.lstrip().removeprefix(THINKING)
         text = rest.lstrip() if closed else ""
     if not text.strip():
-        if finish == "length":
-            raise CallError("truncated", "its tokens ran out before it said anything", usage=usage)
+        if is_cut_off(finish):
+            message = "its tokens ran out before it said anything; raise the seat's max_tokens"
+            raise CallError("out_of_tokens", message, usage=usage)
         raise CallError("empty", "the reply has no text", usage=usage)
     return Reply(text, usage, reasoning, finish)
 

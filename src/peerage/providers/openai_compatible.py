@@ -48,6 +48,7 @@ REFUSABLE = {
     "response_format": ("response_format", "json_schema", "schema", "structured output"),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
     "temperature": ("temperature",),
+    "reasoning_effort": ("reasoning_effort", "reasoning effort", "reasoning.effort"),
     "stream_options": ("stream_options",),
 }
 REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
@@ -157,6 +158,8 @@ class OpenAICompatible(Provider):
         body |= seat.options
         if "temperature" not in without:
             body["temperature"] = seat.temperature
+        if seat.reasoning_effort and "reasoning_effort" not in without:
+            body["reasoning_effort"] = seat.reasoning_effort
         limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
         body[limit] = call.max_tokens
         if call.schema is not None and "response_format" not in without:
@@ -195,6 +198,8 @@ def is_loopback(host: str) -> bool:
 def _refusable(call: Call, without: frozenset[str], stream: bool) -> frozenset[str]:
     """The refusable parameters that a request carried; the token limit has two names."""
     unasked = {"response_format"} if call.schema is None else set()
+    if not call.seat.reasoning_effort:
+        unasked.add("reasoning_effort")
     if not stream:
         unasked.add("stream_options")
     return frozenset(REFUSABLE) - (without - {"max_tokens"}) - unasked

@@ -56,6 +56,7 @@ class SimulatedOptions:
     failure_kind: Kind = "server_error"
     refusal_rate: float = 0.0  # reviews that decline to judge
     rubbish_rate: float = 0.0  # reviews that nobody can read
+    truncation_rate: float = 0.0  # answers that are cut off at half of their length
     latency_ms: float = 0.0
 
 
@@ -87,10 +88,22 @@ class SimulatedProvider(Provider):
             await asyncio.sleep(temper.latency_ms / 1000)
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat was told to fail now and then")
-        text = self._text(call, rng)
+        text, finish = self._text(call, rng), ""
+        if call.stage == "answer" and temper.truncation_rate:
+            words = text.split()
+            if rng.random() < temper.truncation_rate:
+                text, finish = " ".join(words[: len(words) // 2]), "length"
+            else:
+                finish = "stop"
         tokens_in, tokens_out = _n_words(call), len(text.split())
         usage = Usage(tokens_in, tokens_out, _cost(call.seat, tokens_in, tokens_out))
-        return Reply(text, usage, latency_ms=temper.latency_ms, constrained=call.schema is not None)
+        return Reply(
+            text,
+            usage,
+            finish_reason=finish,
+            latency_ms=temper.latency_ms,
+            constrained=call.schema is not None,
+        )
 
     def _text(self, call: Call, rng: random.Random) -> str:
         if call.stage == "answer":

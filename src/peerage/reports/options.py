@@ -236,6 +236,7 @@ class CouncilOptions(ReplayOptions):
     verdict: VerdictKind | None = Field(
         default=None, description="What the council concludes with."
     )
+    chair: str | None = Field(default=None, description="The seat that concludes.")
     seed: int | None = Field(default=None, description="Orders and draws follow from it.")
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more than this.")
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse_decision
-from peerage.council.counting import places
+from peerage.council.counting import count, places
 from peerage.council.dissent import dissent_of, note_of, with_names
-from peerage.council.fold import reviewed_ballots
+from peerage.council.fold import person_review, reviewed_ballots
 from peerage.errors import UnreadableError
 from peerage.events import (
     Advised,
@@ -25,6 +25,7 @@ from peerage.events import (
     Fact,
     Failed,
     Opened,
+    PersonReviewed,
     Reviewed,
     SeatRecord,
     StoppedEarly,
@@ -74,6 +75,8 @@ class AnswerView:
     usage: Usage | None = None
     latency_ms: float | None = None
     given: bool = False  # judged, not asked for
+    truncated: bool = False  # cut off at its token limit
+    reasoning: str = ""  # what the model thought before it answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +160,7 @@ class SessionView:
     scored: Scored | None  # None: there are no ballots
     answers: tuple[AnswerView, ...]  # the best first
     reviews: tuple[ReviewView, ...]  # in the order of the seats, round by round
+    people: tuple[ReviewView, ...]  # reviews by people, which leave the scores as they are
     advice: tuple[AdviceView, ...]
     dissent: tuple[Dissent, ...]
     failures: tuple[Failure, ...]
@@ -206,6 +210,7 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         scored=scored,
         answers=_answers(session, scored, facts),
         reviews=_reviews(scored, facts) if scored else (),
+        people=_people(session, options, facts),
         advice=_advice(facts, opened.law.verdict),
         dissent=_dissent(session, scored),
         failures=session.failures,
@@ -250,6 +255,8 @@ def _answers(
             usage=one.usage,
             latency_ms=one.latency_ms,
             given=one.model in given,
+            truncated=one.truncated,
+            reasoning=one.reasoning,
         )
         for one in session.responses
     ]
@@ -286,6 +293,19 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
                 latency_ms=reply.latency_ms if reply else None,
             )
         )
+    return tuple(views)
+
+
+def _people(
+    session: Session, options: ScoringOptions, facts: Sequence[Fact]
+) -> tuple[ReviewView, ...]:
+    said = [person_review(session, fact) for fact in facts if isinstance(fact, PersonReviewed)]
+    views = []
+    for ballot, review in said:
+        reading = count(ballot, review, options.rubric)
+        remarks = remarks_of(ballot, review, reading)
+        view = ReviewView(ballot.reviewer, ballot.round, remarks, is_last=True, is_in=True)
+        views.append(replace(view, abstained=review.abstained, flags=reading.flags))
     return tuple(views)
 
 
@@ -409,7 +429,7 @@ def session_document(
         "seed": session.seed,
         "ordinal": session.ordinal,
         "seats": [asdict(seat) for seat in view.seats],
-        "responses": [asdict(response) for response in session.responses],
+        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
         "failures": [asdict(failure) for failure in session.failures],
         "missing": [asdict(one) for one in view.missing],
         "verdict": asdict(session.verdict) if session.verdict else None,
@@ -426,6 +446,7 @@ def session_document(
         document |= result
         document |= positions(session)
         document["reviews"] = [to_json(one) for one in view.reviews]
+        document["people"] = [to_json(one) for one in view.people]
     return document
 
 

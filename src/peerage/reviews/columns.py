@@ -35,9 +35,11 @@ REVIEWS: Mapping[str, Column] = {
     "round": Column("whole"),
     "query_id": Column("text"),
     "reasoning_words": Column("whole", at_least=0.0),
+    "truncated": Column("whole", at_least=0.0),  # 1: the answer was cut off at its length limit
     "family": Column("text"),
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),
+    "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "correct": Column("number", recorded=False),
     "text": Column("text", recorded=False),
 }

@@ -64,6 +64,31 @@ class Import:
     id: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A right to use a server: a name, what it may do, and how much. Only its hash is kept."""
+
+    id: str
+    name: str  # people review under it
+    scopes: tuple[str, ...]
+    hash: str
+    budget_usd: float | None
+    rate: float | None  # requests a minute
+    created_at: float
+    revoked_at: float | None = None
+    spent_usd: float = 0.0  # with what running sessions may still spend
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that was done through a server, and by whom."""
+
+    at: float
+    who: str
+    what: str
+    about: str
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Lease:
     """The right to write to a session, until its holder falls silent and another takes it over.
@@ -132,8 +157,15 @@ class Store(Log, Protocol):
         """
         ...
 
-    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
-        """Sessions finished after a row of the log, each with the row that finished it."""
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
+        """What brought reviews after a row of the log: the row, the session and the place in it.
+
+        It is the end of a session, or a person's review of one.
+        """
+        ...
+
+    def version(self) -> str:
+        """A text that changes with every review or table that boards are made from."""
         ...
 
     def season_seed(self, season: str, drawn: str) -> str:
@@ -153,6 +185,24 @@ class Store(Log, Protocol):
     def append_all(self, events: Iterable[Event]) -> None:
         """Keep events that happened elsewhere, all of them or none."""
         ...
+
+    def tokens(self) -> list[Token]: ...
+
+    def add_token(self, token: Token) -> None: ...
+
+    def revoke_token(self, token_id: str, at: float) -> bool:
+        """End a token; False where there is none that was still good."""
+        ...
+
+    def spend(self, token_id: str, usd: float) -> bool:
+        """Take money from a token's budget, or give some back; False where it has not so much."""
+        ...
+
+    def actions(self, limit: int) -> list[Action]:
+        """The latest things that were done, the last one first."""
+        ...
+
+    def add_action(self, action: Action) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -297,6 +297,8 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
             )
         elif row.ended:
             db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.ended)
+            if row.ended[1]:
+                db.execute("UPDATE leases SET owner = '' WHERE session_id = ?", (row.ended[-1],))
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:

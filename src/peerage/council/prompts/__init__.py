@@ -31,6 +31,7 @@ NAMES = (
     "synthesis",
     "tie_breaker",
 )
+CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."
 HEADER = re.compile(r"version: (\d+)\n---\n")
 
 
@@ -365,7 +366,9 @@ def text_of(slot: Slot) -> str:
 
 def fence(slot: Slot, boundary: str) -> str:
     """An answer under its label, inside a fence that its text cannot imitate."""
-    return enclose(heading(slot.label), text_of(slot), boundary)
+    title = heading(slot.label)
+    cut = f"\n[NOTE {title} {boundary}] {CUT_OFF}" if slot.truncated else ""
+    return enclose(title, text_of(slot), boundary) + cut
 
 
 # -- schemas of the replies ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ from peerage.errors import PeerageError
 from peerage.panel import NO_SEATS
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
-from peerage.stores import missing_file, open_store
+from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Query, Seat
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _store(url: str) -> Check:
         n = len(store.sessions())
     except PeerageError as error:
         return Check("store", False, str(error), "Choose another with --store.")
-    return Check("store", True, f"{url}, {n} sessions")
+    return Check("store", True, f"{without_password(url)}, {n} sessions")
 
 
 async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:

@@ -98,7 +98,7 @@ def replay(
 def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
     """The sessions of a store, in the order in which they were opened."""
     from peerage.doors.render.layout import TableColumn, TextTable
-    from peerage.doors.render.phrases import cost_text, minute
+    from peerage.doors.render.phrases import minute, money
     from peerage.doors.render.session_views import one_line
 
     table = TextTable(
@@ -116,7 +116,7 @@ def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
             minute(entry.opened_at),
             entry.status or "unfinished",
             entry.winner,
-            f"{'≥ ' if entry.unpriced_calls else ''}{cost_text(entry.cost_usd, 0)}",
+            f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
             entry.category,
             one_line(entry.query, MAX_QUESTION),
         )

@@ -170,9 +170,9 @@ class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
 
 def cost(progress: Progress) -> str:
     """The bill of this run so far."""
-    from peerage.doors.render.phrases import cost_text
+    from peerage.doors.render.phrases import money
 
-    return cost_text(progress.cost_usd, progress.unpriced_calls)
+    return money(progress.cost_usd, progress.unpriced_calls)
 
 
 def summary(progress: Progress) -> dict[str, Any]:

@@ -55,6 +55,8 @@ MEANINGS = {
     "score_dropped": "gave a score that is no number from 1 to 10",
     "scores_dropped": "gave scores that cannot be read",
     "single_ballot": "only one ballot counts",
+    "review_truncated": "was cut off at its length limit",
+    "truncated": "was cut off at its length limit, and judged as it stands",
     "too_many_dimensions": "marked more dimensions than there can be",
     "unknown_label": "named an answer that was not on its ballot",
     "unmarked": "left out a mark",
@@ -71,15 +73,6 @@ def figure(value: Any, digits: int = 2) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.{digits}f}"
-
-
-def cost_text(cost_usd: float, n_unpriced: int) -> str:
-    """A bill: `$0.0123`, or `at least $0.0123 (1 call unpriced)` where a price is not known."""
-    amount = "< $0.0001" if 0.0 < cost_usd < 0.0001 else f"${cost_usd:.4f}"
-    if not n_unpriced:
-        return amount
-    calls = "1 call" if n_unpriced == 1 else f"{n_unpriced} calls"
-    return f"at least ${cost_usd:.4f} ({calls} unpriced)"
 
 
 def probability(p: float | None) -> str:
@@ -145,6 +138,13 @@ def seconds(s: float) -> str:
 def counted(n: int, noun: str) -> str:
     """`1 call`, `1,234 calls`."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def money(usd: float, n_unpriced: int = 0) -> str:
+    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    if not n_unpriced:
+        return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
+    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:

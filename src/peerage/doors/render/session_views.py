@@ -15,10 +15,10 @@ from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbat
 from peerage.doors.render.phrases import (
     MEANINGS,
     NOTHING,
-    cost_text,
     counted,
     figure,
     minute,
+    money,
     seconds,
     session_flags,
 )
@@ -78,6 +78,12 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield from _dissent(view)
     for review in view.reviews:
         yield from _review(review, raw)
+    for review in view.people:
+        yield from _review(review, raw, "a person; the scores stay as they are")
+    thoughts = [one for one in view.answers if raw and one.reasoning]
+    if thoughts:
+        yield Heading("Thought before answering")
+        yield from (Verbatim(one.reasoning, one.model) for one in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
         yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
@@ -204,8 +210,9 @@ def _answer_aside(answer: AnswerView) -> str:
     parts = [
         counted(answer.words, "word"),
         "judged, not asked for" if answer.given else "",
+        "cut off at its token limit" if answer.truncated else "",
         "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
-        "" if usd is None else cost_text(usd, 0),
+        "" if usd is None else money(usd),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
@@ -399,13 +406,15 @@ def _is_minority(view: SessionView, decision: AdviceView) -> bool:
     return view.verdict is not None and decision.approved is not view.verdict.approved
 
 
-def _review(review: ReviewView, raw: bool) -> Iterator[Block]:
+def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     known = any(one.position is not None for one in review.remarks)
     order = "in the order it saw them" if known else "the order it saw is not known"
     yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
+    if who:
+        yield Line(who, "dim")
     if review.failure is not None:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
@@ -417,7 +426,7 @@ def _review(review: ReviewView, raw: bool) -> Iterator[Block]:
         "" if review.latency_ms is None else seconds(review.latency_ms / 1000),
         ""
         if review.usage is None or review.usage.cost_usd is None
-        else cost_text(review.usage.cost_usd, 0),
+        else money(review.usage.cost_usd),
     ]
     if any(took):
         yield Line(" · ".join(filter(None, took)), "dim")
@@ -455,7 +464,7 @@ def bill_line(bill: Bill) -> str:
     ]
     parts = [counted(bill.n_calls, "call")]
     parts += [f"tokens {', '.join(tokens)}"] if tokens else []
-    return " · ".join([*parts, f"cost {cost_text(bill.usd, bill.n_unpriced)}"])
+    return " · ".join([*parts, f"cost {money(bill.usd, bill.n_unpriced)}"])
 
 
 def bills_table(view: SessionView) -> TextTable:
@@ -469,5 +478,5 @@ def bills_table(view: SessionView) -> TextTable:
     )
     for seat, bill in view.bill_by_seat.items():
         tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
-        table.add(seat, str(bill.n_calls), *tokens, cost_text(bill.usd, bill.n_unpriced))
+        table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
     return table
