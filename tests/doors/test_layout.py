@@ -94,6 +94,7 @@ def models(names):
             "share_high": 0.734,
             "aggregate_borda": 3.25,
             "mean_score": 7.25,
+            "mean_score_plain": 7.5,
             "z_score": -0.5,
             "share_length_controlled": 0.7,
             "total_wins": PLAIN,
@@ -137,6 +138,14 @@ def pairs(names):
     return report_views.pairs_table(rows)
 
 
+def clusters(names):
+    rows = [
+        {"members": names, "density": 1.0, "n": HUGE, "gap": 0.25, "note": "nothing stands out"},
+        {"members": names[:4], "density": 0.5, "n": PLAIN, "gap": None, "note": "too few items"},
+    ]
+    return report_views.clusters_table(rows)
+
+
 def community(names, kind, **columns):
     n = len(names)
     columns = {key: [value] * n for key, value in columns.items()}
@@ -171,7 +180,20 @@ def findings(names):
     statuses = ("evidence", "indicator", "clear", "too_few", "not_identifiable")
     return report_views.findings_table(
         [
-            Finding("self_preference", subject, -0.00386, -0.078, 0.0703, 0.0001, HUGE, 30, status)
+            Finding(
+                "self_preference",
+                subject,
+                -0.00386,
+                -0.078,
+                0.0703,
+                0.0001,
+                HUGE,
+                30,
+                status,
+                mde=0.41,
+                n_needed=2 * HUGE,
+                edge=0.25,
+            )
             for subject, status in zip(subjects, statuses * 20, strict=False)
         ]
     )
@@ -274,6 +296,7 @@ TABLES = {
     "history_table": history,
     "movers_table": movers,
     "pairs_table": pairs,
+    "clusters_table": clusters,
     "findings_table": findings,
     "means_table": means,
     "ranking_table": ranking,

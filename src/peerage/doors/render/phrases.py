@@ -15,6 +15,12 @@ NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 N_NAMED = 3  # of those a repeated flag is about
 
+OWN_VOTES = {
+    "out": "own votes left out",
+    "in": "own votes counted",
+    "seed": "own votes dropped, with the place kept",
+}
+
 # What a flag stands for. A count comes before it, and what it is about after it.
 MEANINGS = {
     # of boards and imports

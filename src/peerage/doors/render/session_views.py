@@ -15,6 +15,7 @@ from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbat
 from peerage.doors.render.phrases import (
     MEANINGS,
     NOTHING,
+    OWN_VOTES,
     counted,
     figure,
     minute,
@@ -41,11 +42,6 @@ KINDS = {  # what a verdict is called
     "debate": "where the answers agree and disagree",
     "top_answer": "best answer",
     "tie_breaker": "best answer",
-}
-OWN_VOTES = {
-    "out": "own votes left out",
-    "in": "own votes counted",
-    "seed": "own votes dropped, with the place kept",
 }
 TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
