@@ -13,6 +13,7 @@ from peerage.types import Audit, Finding
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
+LOPSIDED = 0.005  # how far a value is from the middle of its interval before both ends are shown
 N_NAMED = 3  # of those a repeated flag is about
 
 OWN_VOTES = {
@@ -118,12 +119,15 @@ def ranks(row: Mapping[str, Any]) -> str:
 
 
 def share(row: Mapping[str, Any]) -> str:
-    """A share of rivals beaten with half the width of its interval: `0.713 ± 0.021`."""
-    if row["share"] is None:
+    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` where one side is longer."""
+    value, low, high = row["share"], row["share_low"], row["share_high"]
+    if value is None:
         return "no votes"
-    if row["share_low"] is None:
-        return f"{row['share']:.3f}"
-    return f"{row['share']:.3f} ± {(row['share_high'] - row['share_low']) / 2:.3f}"
+    if low is None:
+        return f"{value:.3f}"
+    if abs((low + high) / 2 - value) > LOPSIDED:
+        return f"{value:.3f} ({low:.2f}–{high:.2f})"
+    return f"{value:.3f} ± {(high - low) / 2:.3f}"
 
 
 def minute(at: float) -> str:

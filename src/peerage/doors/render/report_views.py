@@ -432,7 +432,7 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         TableColumn("q", use=2),
         TableColumn("n"),
         TableColumn("what it takes", "below"),
-        TableColumn("note", "text", in_pipe=True),
+        TableColumn("note", "below", in_pipe=True),
         sections="status",
     )
     order = list(STATUS_STYLES)
