@@ -119,7 +119,7 @@ def ranks(row: Mapping[str, Any]) -> str:
 
 
 def share(row: Mapping[str, Any]) -> str:
-    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` where one side is longer."""
+    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if one side is longer."""
     value, low, high = row["share"], row["share_low"], row["share_high"]
     if value is None:
         return "no votes"
