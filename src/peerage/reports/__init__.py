@@ -336,6 +336,19 @@ class Reports:
             raise NO_REVIEWS_YET
         return files
 
+    def items(self) -> list[dict[str, Any]]:
+        """The items that were imported or contributed: id, contributor, and text where given."""
+        files = self._with_imported(InputTables()).items
+        if files is None:
+            return []
+        engine = InputTables().runner()
+        engine.admit(files)
+        frame = engine.open(files)
+        kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
+        found = engine.arrays(frame.select(*kept))
+        rows = zip(*(found[name].tolist() for name in kept), strict=True)
+        return [dict(zip(kept, row, strict=True)) for row in rows]
+
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:

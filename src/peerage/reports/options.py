@@ -69,6 +69,7 @@ def _an_instant(value: str | float) -> str | float:
 
 
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
+RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
 Rule = Annotated[str, AfterValidator(_known_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
@@ -210,7 +211,7 @@ class ScoreOptions(Options):
     rule: Rule = SCORING.rule
     own_votes: Own = SCORING.own_votes
     rubric: str | None = Field(
-        default=None, description="Rank by the marks under this rubric; without it, no rubric."
+        default=None, description=f"Rank by the marks: {RUBRICS}. Without it, no rubric."
     )
     safety_gate: bool = Field(
         default=False, description="Put answers that fail the safety gate last."
@@ -222,7 +223,7 @@ class ReplayOptions(Options):
 
     rule: RuleIfGiven = None
     rubric: str | None = Field(
-        default=None, description="A rubric's name, or none for holistic marks."
+        default=None, description=f"{RUBRICS}, or none: one score an answer."
     )
     own_votes: OwnIfGiven = None
     safety_gate: bool | None = Field(

@@ -18,7 +18,7 @@ from peerage.plugins import Registry
 from peerage.types import Event
 
 LEASE_S = 30.0
-USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):.*@")
+USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 
 
@@ -162,6 +162,10 @@ class Store(Log, Protocol):
 
         It is the end of a session, or a person's review of one.
         """
+        ...
+
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        """Sessions that came to their end, of the latest, those that fewest people judged first."""
         ...
 
     def version(self) -> str:

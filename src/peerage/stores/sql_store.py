@@ -39,11 +39,21 @@ RELEASE = """
     UPDATE leases SET epoch = epoch + 1, ends_at = 0
     WHERE session_id = ? AND epoch = ?
 """
+LEAST_JUDGED = """
+    SELECT latest.id FROM (
+        SELECT id, opened_at FROM sessions
+        WHERE status = 'done' AND (CAST(? AS TEXT) IS NULL OR category = ?)
+        ORDER BY opened_at DESC, id LIMIT ?
+    ) AS latest
+    LEFT JOIN events ON events.session_id = latest.id AND events.kind = 'person_reviewed'
+    GROUP BY latest.id, latest.opened_at
+    ORDER BY count(events.id), latest.opened_at DESC, latest.id
+"""
 UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
         AND substr(leases.owner, 1, ?) = ?
-    ORDER BY leases.ends_at
+    ORDER BY leases.ends_at, leases.session_id
 """
 
 
@@ -51,6 +61,12 @@ class StatementReader(Protocol):
     """Runs one reading statement on the caller's thread."""
 
     def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class Snapshot(Protocol):
+    """Reads rows one after the other, however many there are."""
+
+    def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
 
 
 class SqlStore:
@@ -69,6 +85,14 @@ class SqlStore:
 
     def transaction(self) -> AbstractContextManager[Db]:
         """One transaction on the caller's thread: all of it or nothing."""
+        raise NotImplementedError
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """The tables as they are now, whatever is written meanwhile."""
+        raise NotImplementedError
+
+    def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
+        """A transaction that puts rows with numbers of their own into empty tables."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -209,12 +233,16 @@ class SqlStore:
         )
         return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
 
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        return [str(row[0]) for row in rows]
+
     def version(self) -> str:
-        ((reviews, tables),) = self.reader.execute(
+        ((reviews, tables, n_tables),) = self.reader.execute(
             "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
-            " (SELECT max(id) FROM imports)"
+            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)"
         )
-        return f"{reviews or 0}.{tables or 0}"
+        return f"{reviews or 0}.{tables or 0}.{n_tables}"
 
     def find(self, prefix: str) -> list[str]:
         prefix = stored_text(prefix)

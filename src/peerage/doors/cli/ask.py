@@ -97,8 +97,9 @@ def _show(
         write_line(bare_verdict(view), multiline=True)
         return
     show_blocks(console, ask_blocks(view, full))
+    errors = Terminal(stderr=True)
     for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
-        say(failure_line(failure))
+        errors.print(failure_line(failure), style="red")
 
 
 def _where(common: Common) -> str:

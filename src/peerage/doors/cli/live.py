@@ -256,8 +256,8 @@ class LiveView:
             state, form = self.seats[name], short[visible(name)]
             row = f"{form}{' ' * (room - cell_width(form))}  {self._doing(state)}"
             lines += [styled(part, state.style) for part in _wrapped(row, width)[:1]]
-            tail = _wrapped(state.tail, width - 4)[-below:] if below else []
-            lines += [styled(f"    {line}", "dim") for line in tail]
+            tail = [line for line in _wrapped(state.tail, width - 4) if line.strip()]
+            lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
         if left := len(self.seats) - len(names):
             lines.append(styled(f"… and {left} more seats", "dim"))
         return lines

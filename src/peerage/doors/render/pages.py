@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from peerage.boards import Board
-from peerage.doors.render.answer_text import safe_html
 from peerage.doors.render.phrases import (
     NOTHING,
     agreement,
@@ -55,6 +56,17 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def prose(text: str) -> Markup:
+    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
+    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
+
+
+@cache
+def _markdown_reader() -> MarkdownIt:
+    plain = MarkdownIt("commonmark", {"html": False})
+    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _shown(value: Any) -> Any:
@@ -149,7 +161,7 @@ def board_page(board: Board) -> str:
             parts=[
                 (
                     name or "no category" if by_category else "",
-                    _chart(board, rows),
+                    board_chart(board, rows),
                     board_table(board, rows[:MAX_ROWS]),
                     max(0, len(rows) - MAX_ROWS),
                 )
@@ -157,13 +169,13 @@ def board_page(board: Board) -> str:
             ],
             outside=outside,
             matrix=notes.get("matrix"),
-            weeks=_weeks(notes.get("history") or (), order),
+            weeks=week_chart(notes.get("history") or (), order),
             rules=rules_table(notes["rules"]) if "rules" in notes else None,
         )
     )
 
 
-def _chart(board: Board, rows: Sequence[Row]) -> Chart | None:
+def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
     if board.board == "models":
         bars = [
             (label, [_model_bar(row) for row in group if row["share"] is not None])
@@ -218,7 +230,7 @@ class WeekLine(NamedTuple):
     band: Sequence[tuple[float, float]]
 
 
-def _weeks(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | None:
+def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | None:
     """The leaders' shares by week: where each week stands, and each model's line; None if none."""
     points = [point for point in points if point["share"] is not None]
     if not points:
@@ -253,7 +265,7 @@ def session_page(view: SessionView, raw: bool = False) -> str:
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
     template = environment().get_template("session.html")
-    return template.render(question=question, blocks=blocks, prose=safe_html)
+    return template.render(question=question, blocks=blocks, prose=prose)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -268,8 +280,8 @@ FORESTS = {
 def audit_page(found: Audit) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
     charts = [
-        _position_chart(found),
-        *(_forest(found.findings, metric, label) for metric, label in FORESTS.items()),
+        position_chart(found),
+        *(forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()),
     ]
     return (
         environment()
@@ -289,7 +301,7 @@ def audit_page(found: Audit) -> str:
     )
 
 
-def _position_chart(found: Audit) -> Chart | None:
+def position_chart(found: Audit) -> Chart | None:
     """Mean score by position, against the mean of the same answers."""
     bars = [
         Bar(
@@ -304,7 +316,7 @@ def _position_chart(found: Audit) -> Chart | None:
     return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
 
 
-def _forest(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
+def forest_chart(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
     """A point and an interval for each subject of one metric, on one scale."""
     bars = [
         Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)

@@ -285,7 +285,7 @@ def _notes(scored: Scored) -> list[str]:
         f"{n_counted} of {n} ballots counted, rule {scored.options.rule}, "
         f"{OWN_VOTES[scored.options.own_votes]}."
     ]
-    lines += _ties_broken(scored)
+    lines += [*_without_a_vote(scored), *_ties_broken(scored)]
     flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
@@ -294,6 +294,19 @@ def _notes(scored: Scored) -> list[str]:
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
+
+
+def _without_a_vote(scored: Scored) -> list[str]:
+    """Who judged one rival's answer alone, beside its own: such a ballot has no vote."""
+    if scored.options.own_votes != "out":
+        return []
+    alone = dict.fromkeys(
+        one.reviewer
+        for one in scored.counted
+        if not one.abstained and len(set(one.shown) - {one.reviewer}) == 1
+    )
+    why = "beside its own answer each saw one rival's, and one cannot be ranked"
+    return [f"No vote follows from {', '.join(alone)}: {why}."] if alone else []
 
 
 def _ties_broken(scored: Scored) -> list[str]:
