@@ -58,6 +58,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
+from peerage.providers.breaker import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, read_aside
@@ -78,6 +79,8 @@ from peerage.types import (
 from peerage.verdicts import VerdictContext, conclude, settled
 
 COUNCIL = CouncilSettings()  # the defaults
+GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
+LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
 
 
@@ -425,6 +428,10 @@ class SessionRunner:
         """One reply, or the failure that stands in its place and is already in the log."""
         spec = self.spec
         round_ = ballot.round if ballot else 0
+        given_up = self._given_up(seat)
+        if given_up is not None:
+            await self._keep(Failed(seat.name, stage, "skipped", given_up, round_))
+            return Failure(seat.name, "skipped", given_up, stage)
         call = Call(
             seat=seat,
             stage=stage,
@@ -434,6 +441,8 @@ class SessionRunner:
             schema=schema,
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
+            deadline_s=self._deadline_s(seat),
+            may_retry=not self._out_of_reach(seat),
         )
         reply = await (self._watched(call) if self.live else self.caller.call(call))
         if isinstance(reply, Reply):
@@ -450,6 +459,29 @@ class SessionRunner:
             Failed(seat.name, stage, failure.kind, failure.message, round_, failure.usage)
         )
         return failure
+
+    def _out_of_reach(self, seat: Seat) -> list[Failed]:
+        """The failures of a seat in this session that say that it cannot be reached."""
+        kinds = OUT_OF_REACH | {"skipped"}
+        return [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in kinds]
+
+    def _deadline_s(self, seat: Seat) -> float | None:
+        """How long one call to a seat may take in all; who hung before is given less.
+
+        Nobody sits and waits for a season: there a call that hung is made again in full.
+        """
+        if any(failure.kind == "timeout" for failure in self._out_of_reach(seat)):
+            return seat.timeout_s * LATER_PATIENCE
+        return None if self.spec.season else seat.timeout_s
+
+    def _given_up(self, seat: Seat) -> str | None:
+        """Why a seat is not asked any more in this session, in words the first time; or None."""
+        failed = self._out_of_reach(seat)
+        if any(failure.kind == "skipped" for failure in failed):
+            return ""
+        if len(failed) >= GIVE_UP_AFTER or any(f.kind == "unauthorized" for f in failed):
+            return f"not asked any more in this session: {failed[-1].message}"
+        return None
 
     async def _watched(self, call: Call) -> Reply | Failure:
         """A call that is told of while it goes on: its text, and why it is waited for."""

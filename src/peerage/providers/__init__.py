@@ -34,6 +34,7 @@ Kind = Literal[
     "budget",  # would cost more than is left
     "unpriced",  # a budget is set and nobody knows the price
     "cancelled",  # no longer needed, or its stage is over
+    "skipped",  # not asked: the seat only failed before
     "provider",  # anything else a provider's library throws
 ]
 
@@ -62,6 +63,8 @@ class Call:
     ballot: Ballot | None = None
     max_tokens: int = 4096
     attempt: int = 0
+    deadline_s: float | None = None  # for all tries together; None: each has the seat's timeout
+    may_retry: bool = True
 
     @property
     def messages(self) -> tuple[Turn, ...]:
@@ -125,6 +128,7 @@ class Provider(ABC):
     constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
     streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
+    remote: ClassVar[bool] = True  # False: made in this process, so that nothing can be down
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
 
     def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, as the next ones

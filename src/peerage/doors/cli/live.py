@@ -60,6 +60,8 @@ def _line(event: Event) -> str | None:
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
         case Reviewed() as fact:
             return f"{fact.reviewer} reviewed"
+        case Failed(kind="skipped", message=""):
+            return None  # said before
         case Failed() as fact:
             return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
         case StoppedEarly() as fact:
