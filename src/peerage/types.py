@@ -6,6 +6,7 @@ more than a property, and nothing here knows a file or a clock.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -129,6 +130,12 @@ class Query:
     category: str = ""
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def own_id(self) -> str:
+        """An id made of the question itself, for one without an id or with another's."""
+        asked = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
+        return f"q-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,7 +536,8 @@ class Session:
     scores: tuple[Score, ...] = ()
     audit: Audit | None = None
     verdict: Verdict | None = None
-    cost_usd: float | None = None
+    cost_usd: float = 0.0  # of its calls whose price is known
+    unpriced_calls: int = 0
     finished: bool = False
     status: str = ""  # how it ended: "done", "no_quorum", …
     flags: tuple[str, ...] = ()

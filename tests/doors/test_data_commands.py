@@ -274,3 +274,27 @@ def test_two_files_of_comparisons_are_imported_side_by_side(peerage, tmp_path):
     done = peerage("import", file, "--as", "reviews")
     assert done.returncode == 2
     assert "a winner cannot be neither" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sessions", "board models", "board items", "audit", "rings", "show x", "replay x", "export d"],
+)
+def test_a_store_that_is_not_there_is_an_error_for_who_only_reads(at_once, tmp_path, command):
+    done = at_once(*command.split(), "--store", "sqlite:///nowhere.db")
+    assert done.returncode == 2
+    assert "nowhere.db: there is no store here. Look at --store" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_reviews_are_exported_as_one_table(peerage, tmp_path):
+    peerage("import", reviews(tmp_path / "r.csv"), "--as", "reviews")
+    done = peerage("export", "--reviews", "all.csv", "--json")
+    assert document(done) == {"reviews": 108}
+    here = peerage("board", "models", "--since", "all", "--json").stdout
+    peerage("import", "all.csv", "--as", "reviews", "--store", "sqlite:///b.db")
+    there = peerage("board", "models", "--since", "all", "--json", "--store", "sqlite:///b.db")
+    assert document(there)["rows"] == json.loads(here)["rows"]
+    refused = peerage("export", "--reviews", "all.txt")
+    assert (refused.returncode, "Known: .parquet, .csv, .jsonl" in refused.stderr) == (2, True)
+    assert "Name a folder" in peerage("export").stderr

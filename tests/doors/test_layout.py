@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from peerage.boards import Board
 from peerage.doors.cli.doctor import Check, checks_table
 from peerage.doors.cli.history import sessions_table
-from peerage.doors.cli.live import places_table
+from peerage.doors.cli.live import LiveView
 from peerage.doors.cli.run import failures_table
 from peerage.doors.cli.terminal import Terminal, cell_width
 from peerage.doors.render import report_views
@@ -27,7 +28,23 @@ from peerage.doors.render.layout import (
     bare_names,
     short_names,
 )
-from peerage.doors.render.session_views import ranking_table
+from peerage.doors.render.session_views import (
+    bills_table,
+    grid_table,
+    marks_table,
+    ranking_table,
+)
+from peerage.events import (
+    Answered,
+    Dealt,
+    DealtBallot,
+    Opened,
+    Reviewed,
+    ScoringRecord,
+    SeatRecord,
+    stored_event,
+)
+from peerage.reports.sessions import session_view
 from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stores import Listing
@@ -40,6 +57,7 @@ from peerage.types import (
     ScoringOptions,
     Session,
     Slot,
+    Usage,
 )
 
 DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
@@ -169,20 +187,44 @@ def means(names):
     )
 
 
-def ranking(names):
+def session_of(names):
     labels = "ABCDEF"
     slots = tuple(Slot(label, name) for label, name in zip(labels, names, strict=True))
-    session = Session(
+    ranking, scores = tuple((label,) for label in labels), dict.fromkeys(labels, 7.25)
+    notes = {label: f"Response {label} stays close to {HUGE}." for label in labels}
+    return Session(
         "id",
         Query("Which?"),
         candidates=tuple(names),
-        responses=tuple(Response(name, "text") for name in names),
-        ballots=(Ballot("judge", slots), Ballot("other judge", slots)),
-        reviews=tuple(
-            Review(who, tuple((label,) for label in labels)) for who in ("judge", "other judge")
-        ),
+        responses=tuple(Response(name, "text", Usage(HUGE, HUGE, 1234.5678)) for name in names),
+        ballots=tuple(Ballot(name, slots) for name in names),
+        reviews=tuple(Review(name, ranking, scores, notes=notes) for name in names),
     )
-    return ranking_table(score_session(session, ScoringOptions(rule="elo")))
+
+
+def view_of(names):
+    seats = tuple(SeatRecord(name) for name in names)
+    opened = Opened(Query("Which?"), "7", 0, "", seats, ScoringRecord(rubric=None, order="shuffle"))
+    usage = Usage(HUGE, HUGE, 1234.5678)
+    facts = [opened, *(Answered(name, "text", usage=usage) for name in names)]
+    events = [stored_event("id", i, 0.0, fact) for i, fact in enumerate(facts)]
+    return session_view(session_of(names), events, ScoringOptions(rule="elo"))
+
+
+def ranking(names):
+    return ranking_table(score_session(session_of(names), ScoringOptions(rule="elo")))
+
+
+def grid(names):
+    return grid_table(view_of(names))
+
+
+def marks(names):
+    return marks_table(view_of(names).reviews[0])
+
+
+def bills(names):
+    return bills_table(view_of(names))
 
 
 def failures(names):
@@ -203,9 +245,15 @@ def checks(names):
     return checks_table([Check(f"seat {name}", False, f"{HUGE} ms", "A fix.") for name in names])
 
 
-def places(names):
-    placed = {who: {name: str(i + 1) for i, name in enumerate(names)} for who in names}
-    return places_table(names, names, placed, names)
+def grid_so_far(names):
+    view = LiveView(Terminal(file=io.StringIO()))
+    ballots = tuple(DealtBallot(name, tuple(names)) for name in names)
+    reply = json.dumps({"ranking": [f"Response {letter}" for letter in "ABCDEF"]})
+    facts = [Dealt(0, ballots), *(Reviewed(name, 0, reply) for name in names)]
+    for i, fact in enumerate(facts):
+        view.see(stored_event("id", i, 0.0, fact))
+    view.picture()
+    return view.grid_so_far(PLAIN)
 
 
 TABLES = {
@@ -221,7 +269,10 @@ TABLES = {
     "failures_table": failures,
     "sessions_table": sessions,
     "checks_table": checks,
-    "places_table": places,
+    "grid_so_far": grid_so_far,
+    "grid_table": grid,
+    "marks_table": marks,
+    "bills_table": bills,
 }
 
 
@@ -251,6 +302,15 @@ def drawn(table, width):
 def texts(table, at):
     cells = [row[at] for row in table.rows]
     return [cell if isinstance(cell, str) else cell.text for cell in cells]
+
+
+def without_below(table):
+    """The table without what stands on lines of its own under its rows."""
+    bare = TextTable(*table.columns, title=table.title, sections=table.sections)
+    for row, section in zip(table.rows, table.section_by_row, strict=True):
+        cells = zip(table.columns, row, strict=True)
+        bare.add(*("" if col.kind == "below" else cell for col, cell in cells), section=section)
+    return bare
 
 
 def left_out(lines):
@@ -286,7 +346,7 @@ def test_on_a_terminal_no_line_is_too_long_and_no_number_is_cut(name, panel, wid
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(("name", "panel"), CASES)
 def test_on_a_terminal_no_two_names_look_alike(name, panel, width):
-    table = ALL[name](PANELS[panel])
+    table = without_below(ALL[name](PANELS[panel]))
     lines = drawn(table, width)
     heads = [column.head for column in table.columns]
     assert len(heads) == len(set(heads))
@@ -302,6 +362,20 @@ def test_on_a_terminal_no_two_names_look_alike(name, panel, width):
         assert len(set(form_by_name.values())) == len(set(names))
         for whole, form in form_by_name.items():  # pieces of the name
             assert all(part in whole for piece in form.split(">") for part in piece.split("…"))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("panel", PANELS)
+@pytest.mark.parametrize("name", ["grid_table", "grid_so_far"])
+def test_on_a_terminal_no_two_names_over_columns_look_alike(name, panel, width):
+    table = ALL[name](PANELS[panel])
+    lines = drawn(table, width)
+    heads = re.split(r"\s{2,}", lines[0].strip())[1:]
+    n_named = sum(column.named and column.head not in left_out(lines) for column in table.columns)
+    assert len(set(heads)) == len(heads) == n_named
+    wholes = [column.head for column in table.columns if column.named]
+    for form in heads:
+        assert any(all(part in whole for part in form.split("…")) for whole in wholes)
 
 
 @pytest.mark.parametrize(("name", "panel"), CASES)

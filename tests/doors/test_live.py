@@ -4,9 +4,10 @@ import io
 
 import pytest
 
-from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView, _tail
+from peerage.doors.cli.live import FRAMES_PER_SECOND, TAIL_CHARACTERS, LiveView
 from peerage.doors.cli.terminal import Terminal
-from peerage.types import Event, Seat
+from peerage.events import Opened, ScoringRecord, SeatRecord, stored_event
+from peerage.types import Event, Query
 
 
 class CountingTerminal(Terminal):
@@ -22,7 +23,15 @@ class CountingTerminal(Terminal):
 
 def watching(n_seats=4, **how):
     console = CountingTerminal(file=io.StringIO(), width=100, height=40, **how)
-    return LiveView(console, [Seat(f"s{i}", "simulated") for i in range(n_seats)])
+    return opened(LiveView(console, clock=lambda: 0.0), [f"s{i}" for i in range(n_seats)])
+
+
+def opened(view, names, question="Why?"):
+    """The view of a session that has just begun."""
+    seats = tuple(SeatRecord(name) for name in names)
+    how = ScoringRecord(rubric=None, order="balanced")
+    view.see(stored_event("id", 0, 0.0, Opened(Query(question), "7", 0, "", seats, how)))
+    return view
 
 
 def piece(text, seat="s0", stage="answer"):
@@ -60,19 +69,20 @@ def test_a_frame_of_long_texts_takes_the_work_of_one_of_short_texts(stage):
         for i in range(n):
             view.see(piece("word ", f"s{i % 4}", stage))
         frames.append(work_of_a_frame(view))
-        assert max(map(len, [*view.tails.values(), view.words])) <= TAIL_CHARACTERS
-    assert frames[0] == frames[1]
+        tails = [state.tail for state in view.seats.values()]
+        assert max(map(len, [*tails, view.words])) <= TAIL_CHARACTERS
+    assert frames[1] <= 1.2 * frames[0]
 
 
 def test_one_huge_piece_is_kept_to_its_end():
     view = watching()
     view.see(piece("x" * 1_000_000 + "end"))
-    assert len(view.tails["s0"]) == TAIL_CHARACTERS
-    assert view.tails["s0"].endswith("end")
+    assert len(view.seats["s0"].tail) == TAIL_CHARACTERS
+    assert view.seats["s0"].tail.endswith("end")
 
 
 def test_a_frame_shows_no_more_seats_than_fit():
-    few, many = (watching(n) for n in (16, 600))
+    few, many = (watching(n) for n in (40, 600))
     assert work_of_a_frame(many) <= 2 * work_of_a_frame(few)
     for view, n in ((few, 26), (many, 300)):
         view.see(dealt([f"s{i}" for i in range(n)]))
@@ -89,16 +99,68 @@ def test_a_reply_is_read_once_and_only_when_it_is_drawn():
     read = view.places["s0"]
     view.picture()
     assert view.places["s0"] is read
-    assert read == {"s0": "2", "s1": "1"}
+    assert read == {"s0": 2, "s1": 1}
+
+
+def shown(view):
+    """The lines of the next frame."""
+    with view.console.capture() as drawn:
+        view.console.print(view.picture())
+    return drawn.get().splitlines()
+
+
+def said(kind, **body):
+    return Event("id", -1 if kind in ("asked", "piece", "waiting") else 1, kind, 0.0, body)
 
 
 def test_the_last_lines_of_a_hostile_text_are_lines_of_text():
-    assert _tail("\x1b[2J" + "\x9b" * 5000, 40).replace("\n", "").isprintable()
+    view = watching()
+    view.see(piece("\x1b[2J" + "\x9b" * 5000))
+    assert "".join(shown(view)).isprintable()
+
+
+@pytest.mark.parametrize("stage", ["answer", "review", "conclude"])
+def test_ten_seats_fit_twenty_four_lines(stage):
+    """The question, every seat and what it does, and the chair's words, whatever they say."""
+    console = Terminal(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
+    names = [f"vendor/model-{i}" for i in range(10)]
+    view = opened(LiveView(console, clock=lambda: 0.0), names, "Why? " * 100)
+    for name in names:
+        view.see(said("asked", seat=name, stage="answer"))
+        view.see(piece("word " * 500, name))
+    if stage != "answer":
+        view.see(dealt(names))
+        for name in names:
+            view.see(said("asked", seat=name, stage="review"))
+    if stage == "conclude":
+        view.see(said("asked", seat=names[0], stage="conclude"))
+        view.see(piece("and so it is " * 500, names[0], "conclude"))
+    lines = shown(view)
+    assert len(lines) <= 23
+    assert "Why?" in lines[0]
+    assert all(any(f"model-{i}" in line for line in lines) for i in range(10))
+    assert ("and so it is" in "\n".join(lines)) == (stage == "conclude")
+
+
+def test_a_seat_that_is_waited_for_says_since_when_and_why():
+    now = [0.0]
+    console = Terminal(file=io.StringIO(), width=80, height=24)
+    view = opened(LiveView(console, clock=lambda: now[0]), "ab")
+    view.see(said("asked", seat="a", stage="answer"))
+    view.see(said("asked", seat="b", stage="answer"))
+    now[0] = 4.0
+    view.see(said("answered", seat="b", text="one two"))
+    now[0] = 12.0
+    lines = shown(view)
+    assert lines[:2] == ["Why?", "12 s · waiting for 1 of 2"]
+    assert "a  answering, 12 s" in lines
+    assert "b  ✓ 2 words, 4.0 s" in lines
+    view.see(said("waiting", seat="a", stage="answer", why="429", wait_s=2.0, attempt=3))
+    assert "a  429, waiting 2 s, try 3" in shown(view)
 
 
 def test_names_and_states_are_text():
     view = watching(1, force_terminal=True)
-    view.seats = ["[/b]\x1b[2J"]
     failed = {"seat": "[/b]\x1b[2J", "kind": "[/b]\x9b", "message": "", "stage": "answer"}
     view.see(Event("id", 1, "failed", 0.0, failed))
     view.console.print(view.picture())

@@ -8,8 +8,10 @@ import sqlite3
 import pytest
 
 from peerage import Council
-from peerage.errors import InputError
-from peerage.imports import export, take, take_export
+from peerage.errors import InputError, UsageError
+from peerage.imports import take, take_export
+from peerage.imports.exports import export, write_reviews
+from peerage.reports.stored_reviews import reviews_in
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
 TABLES = (
@@ -120,3 +122,35 @@ def test_ten_wrong_sessions_are_named_and_none_is_taken(store, tmp_path):
     with pytest.raises(InputError, match=r"line 1: .*line 10: "):
         take(store, tmp_path / "b.jsonl", "sessions", lambda: 9.0)
     assert store.sessions() == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_the_table_of_reviews_is_imported_again_with_every_row(full, opened, tmp_path, suffix):
+    files = [str(path) for path in reviews_in(full, lambda _: None)]
+    table = tmp_path / f"reviews{suffix}"
+    n = write_reviews(files, suffix, table)
+    assert n == 2 * 9 + 2 * 9 + 2  # an imported table, two sessions held here, and a ballots file
+    again = opened("again.db")
+    assert take(again, table, "reviews", lambda: 9.0).n == n
+
+
+@pytest.mark.parametrize("inside", ["new", "new/deeper", "there"])
+def test_an_export_that_cannot_be_written_leaves_nothing(full, tmp_path, monkeypatch, inside):
+    (tmp_path / "there").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+
+    def refused(_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(type(full), "imports", refused)
+    with pytest.raises(UsageError, match=r"cannot be written: Permission denied\."):
+        export(full, tmp_path / inside)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("place", ["file/new", "file", "/proc/new"])
+def test_an_export_to_where_no_folder_can_be_is_refused(full, tmp_path, monkeypatch, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(UsageError, match="cannot be written"):
+        export(full, tmp_path / place)

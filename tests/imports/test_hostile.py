@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from peerage import config
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.imports import export, take, take_export
+from peerage.imports import take, take_export
+from peerage.imports.exports import export
 from peerage.reports import board_models_of_store
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.stored_reviews import reviews_in, synced

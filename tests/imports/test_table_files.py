@@ -206,3 +206,28 @@ def test_an_import_says_what_it_is_doing(store, tmp_path):
     steps = []
     take(store, write(tmp_path / "o.csv", OPINIONS), "opinions", clock, step=steps.append)
     assert steps == ["reading", "checking", "sorting", "storing"]
+
+
+def test_names_lose_the_spaces_around_them_and_what_that_joins_is_said(store, tmp_path):
+    file = tmp_path / "r.csv"
+    lines = [
+        "session_id,reviewer,candidate,rank,text",
+        "s,x,a,1, kept ",
+        "s, x,b\u00a0,2,",
+        "s,y ,b,1,",
+    ]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    taken = take(store, file, "reviews", lambda: 5.0)
+    assert taken.flags == (
+        "names_that_differed_by_spaces:1: reviewer 'x'",
+        "names_that_differed_by_spaces:1: candidate 'b'",
+    )
+    (path,) = imported(store, Mirror(store.mirror_folder), "reviews")
+    held = duckdb.read_parquet(str(path)).project("reviewer, candidate, text").fetchall()
+    assert held == [("x", "a", " kept "), ("x", "b", None), ("y", "b", None)]
+
+
+def test_a_name_of_nothing_but_spaces_is_no_name(store, tmp_path):
+    (tmp_path / "r.csv").write_text("session_id,reviewer,candidate,rank\ns,  ,a,1\n")
+    with pytest.raises(InputError, match="`reviewer` is empty"):
+        take(store, tmp_path / "r.csv", "reviews", lambda: 5.0)

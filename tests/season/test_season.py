@@ -168,7 +168,9 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
         ("p.jsonl", "{nope\n", "line 1"),
         ("p.jsonl", "", "no prompts"),
         ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),
-        ("p.csv", "question\nx\n", '"query" column'),
+        ("p.csv", "question;kind\nx;y\n", "no \"query\" column. It has: 'question', 'kind'."),
+        ("p.csv", "id,query\n1,Well, then?\n", "row 1: it has more cells than columns"),
+        ("p.jsonl", '{"question": "a"}\n', "row 1: there is no \"query\"; it has: 'question'."),
         ("p.txt", "x", ".jsonl"),
         ("p.parquet", "x", "not Parquet"),
     ],
@@ -189,6 +191,13 @@ def test_the_three_formats_read_alike(tmp_path):
     duckdb.sql("SELECT '1' AS id, 'a?' AS query, 'c' AS category").write_parquet(target)
     rows = {tuple(open_prompts(tmp_path / f"p.{end}")) for end in ("jsonl", "csv", "parquet")}
     assert len(rows) == 1
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_csv_file_may_be_separated_as_an_imported_one_may(tmp_path, separator):
+    path = tmp_path / "p.csv"
+    path.write_text(f'id{separator} query\n1{separator}"a; b, c?"\n')
+    assert [(row.id, row.query) for row in open_prompts(path)] == [("1", "a; b, c?")]
 
 
 def test_given_answers_may_be_an_object_or_a_list(tmp_path):

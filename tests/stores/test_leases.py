@@ -31,8 +31,8 @@ def finished(session_id, seq):
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'p.db'}"
+def url(store_url):
+    return store_url
 
 
 def with_two(url, scene):

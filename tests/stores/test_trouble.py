@@ -45,15 +45,20 @@ def nested(levels):
 
 
 @pytest.fixture
+def url(store_url):
+    return store_url
+
+
+@pytest.fixture
 def path(tmp_path):
     return tmp_path / "p.db"
 
 
-def results(path, *events, before=None):
+def results(url, *events, before=None):
     """What each waiter got, in a time that a hanging one would exceed."""
 
     async def scene():
-        store = open_store(f"sqlite:///{path}")
+        store = open_store(url)
         if before:
             before(store)
         kept = [store.append(event) for event in events]
@@ -87,30 +92,30 @@ WRONG = {
 
 
 @pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
-def test_an_event_that_cannot_be_kept_fails_its_waiter_and_nobody_else(path, event):
-    first, wrong, other = results(path, opened("a"), event, opened("b"))
+def test_an_event_that_cannot_be_kept_fails_its_waiter_and_nobody_else(url, event):
+    first, wrong, other = results(url, opened("a"), event, opened("b"))
     assert (first, other) == (None, None)
     assert isinstance(wrong, StoreError)
-    assert {row.id for row in open_store(f"sqlite:///{path}").sessions()} == {"a", "b"}
+    assert {row.id for row in open_store(url).sessions()} == {"a", "b"}
 
 
 @pytest.mark.parametrize("event", WRONG.values(), ids=WRONG)
-def test_what_comes_from_elsewhere_is_kept_whole_or_not_at_all(path, event):
-    store = open_store(f"sqlite:///{path}")
+def test_what_comes_from_elsewhere_is_kept_whole_or_not_at_all(url, event):
+    store = open_store(url)
     with pytest.raises(StoreError):
         store.append_all([opened("a"), event])
     assert store.sessions() == []
 
 
-def test_what_comes_from_elsewhere_is_not_nested_without_end(path):
-    store = open_store(f"sqlite:///{path}")
+def test_what_comes_from_elsewhere_is_not_nested_without_end(url):
+    store = open_store(url)
     with pytest.raises(StoreError, match="nested"):
         store.append_all([opened("a"), note("a", 1, nested(30))])
 
 
-def test_after_a_gap_nothing_more_of_that_session_is_kept_until_it_is_mended(path):
+def test_after_a_gap_nothing_more_of_that_session_is_kept_until_it_is_mended(url):
     first, bad, later, other, mended, after = results(
-        path,
+        url,
         opened("a"),
         note("a", 1, {"x": {1}}),
         note("a", 2),
@@ -121,14 +126,14 @@ def test_after_a_gap_nothing_more_of_that_session_is_kept_until_it_is_mended(pat
     assert (first, other, mended, after) == (None,) * 4
     assert isinstance(bad, StoreError)
     assert isinstance(later, StoreError)
-    assert [e.seq for e in open_store(f"sqlite:///{path}").events("a")] == [0, 1, 2]
+    assert [e.seq for e in open_store(url).events("a")] == [0, 1, 2]
 
 
-def test_two_writers_of_one_session_do_not_mix_their_events(path):
+def test_two_writers_of_one_session_do_not_mix_their_events(url):
     """The second hears that another was there, and none of its later events comes in between."""
 
     async def scene():
-        one, two = (open_store(f"sqlite:///{path}") for _ in range(2))
+        one, two = (open_store(url) for _ in range(2))
         await one.append(opened("s"))
         await one.append(note("s", 1, {"by": 1}))
         mixed = [two.append(note("s", seq, {"by": 2})) for seq in (1, 2, 3)]
@@ -142,7 +147,7 @@ def test_two_writers_of_one_session_do_not_mix_their_events(path):
     assert all(isinstance(error, StoreError) for error in refused)
     assert "another process" in str(refused[0])
     assert "UNIQUE" not in str(refused[0])
-    stored = open_store(f"sqlite:///{path}").events("s")
+    stored = open_store(url).events("s")
     assert [event.body.get("by") for event in stored[1:]] == [1, 1]
 
 
@@ -164,7 +169,9 @@ def spoil_by_removal(store):
 
 @pytest.mark.parametrize("spoil", [spoil_by_another_file, spoil_by_a_folder, spoil_by_removal])
 def test_when_the_writer_cannot_begin_everybody_who_waits_is_told(path, spoil):
-    found = results(path, opened("a"), *(note("a", i) for i in range(1, 200)), before=spoil)
+    found = results(
+        f"sqlite:///{path}", opened("a"), *(note("a", i) for i in range(1, 200)), before=spoil
+    )
     assert len(found) == 200
     assert all(isinstance(error, StoreError) for error in found)
 
@@ -187,11 +194,11 @@ def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(path):
 
 
 @pytest.mark.parametrize("text", ["\ud800", "\udcff\udcfe", "a\udfffb"])
-def test_text_that_is_not_unicode_is_kept_and_found_as_what_stands_for_it(path, text):
+def test_text_that_is_not_unicode_is_kept_and_found_as_what_stands_for_it(url, text):
     query = {"text": text, "id": text, "category": text}
-    (kept,) = results(path, opened(text, query=query, season=text))
+    (kept,) = results(url, opened(text, query=query, season=text))
     assert kept is None
-    store = open_store(f"sqlite:///{path}")
+    store = open_store(url)
     (listed,) = store.sessions()
     json.dumps([listed.id, listed.query, listed.category], ensure_ascii=False).encode()
     assert store.find(text) == [listed.id]
@@ -199,10 +206,9 @@ def test_text_that_is_not_unicode_is_kept_and_found_as_what_stands_for_it(path, 
     json.dumps(event.body, ensure_ascii=False).encode()
 
 
-def poison(path, sql, *values):
-    with sqlite3.connect(path) as db:
+def poison(url, sql, *values):
+    with open_store(url).transaction() as db:
         db.execute(sql, values)
-    db.close()
 
 
 POISON = [
@@ -216,10 +222,12 @@ POISON = [
 
 
 @pytest.mark.parametrize(("sql", "value"), POISON)
-def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(path, sql, value):
-    results(path, opened("good"), opened("bad"), opened("well"))
-    poison(path, sql, value)
-    store = open_store(f"sqlite:///{path}")
+def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(url, sql, value):
+    if "postgresql" in url and "at =" in sql:
+        return  # its column takes nothing but a time
+    results(url, opened("good"), opened("bad"), opened("well"))
+    poison(url, sql, value)
+    store = open_store(url)
     assert {fold(store.events(name)).id for name in ("good", "well")} == {"good", "well"}
     with pytest.raises(UnreadableError, match="bad"):
         fold(store.events("bad"))
@@ -235,22 +243,22 @@ def test_a_session_that_cannot_be_read_is_named_and_the_rest_is_read(path, sql, 
     ],
 )
 def test_a_malformed_line_of_the_list_is_listed_as_such(path, sql):
-    results(path, opened("good"), opened("bad"))
-    poison(path, sql)
+    results(f"sqlite:///{path}", opened("good"), opened("bad"))
+    poison(f"sqlite:///{path}", sql)
     listed = {row.id: row.status for row in open_store(f"sqlite:///{path}").sessions()}
     assert listed == {"good": "", "bad": "unreadable"}
 
 
-def test_an_unreadable_event_is_an_error_of_its_session_alone(path):
-    results(path, opened("good"), opened("bad"))
-    poison(path, "UPDATE events SET body = 'x' WHERE session_id = 'bad'")
-    store = open_store(f"sqlite:///{path}")
+def test_an_unreadable_event_is_an_error_of_its_session_alone(url):
+    results(url, opened("good"), opened("bad"))
+    poison(url, "UPDATE events SET body = 'x' WHERE session_id = 'bad'")
+    store = open_store(url)
     assert store.events("good")
     with pytest.raises(UnreadableError, match="bad"):
         store.events("bad")
 
 
-def test_boards_read_what_can_be_read_and_say_what_cannot(path):
+def test_boards_read_what_can_be_read_and_say_what_cannot(url):
     def finished(session_id):
         return Event(session_id, 1, "finished", 1.0, {"status": "done", "cost_usd": None})
 
@@ -262,7 +270,7 @@ def test_boards_read_what_can_be_read_and_say_what_cannot(path):
         yield replace(finished(session_id), seq=3)
 
     results(
-        path,
+        url,
         opened("good"),
         *reviewed("good"),
         opened("bad"),
@@ -270,10 +278,10 @@ def test_boards_read_what_can_be_read_and_say_what_cannot(path):
         opened("odd"),
         finished("odd"),
     )
-    poison(path, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
-    poison(path, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
+    poison(url, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
+    poison(url, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
     told = []
-    segments = reviews_in(open_store(f"sqlite:///{path}"), lambda _: None, told.append)
+    segments = reviews_in(open_store(url), lambda _: None, told.append)
     rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
     assert {row[0] for row in rows} == {"good"}
     assert len(rows) == 2
@@ -308,17 +316,18 @@ def shelf():
 
 def test_a_store_in_a_folder_that_cannot_be_written_to_is_read(shelf):
     path = shelf / "p ?#%41.db"
-    results(path, opened("a"), opened("b"))
+    url = f"sqlite:///{path}"
+    results(url, opened("a"), opened("b"))
     path.chmod(0o444)
     shelf.chmod(0o555)
     before = sorted(shelf.iterdir())
     with as_somebody_without_rights():
-        store = open_store(f"sqlite:///{path}")
+        store = open_store(url)
         assert {row.id for row in store.sessions()} == {"a", "b"}
         assert store.events("a")
         with pytest.raises(StoreError, match="cannot be written"):
             store.append_all([opened("c")])
-        (refused,) = results(path, opened("d"))
+        (refused,) = results(url, opened("d"))
         assert isinstance(refused, StoreError)
     assert sorted(shelf.iterdir()) == before
 

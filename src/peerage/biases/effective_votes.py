@@ -18,7 +18,7 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import one_sided, unknown
-from peerage.reviews.cells import Cells, count_of, ordered
+from peerage.reviews.cells import Cells, cell_codes, count_of
 from peerage.reviews.intervals import estimates
 from peerage.reviews.rows import N_PANEL, Floats, Ints
 from peerage.reviews.view import View
@@ -46,34 +46,30 @@ def sums(view: View) -> Sums:
     n_sessions = float((np.bincount(rows.session) > 0).sum())
     found = {
         "panel": Cells(panel, np.zeros_like(panel), np.ones((len(panel), 1))),
-        "blind": _pairs([scores], cluster, view.all.n_clusters),
+        "blind": _pairs([scores], cluster),
         "sessions": count_of(n_sessions),
     }
     if "correct" in rows.numbers:
         truth = view.answer.first(rows.numbers["correct"])[several]
         levels = [np.where(level, scores, np.nan) for level in (truth > 0.5, truth <= 0.5)]
-        found["known"] = _pairs(levels, cluster, view.all.n_clusters)
+        found["known"] = _pairs(levels, cluster)
     return found
 
 
-def _pairs(levels: list[Floats], cluster: Ints, n_clusters: int) -> Cells:
+def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
     """By cluster: the moments of each pair of rows of scores, for each level apart."""
-    columns = []
-    for i, j in combinations(range(len(levels[0])), 2):
-        for scores in levels:
-            both = np.flatnonzero(np.isfinite(scores[i]) & np.isfinite(scores[j]))
-            at, a, b = cluster[both], scores[i, both], scores[j, both]
-            weights = (None, a, b, a * a, b * b, a * b)
-            columns += [np.bincount(at, w, minlength=n_clusters) for w in weights]
-    return _wide(columns, n_clusters)
-
-
-def _wide(columns: list[np.ndarray], n_clusters: int) -> Cells:
-    """One row a cluster, for the whole panel at once."""
-    table = np.column_stack(columns) if columns else np.zeros((n_clusters, 0))
-    held = (table != 0.0).any(axis=1) if columns else np.zeros(n_clusters, dtype=bool)
-    where = np.flatnonzero(held)
-    return ordered(np.zeros_like(where), where, table[held].astype(np.float64))
+    codes = cell_codes(np.zeros_like(cluster), cluster)
+    moments = []
+    for scores in levels:
+        there = np.isfinite(scores).astype(np.float64)
+        y = np.where(there > 0.0, scores, 0.0)
+        moments.append((there, y, y * y))
+    sums = [
+        codes.sums(m[i] * m[j], y[i] * m[j], m[i] * y[j], yy[i] * m[j], m[i] * yy[j], y[i] * y[j])
+        for i, j in combinations(range(len(levels[0])), 2)
+        for m, y, yy in moments
+    ]
+    return codes.cells(*sums) if sums else Cells(cluster[:0], cluster[:0], np.zeros((0, 0)))
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

@@ -13,7 +13,7 @@ from peerage.biases.thresholds import Tested
 from peerage.biases.wording import signed
 from peerage.reviews.cells import Cells, beside, count_of, pooled, table_of
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates
-from peerage.reviews.rows import Floats
+from peerage.reviews.rows import Floats, Ints
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlation_from_sums
@@ -27,24 +27,34 @@ def sums(view: View) -> Sums:
 
     x are log words and y scores.
     """
-    rows = view.judged
+    rows, ballot = view.judged, view.ballot
     words = rows.numbers["words"]
     known = np.isfinite(words)
-    x, y = np.log1p(np.where(known, words, 0.0)), np.where(known, view.score, 0.0)
-    ballot = view.ballot
-    some = np.maximum(ballot.sum(known), 1.0)
-    a, b = (np.where(known, v - ballot.each(ballot.sum(v) / some), 0.0) for v in (x, y))
-    correct = rows.numbers.get("correct", np.full(len(words), np.nan))
-    kind = np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
-    subject = rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate
-    columns = [known, a, b, a * a, b * b, a * b]
+    all_known = bool(known.all())
+    x, y = np.log(1.0 + words), view.score
+    if all_known:
+        a, b = ballot.centred(x), ballot.centred(y)
+    else:
+        x, y = np.where(known, x, 0.0), np.where(known, y, 0.0)
+        some = np.maximum(ballot.sum(known), 1.0)
+        a, b = (known * (v - ballot.each(ballot.sum(v) / some)) for v in (x, y))
+    subject = (rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate) * KINDS
+    correct = rows.numbers.get("correct")
+    subject += KINDS - 1 if correct is None else _kind(correct)
+    counted = None if all_known else known
+    columns = [counted, a, b, a * a, b * b, a * b]
     raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
-    answered = view.answer.sum(known) > 0
+    answered = view.n_by_answer if all_known else view.answer.sum(known)
     return {
-        "reviews": table_of(subject * KINDS + kind, view.cluster, columns),
+        "reviews": table_of(subject, view.cluster, columns),
         "raw": view.by_ballot(*raw),
-        "answers": count_of(float(answered.sum())),
+        "answers": count_of(float(np.count_nonzero(answered))),
     }
+
+
+def _kind(correct: Floats) -> Ints:
+    """0 for wrong answers, 1 for right ones, and 2 where that is not known."""
+    return np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

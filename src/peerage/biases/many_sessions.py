@@ -58,7 +58,7 @@ ORDER = (  # of the findings: as the documents list the metrics; others follow b
     "effective_votes",
     "drift",
 )
-CHUNK_ROWS = 131_072
+CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
 T = TypeVar("T")
 DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added

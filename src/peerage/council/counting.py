@@ -60,6 +60,14 @@ def count(
     return Counted(review.reviewer, ballot.authors, said, gated, scores, flags=tuple(flags))
 
 
+def places(counted: Counted) -> dict[str, int]:
+    """Where a ballot puts each candidate it ranks: 1 is best, ties share a place."""
+    found: dict[str, int] = {}
+    for tier in counted.tiers:
+        found |= dict.fromkeys(tier, len(found) + 1)
+    return found
+
+
 def _overall_by_author(
     ballot: Ballot, review: Review, rubric: Rubric, holistic: Mapping[str, Fraction]
 ) -> tuple[dict[str, Fraction], list[str]]:

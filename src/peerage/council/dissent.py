@@ -68,7 +68,8 @@ def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int
     if not by_gap:
         return ""
     slot = by_gap[0]
-    words = f"Response {slot.label}: {note_of(review, slot.label)}"
+    words, subject = note_of(review, slot.label), f"Response {slot.label}"
+    words = words if words.startswith(subject) else f"{subject}: {words}"
     if len(words) <= MAX_QUOTE_CHARACTERS:
         return words
     return words[: MAX_QUOTE_CHARACTERS - 1].rstrip() + "…"

@@ -251,8 +251,8 @@ def _slots(mapping: Any, texts: Mapping[str, str], place: str) -> _Shown:
 
 
 def _author(value: Any, place: str) -> tuple[str, int | None]:
-    if isinstance(value, str) and value:
-        return value, None
+    if isinstance(value, str) and value.strip():
+        return value.strip(), None
     index = value.get("display_index") if isinstance(value, Mapping) else None
     if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
         raise InputError(f"display_index is {index!r}, not 0, 1, 2 …", place=place)
@@ -347,7 +347,7 @@ def _name(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
     name = next((item[key] for key in keys if key in item), None)
     if not isinstance(name, str) or not name.strip():
         raise InputError(f'"model" is {_kind(name)}, not a name.', place=place)
-    return name
+    return name.strip()
 
 
 def _text(document: Mapping[str, Any], key: str, place: str) -> str:

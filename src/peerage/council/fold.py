@@ -17,14 +17,18 @@ from peerage.events import (
     Audited,
     Dealt,
     DealtBallot,
+    Extended,
     Fact,
     Failed,
     Finished,
     Opened,
+    PersonReviewed,
     Reviewed,
     ReviewReading,
     Tallied,
+    billed_calls,
     read_event,
+    total_cost,
 )
 from peerage.text import valid_text, valid_values
 from peerage.types import (
@@ -63,11 +67,20 @@ def fold(events: Iterable[Event]) -> Session:
 
 def add(session: Session, session_id: str, fact: Fact) -> Session:
     """The session of this id after one more event; `with_candidates` says who is to be ranked."""
+    cost_usd, n_unpriced = total_cost(billed_calls([fact]))
+    if cost_usd or n_unpriced:
+        session = replace(
+            session,
+            cost_usd=session.cost_usd + cost_usd,
+            unpriced_calls=session.unpriced_calls + n_unpriced,
+        )
     match fact:
         case Opened():
             return replace(
                 session, id=session_id, query=fact.query, seed=fact.seed, ordinal=fact.ordinal
             )
+        case Extended():
+            return replace(session, finished=False, status="")
         case Answered():
             response = Response(
                 fact.seat,
@@ -95,7 +108,7 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Verdict():
             return replace(session, verdict=fact)
         case Finished():
-            return replace(session, finished=True, status=fact.status, cost_usd=fact.cost_usd)
+            return replace(session, finished=True, status=fact.status)
         case _:
             return session
 
@@ -108,24 +121,22 @@ def with_candidates(session: Session) -> Session:
 
 
 def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
-    if any(dealt.labels and len(dealt.labels) != len(dealt.order) for dealt in fact.ballots):
+    ballots = tuple(_ballot(session, session_id, dealt, fact.round) for dealt in fact.ballots)
+    return replace(session, ballots=(*session.ballots, *ballots))
+
+
+def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) -> Ballot:
+    """A ballot with the texts of the answers that are on it."""
+    if dealt.labels and len(dealt.labels) != len(dealt.order):
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
     answers = {response.model: response for response in session.responses}
-    ballots = tuple(
-        Ballot(
-            dealt.reviewer,
-            tuple(
-                slot_of(label_, author, answers.get(author))
-                for label_, author in zip(_labels(dealt), dealt.order, strict=True)
-            ),
-            fact.round,
-            dealt.positions_known,
-        )
-        for dealt in fact.ballots
+    slots = tuple(
+        slot_of(label_, author, answers.get(author))
+        for label_, author in zip(_labels(dealt), dealt.order, strict=True)
     )
-    return replace(session, ballots=(*session.ballots, *ballots))
+    return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)
 
 
 def _labels(dealt: DealtBallot) -> Sequence[str]:
@@ -142,8 +153,19 @@ def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
             f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
         )
     reading = fact.review or reading_of(parse(fact.text, ballot))
-    review = Review(
-        fact.reviewer,
+    review = _review(fact.reviewer, reading, fact.text, fact.round)
+    return replace(session, reviews=(*session.reviews, review))
+
+
+def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
+    """What a person was shown of a session, and what the person said about it."""
+    ballot = _ballot(session, session.id, fact.ballot, 0)
+    return ballot, _review(ballot.reviewer, fact.review, "", 0)
+
+
+def _review(reviewer: str, reading: ReviewReading, text: str, round_: int) -> Review:
+    return Review(
+        reviewer,
         reading.ranking,
         reading.scores,
         reading.marks,
@@ -152,10 +174,9 @@ def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
         reading.abstained,
         reading.recovered,
         reading.flags,
-        fact.text,
-        fact.round,
+        text,
+        round_,
     )
-    return replace(session, reviews=(*session.reviews, review))
 
 
 # -- readings of replies ----------------------------------------------------------------------

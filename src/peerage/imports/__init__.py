@@ -1,29 +1,28 @@
-"""Judgements made elsewhere into a store, a file whole or not at all; and a store to a folder."""
+"""Judgements made elsewhere into a store, a file whole or not at all; `exports` is the way out."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
+from peerage.imports.exports import EXPORT_FORMAT, Manifest
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
-from peerage.imports.table_files import check, chunks, flags_of, reviews_of, write
+from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
 from peerage.reports.stored_reviews import import_file_name
 from peerage.reviews.columns import KEYS
-from peerage.shapes import WrongShapeError, from_json, to_json
+from peerage.shapes import WrongShapeError, from_json
 from peerage.stores import Import, Store
 from peerage.types import Event
 
 KINDS = (*KEYS, "sessions")
-EXPORT_FORMAT = 1
 DIGEST = re.compile("[0-9a-f]{64}")
 
 Step = Callable[[str], None]  # is told what is done next, for whoever is watching
@@ -72,13 +71,14 @@ def take(
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
             step("checking")
+            raw, merged = trimmed(engine, raw, Path(folder) / "trimmed.parquet")
             table = raw
             if kind == "reviews":
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
             check(engine, store, kind, table, scale)
             step("sorting")
             n = write(engine, table, checked, at, KEYS[kind], may_sort)
-            return n, flags_of(engine, kind, raw, checked, at)
+            return n, (*merged, *flags_of(engine, kind, raw, checked, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
         step("storing")
@@ -91,36 +91,7 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
-# -- a whole store in a folder, and back ---------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """The file export.json: the tables that were imported."""
-
-    format: int
-    imports: tuple[Import, ...]
-
-
-def export(store: Store, folder: Path) -> dict[str, int]:
-    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
-    if folder.exists() and any(folder.iterdir()):
-        raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
-    folder.mkdir(parents=True, exist_ok=True)
-    n = 0
-    with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
-        for listed in store.sessions():
-            events = [asdict(event) for event in store.events(listed.id)]
-            out.write(json.dumps({"session_id": listed.id, "events": events}) + "\n")
-            n += 1
-    entries = store.imports()
-    for entry in entries:
-        if entry.kind != "sessions":
-            with (folder / import_file_name(entry)).open("wb") as data:
-                data.writelines(store.import_parts(entry.id))
-    manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
-    (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-    return {"sessions": n, "imports": len(entries)}
+# -- a whole store from a folder ----------------------------------------------------------------
 
 
 def take_export(

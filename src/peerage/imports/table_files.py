@@ -14,16 +14,17 @@ from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinions import read_items, read_opinions, read_users
 from peerage.engines.reviews import read_reviews, refuse_duplicates
-from peerage.engines.sql import listed, quoted, sql
+from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import imported
-from peerage.reviews.columns import KEYS, is_number
+from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.stores import Store
 
 CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
+TRIMMED = NAMES - {"text"}
 TOLD = {  # in SQL, what a row says of whom
     "reviews": "reviewer || ' on ' || candidate || ' in ' || session_id",
     "opinions": "reviewer || ' on ' || item_id",
@@ -42,6 +43,39 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
     frame = checked_comparisons(engine, opened).frame
     as_reviews(engine, frame, f"{digest[:12]} comparison").to_native().write_parquet(str(target))
     return target
+
+
+def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
+    """The table without spaces around its names, and a flag for names that were several before."""
+    rows = engine.open(raw).to_native()
+    kinds = dict(zip(rows.columns, map(str, rows.dtypes), strict=True))
+    names = [name for name, kind in kinds.items() if name in TRIMMED and kind == "VARCHAR"]
+    if not names:
+        return raw, ()
+    padded = listed(sql("coalesce(bool_or({0} <> {1}), false)", *_both(name)) for name in names)
+    found = dict(zip(names, rows.aggregate(padded).fetchall()[0], strict=True))
+    if not any(found.values()):
+        return raw, ()
+    flags = [flag for name in names if found[name] and (flag := _merged(rows, name))]
+    short = listed(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
+    rows.project(sql("* replace ({})", short)).write_parquet(str(target))
+    return target, tuple(flags)
+
+
+def _both(name: str) -> tuple[Sql, Sql]:
+    """A column, and the same without the spaces around it."""
+    return quoted(name), sql("trim({}, ' \t\r\n\u00a0')", quoted(name))
+
+
+def _merged(rows: Any, name: str) -> str:
+    """A flag for names of a column that differ by spaces alone; empty where there are none."""
+    column, short = _both(name)
+    spellings = rows.project(sql("{} as name, {} as short", column, short)).distinct()
+    twice = spellings.aggregate("short, count(*) as n", "short").filter("n > 1")
+    n = int(twice.aggregate("count(*)").fetchall()[0][0])
+    first = twice.order("short").limit(N_SHOWN).fetchall()
+    shown = ", ".join(repr(text) for text, _ in first)
+    return f"names_that_differed_by_spaces:{n}: {name} {shown}" if n else ""
 
 
 def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[float]) -> None:

@@ -138,6 +138,10 @@ class Provider(ABC):
     def check(cls, seat: Seat) -> None:
         """Raise `ConfigError` for a seat that this provider could never serve."""
 
+    @classmethod  # noqa: B027
+    def check_ready(cls, seat: Seat) -> None:
+        """Raise `ConfigError` for a seat that cannot be served now: its key is not set."""
+
     @classmethod
     def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003
         """What seats must have in common to share one provider; by default they share none."""

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
-from peerage.config import secret
-from peerage.errors import BudgetError, ConfigError
+from peerage.config import key_name, secret
+from peerage.errors import BudgetError, ConfigError, Problem, config_error
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -203,9 +203,9 @@ class Caller:
         else:
             provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
             self._endpoints[key] = provider, shared
-        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(seat.api_key_env))
+        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
         breaker = self._breakers.setdefault((key, seat.model), Breaker())
-        return SeatChannel(seat, provider, own, shared, _price(seat), redactor, breaker)
+        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor, breaker)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -336,9 +336,21 @@ class Caller:
 # -- prices -----------------------------------------------------------------------------------
 
 
+def check_ready(seats: Iterable[Seat]) -> None:
+    """Refuse seats that could not be called now, all of them in one error, before any call."""
+    problems: list[Problem] = []
+    for seat in seats:
+        try:
+            providers.get(seat.provider).check_ready(seat)
+        except ConfigError as error:
+            problems.append(Problem(error.message, error.hint, place=error.place))
+    if problems:
+        raise config_error(problems)
+
+
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
     """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
-    unpriced = [seat.name for seat in seats if _price(seat) is None]
+    unpriced = [seat.name for seat in seats if seat_price(seat) is None]
     if unpriced:
         raise ConfigError(
             f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
@@ -347,7 +359,7 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
         )
 
 
-def _price(seat: Seat) -> Price | None:
+def seat_price(seat: Seat) -> Price | None:
     """A seat's price; where its provider is free so is the seat, unless it names one."""
     named = seat.price_in is not None or seat.price_out is not None
     return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)

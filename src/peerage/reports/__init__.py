@@ -31,6 +31,7 @@ from peerage.reports.options import (
     ReviewerBoardOptions,
     RingsKeywords,
     RingsOptions,
+    ScoreOptions,
     SessionsOptions,
 )
 from peerage.reviews.times import span_s
@@ -220,12 +221,13 @@ class Reports:
 
     settings: Settings
     tables: InputTables = InputTables()
+    must_exist: bool = False  # whether a store that is not there is refused, not made
 
     @cached_property
     def store(self) -> Store:
         from peerage.stores import open_store
 
-        return open_store(self.settings.store)
+        return open_store(self.settings.store, self.settings.data, must_exist=self.must_exist)
 
     def board(
         self, options: ModelBoardOptions | CommunityBoardOptions, *, tune: bool = False
@@ -295,6 +297,25 @@ class Reports:
         scoring = scoring_options(self.settings, session.query.category)
         return rescored(session, replace(scoring, **changes))
 
+    def score(
+        self, document: object, options: ScoreOptions, source: str = "ballots"
+    ) -> list[Scored]:
+        """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
+        from peerage import config
+        from peerage.council.documents import sessions_of
+        from peerage.scoring import score_session
+
+        settings = self.settings
+        scoring = ScoringOptions(
+            rule=options.rule,
+            own_votes=options.own_votes,
+            rubric=config.rubric(options.rubric, settings) if options.rubric else None,
+            safety_gate=options.safety_gate or settings.council.safety_gate,
+            safety_score_cap=settings.council.safety_score_cap,
+            limits=settings.audit.limits,
+        )
+        return [score_session(session, scoring) for session in sessions_of(document, source)]
+
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
         from peerage.reports.sessions import rescored
@@ -304,6 +325,13 @@ class Reports:
         if found is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
+
+    def review_files(self) -> list[str]:
+        """The Parquet files of every review in the store, held here or imported."""
+        files, _ = self._stored_reviews()
+        if not files:
+            raise NO_REVIEWS_YET
+        return files
 
     # -- where it is read from -----------------------------------------------------------------
 

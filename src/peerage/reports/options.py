@@ -236,6 +236,7 @@ class CouncilOptions(ReplayOptions):
     verdict: VerdictKind | None = Field(
         default=None, description="What the council concludes with."
     )
+    chair: str | None = Field(default=None, description="The seat that concludes.")
     seed: int | None = Field(default=None, description="Orders and draws follow from it.")
     budget_usd: float | None = Field(default=None, ge=0, description="Never spend more than this.")
 
@@ -270,6 +271,12 @@ class RunOptions(CouncilOptions):
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+    dry_run: bool = Field(
+        default=False, description="Say how many calls it would take and about what cost."
+    )
+    reuse_answers: str = Field(
+        default="", description="Judge the answers of this earlier season; nobody answers anew."
+    )
 
 
 # -- the same by keyword, for calls from Python ------------------------------------------------

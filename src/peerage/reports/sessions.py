@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse_decision
+from peerage.council.counting import places
 from peerage.council.dissent import dissent_of, note_of, with_names
 from peerage.council.fold import reviewed_ballots
 from peerage.events import (
@@ -29,7 +30,9 @@ from peerage.events import (
     billed_calls,
     call_made,
     opening_of,
+    panel_of,
     read_events,
+    since_extended,
     total_cost,
 )
 from peerage.scoring import Scored, last_round, score_session
@@ -194,7 +197,7 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         status=session.status or UNFINISHED,
         query=session.query,
         season=opened.season,
-        seats=opened.seats,
+        seats=panel_of(facts),
         verdict_kind=opened.law.verdict,
         verdict=session.verdict,
         scored=scored,
@@ -206,7 +209,7 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         not_heard=tuple(
             name for fact in facts if isinstance(fact, StoppedEarly) for name in fact.not_heard
         ),
-        missing=() if session.finished else _missing(opened, session, facts),
+        missing=() if session.finished else _missing(opened, facts),
         bill=bill_of(calls),
         bill_by_seat={seat: bill_of(some) for seat, some in by_seat.items()},
     )
@@ -269,7 +272,7 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
             ReviewView(
                 reviewer=ballot.reviewer,
                 round=ballot.round,
-                remarks=_remarks(ballot, said[key], counted),
+                remarks=remarks_of(ballot, said[key], counted),
                 is_last=key in last,
                 is_in=reply is not None,
                 abstained=said[key].abstained,
@@ -283,16 +286,15 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
     return tuple(views)
 
 
-def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
-    places: dict[str, int] = {}
-    for tier in counted.tiers:
-        places |= dict.fromkeys(tier, len(places) + 1)
+def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
+    """What a reviewer said of each answer on its ballot, in the order shown."""
+    place_by_name = places(counted)
     return tuple(
         Remark(
             candidate=slot.author,
             label=slot.label,
             position=i if ballot.positions_known else None,
-            place=places.get(slot.author),
+            place=place_by_name.get(slot.author),
             score=counted.scores.get(slot.author),
             marks=review.marks.get(slot.label),
             note=with_names(note_of(review, slot.label), ballot),
@@ -302,8 +304,9 @@ def _remarks(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, 
     )
 
 
-def _advice(facts: Iterable[Fact], kind: str) -> tuple[AdviceView, ...]:
-    replies = [fact for fact in facts if isinstance(fact, Advised)]
+def _advice(facts: Sequence[Fact], kind: str) -> tuple[AdviceView, ...]:
+    lately = [fact for fact in since_extended(facts) if isinstance(fact, Advised)]
+    replies = lately or [fact for fact in facts if isinstance(fact, Advised)]
     if kind != "binary":
         return tuple(AdviceView(fact.seat, fact.text) for fact in replies)
     decisions = [parse_decision(fact.text) for fact in replies]
@@ -324,21 +327,23 @@ def _dissent(session: Session, scored: Scored | None) -> tuple[Dissent, ...]:
     )
 
 
-def _missing(opened: Opened, session: Session, facts: Sequence[Fact]) -> tuple[Missing, ...]:
+def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:
     """What an unfinished session waits for, in the order in which it would come."""
     made = [call for fact in facts if (call := call_made(fact)) is not None]
-    rounds = [fact for fact in facts if isinstance(fact, Dealt)]
+    panel, lately = panel_of(facts), since_extended(facts)
+    rounds = [fact for fact in lately if isinstance(fact, Dealt)]
     silent = partial(_without_outcome, made)
     missing = []
     if rounds:
         reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
         missing = [Missing("review", silent(reviewers, "review", rounds[-1].round))]
     else:
-        answering = [seat.name for seat in opened.seats if "answer" in seat.roles]
-        reviewing = tuple(seat.name for seat in opened.seats if "review" in seat.roles)
+        answering = [seat.name for seat in panel if "answer" in seat.roles]
+        reviewing = tuple(seat.name for seat in panel if "review" in seat.roles)
         missing = [Missing("answer", silent(answering, "answer", 0)), Missing("review", reviewing)]
     missing = [one for one in missing if one.seats]
-    wants_verdict = session.verdict is None and opened.law.verdict != "none"
+    concluded = any(isinstance(fact, Verdict) for fact in lately)
+    wants_verdict = not concluded and opened.law.verdict != "none"
     return (*missing, *([Missing("conclude")] if wants_verdict else []))
 
 
@@ -379,6 +384,8 @@ def session_document(
         "dissent": [asdict(words) for words in view.dissent],
         "advice": [asdict(one) for one in view.advice],
         "not_heard": list(view.not_heard),
+        "cost_usd": session.cost_usd,
+        "unpriced_calls": session.unpriced_calls,
         "cost": cost_document(events),
     }
     if view.scored is not None:
@@ -409,19 +416,17 @@ def positions(session: Session) -> dict[str, Any]:
 
 
 def cost_document(events: Iterable[Event]) -> dict[str, Any]:
-    """What a session's calls cost, by seat and by stage; a sum with an unknown part is None."""
+    """What a session's calls cost, as far as it is known, by seat and by stage."""
     calls = billed_calls(read_events(events))
     by_seat: dict[str, list[CallMade]] = defaultdict(list)
     by_stage: dict[str, list[CallMade]] = defaultdict(list)
     for call in calls:
         by_seat[call.seat].append(call)
         by_stage[call.stage].append(call)
-    total, n_unknown = total_cost(calls)
     bill = bill_of(calls)
     return {
-        "total_usd": total,
-        "at_least_usd": bill.usd,
-        "unpriced_calls": n_unknown,
+        "total_usd": bill.usd,
+        "unpriced_calls": bill.n_unpriced,
         "calls": len(calls),
         "tokens_in": bill.tokens_in,
         "tokens_out": bill.tokens_out,

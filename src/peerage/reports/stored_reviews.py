@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from peerage.council.counting import count
-from peerage.council.fold import fold, reviewed_ballots
+from peerage.council.fold import fold, person_review, reviewed_ballots
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError
-from peerage.events import Opened, opening_of
+from peerage.events import Opened, PersonReviewed, opening_of, read_event
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Response, Rubric, Session
+from peerage.types import Ballot, Counted, Event, Response, Review, Rubric, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
@@ -30,50 +30,76 @@ IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
 
 
-def review_rows(events: list[Event], rubric: Rubric | None) -> Iterator[dict[str, Any]]:
+def review_rows(
+    events: list[Event], rubric: Rubric | None, seq: int | None = None
+) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    Of a reviewer's marks those of the rubric's dimensions are there. What else it named is
-    in its reply only: a name of its choosing must not become a column.
+    With the place of a person's review in the log, its rows alone. Of a reviewer's marks those
+    of the rubric's dimensions are there. What else it named is in its reply only: a name of its
+    choosing must not become a column.
     """
     session = reviewed_ballots(fold(events))
     opening = opening_of(events)
-    families = {seat.name: seat.family for seat in opening.seats}
-    order = opening.law.order
-    dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
-    index = {name: i for i, name in enumerate(_reviewers(opening))}
+    people = {event.seq: fact for event in events if (fact := _person_reviewed(event)) is not None}
+    ends = [event for event in events if event.seq not in people]
+    if seq not in people:
+        for ballot, review, place in _panel(session, opening):
+            deal = _deal(session, ballot) if opening.law.order == "balanced" else None
+            for row in _rows(session, opening, ballot, review, rubric):
+                yield row | {"at": ends[-1].at, "deal": deal, "place": place}
+    for event in events:
+        if event.seq in people and seq in (None, event.seq):
+            fact = people[event.seq]
+            ballot, review = person_review(session, fact)
+            deal = None if fact.place is None else _deal(session, ballot)
+            for row in _rows(session, opening, ballot, review, rubric):
+                yield row | {"at": event.at, "deal": deal, "place": fact.place, "person": 1}
+
+
+def _person_reviewed(event: Event) -> PersonReviewed | None:
+    fact = read_event(event)
+    return fact if isinstance(fact, PersonReviewed) else None
+
+
+def _panel(session: Session, opening: Opened) -> Iterator[tuple[Ballot, Review, int]]:
+    """The ballots of a session's own reviewers, with their reviews and places in the design."""
+    reviewers = [seat.name for seat in opening.seats if "review" in seat.roles]
+    index = {name: i for i, name in enumerate(reviewers)}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
-    answers = {response.model: response for response in session.responses}
     for ballot in session.ballots:
-        review = reviews[ballot.reviewer, ballot.round]
-        reading = count(ballot, review, rubric)
-        rank = _ranks(reading)
-        for position, slot in enumerate(ballot.slots):
-            answer = answers.get(slot.author)
-            marks = review.marks.get(slot.label, {})
-            yield {
-                "session_id": session.id,
-                "reviewer": ballot.reviewer,
-                "candidate": slot.author,
-                "rank": rank.get(slot.author),
-                "score": reading.scores.get(slot.author),
-                "position": position if ballot.positions_known else None,
-                "words": answer.words if answer and answer.text else None,
-                "category": session.query.category or None,
-                "at": events[-1].at,
-                "round": ballot.round,
-                "query_id": session.query.id or None,
-                "reasoning_words": answer.reasoning_words if answer else None,
-                "truncated": _cut_off(answer),
-                "family": families.get(slot.author) or None,
-                "deal": _deal(session, ballot) if order == "balanced" else None,
-                "place": session.ordinal + index.get(ballot.reviewer, 0),
-                **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
-            }
+        place = session.ordinal + index.get(ballot.reviewer, 0)
+        yield ballot, reviews[ballot.reviewer, ballot.round], place
 
 
-def _reviewers(opening: Opened) -> list[str]:
-    return [seat.name for seat in opening.seats if "review" in seat.roles]
+def _rows(
+    session: Session, opening: Opened, ballot: Ballot, review: Review, rubric: Rubric | None
+) -> Iterator[dict[str, Any]]:
+    """A row for each answer on a ballot, without where its order came from."""
+    families = {seat.name: seat.family for seat in opening.seats}
+    answers = {response.model: response for response in session.responses}
+    dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
+    reading = count(ballot, review, rubric)
+    rank = _ranks(reading)
+    for position, slot in enumerate(ballot.slots):
+        answer = answers.get(slot.author)
+        marks = review.marks.get(slot.label, {})
+        yield {
+            "session_id": session.id,
+            "reviewer": ballot.reviewer,
+            "candidate": slot.author,
+            "rank": rank.get(slot.author),
+            "score": reading.scores.get(slot.author),
+            "position": position if ballot.positions_known else None,
+            "words": answer.words if answer and answer.text else None,
+            "category": session.query.category or None,
+            "round": ballot.round,
+            "query_id": session.query.id or None,
+            "reasoning_words": answer.reasoning_words if answer else None,
+            "truncated": _cut_off(answer),
+            "family": families.get(slot.author) or None,
+            **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
+        }
 
 
 def _cut_off(answer: Response | None) -> int | None:
@@ -148,7 +174,7 @@ def import_file_name(entry: Import) -> str:
 def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     """The store's mirror, with every session that has finished since its last update."""
     mirror = Mirror(store.mirror_folder)
-    if not store.finished_after(mirror.synced_to, 1):
+    if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
     try:
         _sync(store, mirror, rubric_of)
@@ -161,21 +187,24 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
 def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
     with mirror.locked():
         mirror.tidy()
-        while finished := store.finished_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+        while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
             unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, [name for _, name in finished], unread)
-            mirror.write(rows, done + 1, finished[-1][0], unread)
+            rows = _readable_rows(store, rubric_of, reviewed, unread)
+            mirror.write(rows, done + 1, reviewed[-1][0], unread)
 
 
 def _readable_rows(
-    store: Store, rubric_of: RubricOf, sessions: Iterable[str], unread: list[str]
+    store: Store,
+    rubric_of: RubricOf,
+    reviewed: Iterable[tuple[int, str, int]],
+    unread: list[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
-    for session_id in sessions:
+    for _, session_id, seq in reviewed:
         try:
             events = store.events(session_id)
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(events, rubric)]
+            rows = [checked(row) for row in review_rows(events, rubric, seq)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:

@@ -39,6 +39,7 @@ REVIEWS: Mapping[str, Column] = {
     "family": Column("text"),
     "deal": Column("text"),
     "place": Column("whole", at_least=0.0),
+    "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "correct": Column("number", recorded=False),
     "text": Column("text", recorded=False),
 }

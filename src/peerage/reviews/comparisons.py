@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from peerage.reviews.one_scale import Floats, Ints, ScoredRows
-from peerage.reviews.rows import Groups, Rows, group
+from peerage.reviews.rows import Groups, Rows, group, places
 
 WEEK_S = 7 * 86_400.0
 MID_WEEK = 2_800.0  # weeks since 1970: keeps the squares of recent weeks small
@@ -20,7 +20,7 @@ MAX_AFTER = 40  # of a ballot's candidates, by code, that each one is compared w
 def scored_rows(rows: Rows, value: str) -> ScoredRows:
     """The rows that carry a value: scores as they are, and ranks as comparisons of two answers."""
     given = rows.numbers[value]
-    at = np.flatnonzero(np.isfinite(given))
+    at = places(np.isfinite(given))
     n_names = len(rows.names)
     session, n_sittings = _sittings(rows)
     session, reviewer, candidate = session[at], rows.reviewer[at], rows.candidate[at]
@@ -40,7 +40,7 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
         own=reviewer == candidate,
         ballot=_counted(group((session, n_sittings), (reviewer, n_names))),
         first=None if position is None else (position == 0.0).astype(np.float64),
-        length=None if words is None else np.log1p(words),
+        length=None if words is None else np.log(1.0 + words),
         week=None if time is None else np.floor(time / WEEK_S) - MID_WEEK,
         family=rows.family,
     )

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from peerage.reviews.cells import Cells, merge, table_of
+from peerage.reviews.cells import Cells, cell_codes, merge, table_of
 from peerage.reviews.one_scale import (
     Bools,
     Floats,
@@ -25,6 +28,7 @@ from peerage.reviews.one_scale import (
     others,
     quality_by_others,
 )
+from peerage.reviews.rows import held_group
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
@@ -86,9 +90,10 @@ def deviation_sums(reviews: ScoredRows, scales: Scales) -> DeviationSums:
     heard = ~reviews.own & ~aside & scales.voice[reviews.reviewer]
     seen = quality_by_others(reviews, heard, scales)
     rows = _Rows(reviews, seen, ~reviews.own & ~aside, seen.n_others > 0, heard, scales)
+    pairs = rows.pairs()
     return DeviationSums(
-        base=rows.base(),
-        pairs=rows.pairs(),
+        base=rows.base(pairs),
+        pairs=pairs,
         cast=rows.cast(),
         agreement=rows.agreement(),
         length=None if reviews.length is None else rows.line(reviews.length),
@@ -101,7 +106,21 @@ def deviation_sums(reviews: ScoredRows, scales: Scales) -> DeviationSums:
     )
 
 
-@dataclass(frozen=True, slots=True)
+class _Held:
+    """Some rows that are held against the others, and the cells of their reviewers."""
+
+    def __init__(self, reviews: ScoredRows, seen: Quality, kept: Bools) -> None:
+        self.at = np.flatnonzero(kept)
+        self.y, self.q = reviews.score[self.at], seen.q[self.at]
+        self.cells = cell_codes(reviews.reviewer[self.at], reviews.cluster[self.at])
+
+    @cached_property
+    def basic(self) -> Floats:
+        """By cell: n, y, q."""
+        return self.cells.sums(None, self.y, self.q)
+
+
+@dataclass(frozen=True)
 class _Rows:
     """A block's rows with what others make of them; each method is one table of sums."""
 
@@ -112,42 +131,60 @@ class _Rows:
     heard: Bools
     scales: Scales
 
-    def base(self) -> Cells:
-        at = np.flatnonzero(self.compared)
-        y, q, p = self.reviews.score[at], self.seen.q[at], self.seen.p[at]
-        one = self.judged[at].astype(np.float64)
-        two = one * (self.seen.n_others[at] > 1)
-        columns = [one, one * y, one * q, one * self.seen.level[at], one * self.seen.scale[at]]
-        columns += [two, two * y, two * q, two * y * q, two * p, two * q * q]
-        return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
+    @cached_property
+    def held(self) -> _Held:
+        return _Held(self.reviews, self.seen, self.judged & self.compared)
 
-    def _signed_pairs(self) -> tuple[Ints, Ints, Floats]:
+    def base(self, pairs: Cells) -> Cells:
+        """Sums by reviewer, with a cell wherever one of its pairs has one."""
+        held, seen = self.held, self.seen
+        two = seen.n_others[held.at] > 1
+        basic = held.basic
+        y, q, p, level, scale = held.y, held.q, seen.p[held.at], seen.level, seen.scale
+        beside = held.cells.sums(level[held.at], scale[held.at])
+        if not two.all():
+            y, q = y * two, q * two
+            basic = held.cells.sums(two, y, q)
+        squares = held.cells.sums(y * q, p, q * q)  # p is zero without two others
+        table = held.cells.cells(held.basic, beside, basic, squares)
+        empty = np.zeros((pairs.n, table.sums.shape[1]))
+        return merge([table, Cells(pairs.subject // self.reviews.n_names, pairs.cluster, empty)])
+
+    @cached_property
+    def _signed_pairs(self) -> tuple[Ints, Ints, Floats | float]:
         """Compared rows, the pair each speaks of and its sign; comparisons speak of two."""
         reviews, at = self.reviews, np.flatnonzero(self.compared)
-        start = reviews.reviewer.astype(np.int64) * reviews.n_names
+        start = reviews.reviewer[at].astype(np.int64) * reviews.n_names
         if reviews.rival is None:
-            return at, (start + reviews.candidate)[at], np.ones(len(at))
+            return at, start + reviews.candidate[at], 1.0
         rows, pairs, signs = [], [], []
         for named, sign in ((reviews.candidate, 1.0), (reviews.rival, -1.0)):
-            kept = at[~reviews.own[at] | (named[at] == reviews.reviewer[at])]
-            rows.append(kept)
-            pairs.append((start + named)[kept])
-            signs.append(np.full(len(kept), sign))
+            kept = ~reviews.own[at] | (named[at] == reviews.reviewer[at])
+            rows.append(at[kept])
+            pairs.append((start + named[at])[kept])
+            signs.append(np.full(len(rows[-1]), sign))
         return np.concatenate(rows), np.concatenate(pairs), np.concatenate(signs)
 
     def pairs(self) -> Cells:
-        at, pair, sign = self._signed_pairs()
+        at, pair, sign = self._signed_pairs
         rivals = self.reviews.rivals
-        ballots = np.ones(len(at)) if rivals is None else 1.0 / rivals[at]
-        columns = [np.ones(len(at)), sign * self.reviews.score[at], sign * self.seen.q[at], ballots]
+        ballots = None if rivals is None else 1.0 / rivals[at]
+        columns = [None, sign * self.reviews.score[at], sign * self.seen.q[at], ballots]
         return table_of(pair, self.reviews.cluster[at], columns)
 
     def cast(self) -> Cells:
-        """By pair: the opinions behind the qualities: how many, their reviewers' codes, squares."""
-        at, pair, _ = self._signed_pairs()
-        reviews = self.reviews
-        code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
-        columns = [others(reviews.answer, values)[at] for values in (self.heard, code, code**2)]
+        """By pair: the opinions behind the qualities: how many, their reviewers' codes, squares.
+
+        All that is asked of them is whether they are one reviewer's, so where an answer has two or
+        more of them they count as those of reviewers 1 and 2.
+        """
+        at, pair, _ = self._signed_pairs
+        several = self.seen.n_others[at] > 1
+        code = 0.0
+        if not several.all():
+            mine = np.where(self.heard, self.reviews.reviewer + 1.0, 0.0)
+            code = others(self.reviews.answer, mine)[at]
+        columns = [several + 1.0, np.where(several, 3.0, code), np.where(several, 5.0, code * code)]
         return table_of(pair, np.zeros_like(pair), columns)
 
     def family(self) -> dict[str, Cells]:
@@ -205,24 +242,27 @@ class _Rows:
 
     def line(self, x: Floats, *, shown: bool = False) -> Cells:
         """What a slope of the deviation on x needs, and on how many ballots x is not zero."""
-        at = np.flatnonzero(self.compared & self.judged & np.isfinite(x))
-        x, y, q = x[at], self.reviews.score[at], self.seen.q[at]
-        columns = [np.ones(len(at)), x, y, q, x * x, x * y, x * q]
-        if shown:
-            columns.append(self._ballots(x, at))
-        return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
+        held, known = self.held, np.isfinite(x)
+        if not known[held.at].all():
+            held = _Held(self.reviews, self.seen, self.judged & self.compared & known)
+        x = x[held.at]
+        xx = x * x
+        slope = held.cells.sums(x, xx, x * held.y, x * held.q)
+        sums = [held.basic[:, :1], slope[:, :1], held.basic[:, 1:], slope[:, 1:]]
+        if shown and self.reviews.rivals is None:
+            sums.append(slope[:, 1:2])
+        elif shown:
+            sums.append(held.cells.sums(self._ballots(x, held.at)))
+        return held.cells.cells(*sums)
 
     def agreement(self) -> Cells:
         """Own scores and qualities by the others, both less their mean on the ballot."""
-        at = np.flatnonzero(self.compared & self.judged)
-        y, q = self.reviews.score[at], self.seen.q[at]
-        if self.reviews.ballot is not None and not self.reviews.compares:
-            ballot = self.reviews.ballot[at]
-            n = np.maximum(np.bincount(ballot), 1)
-            y = y - (np.bincount(ballot, y) / n)[ballot]
-            q = q - (np.bincount(ballot, q) / n)[ballot]
-        columns = [np.ones(len(at)), y * y, q * q, y * q]
-        return table_of(self.reviews.reviewer[at], self.reviews.cluster[at], columns)
+        held, ballot = self.held, self.reviews.ballot
+        y, q = held.y, held.q
+        if ballot is not None and not self.reviews.compares:
+            ballots = held_group((ballot[held.at], 1))
+            y, q = ballots.centred(y), ballots.centred(q)
+        return held.cells.cells(held.basic[:, :1], held.cells.sums(y * y, q * q, y * q))
 
     def first_of_others(self, first: Floats) -> Cells:
         """How often others saw the answer first, in the weight they have in its quality.
@@ -233,19 +273,28 @@ class _Rows:
         reviews, k = self.reviews, self.reviews.n_names
         b = np.where(self.heard, np.nan_to_num(self.scales.scale)[reviews.reviewer], 0.0)
         whole = others(reviews.answer, b * b)
-        at = np.flatnonzero(self.compared & self.judged)
+        at = self.held.at
         x = first[at]
         start = reviews.reviewer[at].astype(np.int64) * k
         cluster = reviews.cluster[at]
         if k > MAX_JOINT:
             share = others(reviews.answer, b * first)[at] / whole[at]
             return table_of(start, cluster, [share, x * share])
-        row, shown = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
-        apart = reviews.reviewer[at[row]] != reviews.reviewer[shown]
-        row, shown = row[apart], shown[apart]
-        share = (b * first)[shown] / whole[at[row]]
-        other = reviews.reviewer[shown]
-        return table_of(start[row] + other, cluster[row], [share, x[row] * share])
+        answer, reviewer, weight = reviews.answer[at], reviews.reviewer[at], 1.0 / whole[at]
+        kept, subjects, shares = [], [], []
+        firsts = np.flatnonzero(self.heard & (first != 0.0))
+        shown_to = reviews.reviewer[firsts]
+        for other in np.unique(shown_to).tolist():
+            his = firsts[shown_to == other]
+            shown = np.zeros(reviews.n_answers)
+            shown[reviews.answer[his]] = b[his] * first[his]
+            there = shown[answer]
+            rows = np.flatnonzero((there != 0.0) & (reviewer != other))
+            kept.append(rows)
+            subjects.append(start[rows] + other)
+            shares.append(there[rows] * weight[rows])
+        row, share = _concatenated(kept), _concatenated(shares)
+        return table_of(_concatenated(subjects), cluster[row], [share, x[row] * share])
 
     def first_alone(self, first: Floats) -> Cells:
         """Answers nobody else judged, by reviewer and candidate (or the two compared)."""
@@ -273,43 +322,28 @@ class _Rows:
         reviews = self.reviews
         if reviews.first is None or reviews.ballot is None or reviews.compares:
             return None
-        at = np.flatnonzero(self.compared & self.judged)
-        ballot = reviews.ballot[at]
-        size = int(ballot.max(initial=-1)) + 1
-        m = np.bincount(ballot, minlength=size).astype(np.float64)[ballot]
-        first = np.bincount(ballot, reviews.first[at] == 1.0, minlength=size)[ballot] > 0
-        kept = (m > 1.0) & first
-        at, ballot, m = at[kept], ballot[kept], m[kept]
+        at, y, q = self.held.at, self.held.y, self.held.q
+        ballots = held_group((reviews.ballot[at], 1))
+        x, n = ballots.centred(q), ballots.count()
+        first = np.flatnonzero((reviews.first[at] == 1.0) & (ballots.each(n) > 1.0))
+        ballot, ahead = ballots.code[first], x[first]
+        m = n[ballot]
 
         def mean(values: Floats) -> Floats:
-            average: Floats = np.bincount(ballot, values, minlength=size)[ballot] / m
+            average: Floats = ballots.sum(values)[ballot] / m
             return average
-
-        y, q = reviews.score[at], self.seen.q[at]
-        x = q - mean(q)
-        shown = reviews.first[at] == 1.0
 
         def part(d: Floats) -> Floats:
             centre = mean(d)
-            product = x * (d - centre)
-            found: Floats = x * centre - (product - mean(product)) / (m - 1.0)
-            kept: Floats = found[shown]
-            return kept
+            added: Floats = ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
+            return added
 
         noise = np.where(self.seen.n_others[at] > 1, q * q - self.seen.p[at], 0.0)
-        square = x * x - (1.0 - 2.0 / m) * noise - mean(noise) / m
-        kept_slope = 1.0 - 1.0 / np.maximum(m * (m - 1.0), 2.0)
-        columns = [np.ones(int(shown.sum())), part(np.ones(len(at))), part(y), part(q)]
-        columns.append((square * kept_slope)[shown])
-        return table_of(reviews.reviewer[at][shown], reviews.cluster[at][shown], columns)
+        square = ahead * ahead - (1.0 - 2.0 / m) * noise[first] - mean(noise) / m
+        kept_slope = 1.0 - 1.0 / (m * (m - 1.0))
+        columns = [None, ahead, part(y), part(q), square * kept_slope]
+        return table_of(reviews.reviewer[at][first], reviews.cluster[at][first], columns)
 
 
-def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-    """Every pair of a place in `left` and a row of `right` that have one key."""
-    order = right[np.argsort(key[right], kind="stable")]
-    counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
-    sizes = counts[key[left]]
-    starts = (np.cumsum(counts) - counts)[key[left]]
-    place = np.repeat(np.arange(len(left)), sizes)
-    step = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return place, order[starts[place] + step]
+def _concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

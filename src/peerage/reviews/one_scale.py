@@ -41,7 +41,7 @@ N_SCALE = 20  # answers with two others below which a scale is taken to be 1
 N_POOLED = 20.0  # answers that everyone's residual variance counts for in one reviewer's own
 LOWEST, HIGHEST = 0.1, 4.0
 MAX_PATTERN_CELLS = 2_000_000  # beyond it the rows are swept instead
-MAX_PANEL = 62  # reviewers whose pattern fits into one integer
+MAX_PANEL = 52  # reviewers whose pattern a float holds exactly
 DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
 EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
 MAX_REFITS = 3
@@ -230,9 +230,8 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
     answer, reviewer = reviews.answer[kept], reviews.reviewer[kept]
     score = np.zeros((reviews.n_answers, k))
     score[answer, reviewer] = reviews.score[kept]
-    mask = np.zeros(reviews.n_answers, dtype=np.int64)
-    np.bitwise_or.at(mask, answer, np.int64(1) << reviewer.astype(np.int64))
-    pattern, code = np.unique(mask, return_inverse=True)
+    bits = np.bincount(answer, np.exp2(np.arange(k))[reviewer], minlength=reviews.n_answers)
+    pattern, code = np.unique(bits.astype(np.int64), return_inverse=True)
     if len(pattern) * k * k > MAX_PATTERN_CELLS:
         return None
     n = np.bincount(code, minlength=len(pattern))

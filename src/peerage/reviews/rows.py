@@ -186,9 +186,23 @@ class Groups:
             return np.repeat(values, self._lengths())
         return values[self.code]
 
+    def mean(self, values: Floats) -> Floats:
+        """The mean of each group, for each of its rows; no group may be empty."""
+        return self.each(self.sum(values) / self.count())
+
+    def centred(self, values: Floats) -> Floats:
+        """Values less the mean of their group; no group may be empty."""
+        gap: Floats = values - self.mean(values)
+        return gap
+
     def _lengths(self) -> Ints:
         assert self.starts is not None  # noqa: S101 — the callers looked
         return np.diff(np.append(self.starts, len(self.code)))
+
+
+def places(kept: Bools) -> Ints | slice:
+    """Where to take rows from: a slice, which copies nothing, where all are kept."""
+    return slice(None) if kept.all() else np.flatnonzero(kept)
 
 
 def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
@@ -203,16 +217,24 @@ def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
 def held_group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
     """The same with no group empty, and quick where the rows of each group stand together."""
     code, _ = _combined(codes_and_sizes)
-    step = np.diff(code)
-    if (step >= 0).all():
-        new = np.append(True, step > 0)[: len(code)]
-        starts = np.flatnonzero(new)
-        lengths = np.diff(np.append(starts, len(code)))
-        few = len(starts) > 0 and lengths[0] <= MAX_COLUMNS and (lengths == lengths[0]).all()
-        size = int(lengths[0]) if few else None
-        return Groups(np.cumsum(new) - 1, len(starts), starts, size=size)
+    if (code[1:] >= code[:-1]).all():
+        return runs(code)
     kept, code = np.unique(code, return_inverse=True)
     return Groups(code, len(kept))
+
+
+def runs(code: Ints, *, whole: bool = True) -> Groups:
+    """Rows that follow one another with the same code, as groups in their order.
+
+    Where runs need not stay whole, they are cut to one size that divides them all.
+    """
+    starts = np.flatnonzero(np.append(True, code[1:] != code[:-1])[: len(code)])
+    lengths = np.diff(np.append(starts, len(code)))
+    size = int(np.gcd.reduce(lengths)) if len(lengths) else 0
+    if not 1 < size <= MAX_COLUMNS or (whole and (lengths != size).any()):
+        return Groups(np.repeat(np.arange(len(starts)), lengths), len(starts), starts)
+    n = len(code) // size
+    return Groups(np.repeat(np.arange(n), size), n, np.arange(0, len(code), size), size=size)
 
 
 def _combined(codes_and_sizes: Sequence[tuple[Ints, int]]) -> tuple[Ints, int]:

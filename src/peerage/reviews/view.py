@@ -134,8 +134,7 @@ class View:
 
     def within_ballot(self, values: Floats) -> Floats:
         """Values less their mean on the ballot."""
-        gap: Floats = values - self.ballot.each(self.ballot.sum(values) / self.n_by_ballot)
-        return gap
+        return self.ballot.centred(values)
 
     # -- units of the intervals ----------------------------------------------------------------
 

@@ -64,6 +64,31 @@ class Import:
     id: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A right to use a server: a name, what it may do, and how much. Only its hash is kept."""
+
+    id: str
+    name: str  # people review under it
+    scopes: tuple[str, ...]
+    hash: str
+    budget_usd: float | None
+    rate: float | None  # requests a minute
+    created_at: float
+    revoked_at: float | None = None
+    spent_usd: float = 0.0  # with what running sessions may still spend
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that was done through a server, and by whom."""
+
+    at: float
+    who: str
+    what: str
+    about: str
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Lease:
     """The right to write to a session, until its holder falls silent and another takes it over.
@@ -125,8 +150,22 @@ class Store(Log, Protocol):
         """The ids that begin with this."""
         ...
 
-    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
-        """Sessions finished after a row of the log, each with the row that finished it."""
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        """The events that say what sessions ask and who sits in them, in the order they came.
+
+        Of a season, or of all sessions. One that cannot be read is left out.
+        """
+        ...
+
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
+        """What brought reviews after a row of the log: the row, the session and the place in it.
+
+        It is the end of a session, or a person's review of one.
+        """
+        ...
+
+    def version(self) -> str:
+        """A text that changes with every review or table that boards are made from."""
         ...
 
     def season_seed(self, season: str, drawn: str) -> str:
@@ -146,6 +185,24 @@ class Store(Log, Protocol):
     def append_all(self, events: Iterable[Event]) -> None:
         """Keep events that happened elsewhere, all of them or none."""
         ...
+
+    def tokens(self) -> list[Token]: ...
+
+    def add_token(self, token: Token) -> None: ...
+
+    def revoke_token(self, token_id: str, at: float) -> bool:
+        """End a token; False where there is none that was still good."""
+        ...
+
+    def spend(self, token_id: str, usd: float) -> bool:
+        """Take money from a token's budget, or give some back; False where it has not so much."""
+        ...
+
+    def actions(self, limit: int) -> list[Action]:
+        """The latest things that were done, the last one first."""
+        ...
+
+    def add_action(self, action: Action) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -174,11 +231,17 @@ Opener = Callable[[str], Store]
 stores: Registry[Opener] = Registry("store", "peerage.stores")
 
 
-def open_store(url: str, data: str | Path = "") -> Store:
-    """The store behind a URL such as sqlite:///peerage.db.
+def open_store(url: str, data: str | Path = "", *, must_exist: bool = False) -> Store:
+    """The store behind a URL such as sqlite:///peerage.db, made if there is none.
 
     With a data folder, what this machine keeps beside the store goes there.
     """
+    if must_exist and (file := missing_file(url)) is not None:
+        raise StoreError(
+            "there is no store here.",
+            place=str(file),
+            hint="Look at --store; `peerage ask`, `run` and `import` make a new one.",
+        )
     scheme, separator, _ = url.partition("://")
     if not separator:
         raise UsageError(
@@ -189,6 +252,13 @@ def open_store(url: str, data: str | Path = "") -> Store:
     if data:
         store.mirror_folder = Path(data) / store.mirror_folder.name
     return store
+
+
+def missing_file(url: str) -> Path | None:
+    """The file of a store that is not there yet; None where it is, or where a store is no file."""
+    scheme, _, name = url.partition(":///")
+    file = Path(name)
+    return file if scheme == "sqlite" and name and not file.exists() else None
 
 
 def without_password(url: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peerage.errors import UnreadableError
-from peerage.events import KIND_BY_TYPE, Finished, Opened, read_event
+from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, read_event
 from peerage.stores import Listing, StoreError
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
@@ -18,7 +18,7 @@ MAX_DEPTH = 40  # of lists and objects in a body
 MAX_INTEGER = 2**63 - 1
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
-LISTED = frozenset({KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]})  # kinds with a list's columns
+LISTED = frozenset(KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished))  # told in lists
 
 Columns = tuple[str | int | float, ...]
 
@@ -29,7 +29,7 @@ class EventRow:
 
     event: Columns
     opened: Columns = ()  # its line in the list of sessions
-    finished: Columns = ()  # when and how
+    ended: tuple[float | None, str, str] | None = None  # when and how; neither where it goes on
 
 
 def event_row(event: Event) -> EventRow:
@@ -61,7 +61,9 @@ def event_row(event: Event) -> EventRow:
         listed = (id_, season, fact.ordinal, text[:QUERY_CHARACTERS_LISTED], category, event.at)
         return EventRow(columns, opened=listed)
     if isinstance(fact, Finished):
-        return EventRow(columns, finished=(event.at, stored_text(fact.status), id_))
+        return EventRow(columns, ended=(event.at, stored_text(fact.status), id_))
+    if isinstance(fact, Extended):
+        return EventRow(columns, ended=(None, "", id_))
     return EventRow(columns)
 
 

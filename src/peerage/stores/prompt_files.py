@@ -5,19 +5,22 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from peerage.embedded import database, located, pattern
-from peerage.errors import InputError
+from peerage.errors import InputError, shown
 from peerage.text import valid_text
+from peerage.types import Query
 
 MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
 MOST_PROBLEMS_SHOWN = 10
 FIELD_LIMIT = 64 * 1024 * 1024
+SEPARATORS = ",;\t|"  # of the cells of a CSV file
+N_COLUMNS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Row:
     query: str
     category: str = ""
     answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +77,32 @@ def open_prompts(path: Path) -> Prompts:
 def _row(index: int, record: Any) -> Row:
     if not isinstance(record, Mapping):
         raise InputError("this is not an object with a query.")
-    query = record.get("query")
+    if None in record:  # where Python's reader puts what is beyond the last column
+        raise InputError("it has more cells than columns; put such a text in quotes.")
+    if "query" not in record:
+        keys = ", ".join(shown(str(key)) for key in list(record)[:N_COLUMNS_SHOWN])
+        raise InputError(f'there is no "query"; it has: {keys or "nothing"}.')
+    query = record["query"]
     answers = _answers(record.get("answers"))
     if not isinstance(query, str) or not query.strip():
-        raise InputError('"query" is missing or empty.')
+        raise InputError('"query" is empty, or is no text.')
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InputError(f"the query has {len(query):,} characters, over {MAX_QUERY_CHARACTERS:,}.")
     id_ = record.get("id")
     category = record.get("category")
     if category is not None and not isinstance(category, str):
         raise InputError('"category" is not text.')
-    name = f"row-{index + 1}" if id_ is None or id_ == "" else valid_text(str(id_))
+    has_id = id_ is not None and str(id_).strip() != ""
+    name = valid_text(str(id_).strip()) if has_id else f"row-{index + 1}"
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
         raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
+    text = valid_text(query)
     return Row(
         id=name,
-        query=valid_text(query),
+        query=text,
         category=valid_text(category or ""),
         answers=answers,
+        query_id=name if has_id else Query(text).own_id,
     )
 
 
@@ -111,9 +123,12 @@ def _answers(given: Any) -> Mapping[str, str] | None:
     if not isinstance(given, Mapping) or not given:
         raise InputError('"answers" is not a set of texts by model.')
     for name, text in given.items():
-        if not isinstance(name, str) or not name or not isinstance(text, str) or not text.strip():
+        if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
             raise InputError(f'"answers" has no text for {name!r}.')
-    return {valid_text(name): valid_text(text) for name, text in given.items()}
+    answers = {valid_text(name.strip()): valid_text(text) for name, text in given.items()}
+    if len(answers) < len(given):
+        raise InputError('"answers" names a model twice.')
+    return answers
 
 
 # -- formats ------------------------------------------------------------------------------------
@@ -149,14 +164,32 @@ def _csv(path: Path) -> Iterator[Any]:
     csv.field_size_limit(FIELD_LIMIT)
     try:
         with path.open(encoding="utf-8-sig", newline="") as lines:
-            reader = csv.DictReader(lines, strict=True)
-            if "query" not in (reader.fieldnames or []):
-                raise InputError('there is no "query" column.', place=str(path))
-            yield from reader
+            names, separator = _header(lines.readline())
+            _check_columns(names, path)
+            yield from csv.DictReader(lines, names, delimiter=separator, strict=True)
     except UnicodeDecodeError:
         raise InputError("not UTF-8 text.", place=str(path)) from None
     except csv.Error as error:
         raise InputError(f"not CSV: {error}.", place=str(path)) from None
+
+
+def _header(line: str) -> tuple[list[str], str]:
+    """The columns of a CSV file and what parts them: what shows a query, or else most columns."""
+    found = [([*_cells(line, separator)], separator) for separator in SEPARATORS]
+    return max(found, key=lambda header: ("query" in header[0], len(header[0])))
+
+
+def _cells(line: str, separator: str) -> Iterator[str]:
+    return (cell.strip() for row in csv.reader([line], delimiter=separator) for cell in row)
+
+
+def _check_columns(names: Sequence[str], path: Path) -> None:
+    if "query" not in names:
+        raise InputError(
+            'there is no "query" column.',
+            place=str(path),
+            hint=f"It has: {', '.join(map(shown, names[:N_COLUMNS_SHOWN])) or 'none'}.",
+        )
 
 
 def _parquet(path: Path) -> Iterator[Any]:
@@ -166,8 +199,7 @@ def _parquet(path: Path) -> Iterator[Any]:
     try:
         rows = database([file]).execute("SELECT * FROM read_parquet(?)", [pattern(file)])
         names = [column[0] for column in rows.description or []]
-        if "query" not in names:
-            raise InputError('there is no "query" column.', place=str(path))
+        _check_columns(names, path)
         while batch := rows.fetchmany(1000):
             yield from (dict(zip(names, values, strict=True)) for values in batch)
     except duckdb.Error as error:

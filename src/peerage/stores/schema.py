@@ -96,7 +96,8 @@ def imports(db: Tables) -> None:
 def leases(db: Tables) -> None:
     """Who may write to a session: the last process that took it, by the epoch it got then.
 
-    A lease that was let go has no owner and ended at 0; its epoch goes on counting.
+    A lease that was let go ended at 0, and that of a finished session has no owner; its epoch
+    goes on counting.
     """
     db.execute(
         """
@@ -113,6 +114,42 @@ def leases(db: Tables) -> None:
     db.execute("ALTER TABLE events ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0")
 
 
+@migration
+def tokens_and_people(db: Tables) -> None:
+    """Who may use a server, what they did there, and the reviews of people in the log."""
+    db.execute(
+        """
+        CREATE TABLE tokens (
+            id TEXT PRIMARY KEY,
+            name TEXT NOT NULL,
+            scopes TEXT NOT NULL,
+            hash TEXT NOT NULL,
+            budget_usd REAL,
+            rate REAL,
+            created_at REAL NOT NULL,
+            revoked_at REAL,
+            spent_usd REAL NOT NULL DEFAULT 0
+        ) WITHOUT ROWID
+        """
+    )
+    db.execute(
+        """
+        CREATE TABLE actions (
+            id INTEGER PRIMARY KEY,
+            at REAL NOT NULL,
+            who TEXT NOT NULL,
+            what TEXT NOT NULL,
+            about TEXT NOT NULL
+        )
+        """
+    )
+    db.execute(
+        "CREATE INDEX events_with_reviews ON events (id)"
+        " WHERE kind IN ('finished', 'person_reviewed')"
+    )
+    db.execute("DROP INDEX events_that_finish")
+
+
 # Every table by the columns that put its rows in order.
 TABLES = {
     "events": "id",
@@ -121,4 +158,6 @@ TABLES = {
     "imports": "id",
     "import_parts": "import_id, part",
     "leases": "session_id",
+    "tokens": "id",
+    "actions": "id",
 }

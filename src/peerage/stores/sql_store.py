@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from peerage.stores import LEASE_S, Import, Lease, Listing, StoreError
+from peerage.errors import UnreadableError
+from peerage.stores import LEASE_S, Action, Import, Lease, Listing, StoreError, Token
 from peerage.stores.event_rows import (
     MAX_INTEGER,
     EventRow,
@@ -35,7 +36,7 @@ CLAIM = """
     RETURNING epoch
 """
 RELEASE = """
-    UPDATE leases SET owner = '', epoch = epoch + 1, ends_at = 0
+    UPDATE leases SET epoch = epoch + 1, ends_at = 0
     WHERE session_id = ? AND epoch = ?
 """
 UNFINISHED = """
@@ -188,17 +189,94 @@ class SqlStore:
         )
         return [listing(row) for row in reversed(rows)]
 
-    def finished_after(self, row: int, limit: int) -> list[tuple[int, str]]:
+    def openings(self, season: str | None = None) -> Iterator[Event]:
         rows = self.reader.execute(
-            "SELECT id, session_id FROM events WHERE kind = 'finished' AND id > ?"
-            " ORDER BY id LIMIT ?",
+            "SELECT events.session_id, seq, kind, at, body"
+            " FROM sessions JOIN events ON events.session_id = sessions.id"
+            " WHERE kind IN ('opened', 'extended') AND (CAST(? AS TEXT) IS NULL OR season = ?)"
+            " ORDER BY events.id",
+            (season, season),
+        )
+        for row in rows:
+            with suppress(UnreadableError):
+                yield stored_event_of(row)
+
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
+        rows = self.reader.execute(
+            "SELECT id, session_id, seq FROM events"
+            " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
             (row, limit),
         )
-        return [(int(id_), str(session_id)) for id_, session_id in rows]
+        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+
+    def version(self) -> str:
+        ((reviews, tables),) = self.reader.execute(
+            "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
+            " (SELECT max(id) FROM imports)"
+        )
+        return f"{reviews or 0}.{tables or 0}"
 
     def find(self, prefix: str) -> list[str]:
         prefix = stored_text(prefix)
         rows = self.reader.execute(
-            "SELECT id FROM sessions WHERE substr(id, 1, ?) = ? ORDER BY id", (len(prefix), prefix)
+            "SELECT id FROM sessions WHERE id = ?"
+            " UNION ALL SELECT id FROM sessions WHERE substr(id, 1, ?) = ?"
+            " AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?) ORDER BY id",
+            (prefix, len(prefix), prefix, prefix),
         )
         return [str(row[0]) for row in rows]
+
+    # -- who may use a server ------------------------------------------------------------------
+
+    def tokens(self) -> list[Token]:
+        rows = self.reader.execute(
+            "SELECT id, name, scopes, hash, budget_usd, rate, created_at, revoked_at, spent_usd"
+            " FROM tokens ORDER BY created_at, id"
+        )
+        return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+
+    def add_token(self, token: Token) -> None:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    token.id,
+                    stored_text(token.name),
+                    " ".join(token.scopes),
+                    token.hash,
+                    token.budget_usd,
+                    token.rate,
+                    token.created_at,
+                ),
+            )
+
+    def revoke_token(self, token_id: str, at: float) -> bool:
+        with self.transaction() as db:
+            row = db.execute(
+                "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
+                (at, stored_text(token_id)),
+            ).fetchone()
+        return row is not None
+
+    def spend(self, token_id: str, usd: float) -> bool:
+        with self.transaction() as db:
+            row = db.execute(
+                "UPDATE tokens SET spent_usd = spent_usd + ? WHERE id = ?"
+                " AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id",
+                (usd, stored_text(token_id), usd, usd),
+            ).fetchone()
+        return row is not None
+
+    def actions(self, limit: int) -> list[Action]:
+        rows = self.reader.execute(
+            "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
+        )
+        return [Action(*row) for row in rows]
+
+    def add_action(self, action: Action) -> None:
+        with self.transaction() as db:
+            db.execute(
+                "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)",
+                (action.at, *map(stored_text, (action.who, action.what, action.about))),
+            )

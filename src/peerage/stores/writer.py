@@ -280,7 +280,7 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
     if not rows:
         return
-    if any(row.finished for row, _ in rows):
+    if any(row.ended for row, _ in rows):
         db.execute("SELECT in_turn()")  # so that finished sessions are numbered as they appear
     written = db.executemany(
         FENCED_INSERT,
@@ -295,8 +295,10 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
                 " VALUES (?, ?, ?, ?, ?, ?)",
                 row.opened,
             )
-        elif row.finished:
-            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.finished)
+        elif row.ended:
+            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.ended)
+            if row.ended[1]:
+                db.execute("UPDATE leases SET owner = '' WHERE session_id = ?", (row.ended[-1],))
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:

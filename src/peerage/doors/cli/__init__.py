@@ -59,6 +59,10 @@ COMMANDS = {
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
     ),
+    "mcp": (
+        "peerage.doors.cli.mcp:mcp",
+        "Give agents the council as tools, over stdin and stdout.",
+    ),
     "doctor": (
         "peerage.doors.cli.doctor:doctor",
         "Tell what works here and what is missing, with the fix.",

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from peerage.doors.cli.options import WITH_NO, Common, Dash, text_or_stdin
-from peerage.doors.cli.screen import say, write_json
+from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import UsageError
 from peerage.reports.options import AskOptions
-from peerage.types import Event, Session
+from peerage.types import Event, ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.panel import AskKeywords, Council
 
+INTERRUPTED = 130
 PARTIAL = 3
 REFUSED = 1
+
+Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
 
 
 def ask(
@@ -25,52 +28,74 @@ def ask(
     /,
     *,
     options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    full: Full = False,
     common: Common = Common(),
 ) -> int:
     """Put a question to the council; the exit code says how it ended."""
     from peerage.council.fold import fold
-    from peerage.doors.render.session_views import show_session
+    from peerage.doors.render.session_views import resume_line
     from peerage.errors import BudgetError
     from peerage.events import opening_of
     from peerage.panel import Council, recorded_options
-    from peerage.reports.sessions import session_document
 
     text = text_or_stdin(question)
     settings = common.council_settings(options.flags())
-    council = Council(settings)
+    events: list[Event] = []
+    code = None
     try:
-        events = asyncio.run(_run_session(council, text, options, common))
+        asyncio.run(_run_session(Council(settings), text, options, common, events))
+    except KeyboardInterrupt:
+        say(resume_line(events[0].session_id) if events else "interrupted.")
+        return INTERRUPTED
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
-        return BudgetError.exit_code
-    session = fold(events)
-    opened = opening_of(events)
-    scoring = recorded_options(settings, opened)
-    if common.json:
-        write_json(session_document(session, events, scoring))
-    else:
-        show_session(session, scoring, brief=common.quiet)
-    return exit_code(session, opened.law.verdict)
+        code = BudgetError.exit_code
+    if not events:
+        return code or 0
+    session, opened = fold(events), opening_of(events)
+    _show(session, events, recorded_options(settings, opened), common, full)
+    return exit_code(session, opened.law.verdict) if code is None else code
 
 
 async def _run_session(
-    council: Council, text: str, options: AskOptions, common: Common
-) -> list[Event]:
-    """Run the session and show it as it goes; its events."""
+    council: Council, text: str, options: AskOptions, common: Common, events: list[Event]
+) -> None:
+    """Run the session and show it as it goes; its events are added to those given."""
     from peerage.doors.cli.live import LiveView, PlainView
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    view = LiveView(console, council.settings.seats) if live else PlainView(common.quiet)
-    events = []
+    rubric = council.settings.rubric_for(options.category)
+    view = LiveView(console, rubric) if live else PlainView(common.quiet)
     asked = _keywords(options)
     async with council:
         with view:
             async for event in council.run(text, options.category, live=live, **asked):
                 view.see(event)
                 events += [event] if event.seq >= 0 else []
-    return events
+
+
+def _show(
+    session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
+) -> None:
+    """What the question ends with, on stdout; what failed, on stderr."""
+    from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.blocks import show_blocks
+    from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
+    from peerage.reports.sessions import session_document, session_view
+
+    if common.json:
+        write_json(session_document(session, events, scoring))
+        return
+    view = session_view(session, events, scoring)
+    console = Terminal()
+    if common.quiet:
+        write_line(bare_verdict(view), multiline=True)
+        return
+    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
+        say(failure_line(failure))
+    show_blocks(console, ask_blocks(view, full))
 
 
 def _keywords(options: AskOptions) -> AskKeywords:

@@ -22,8 +22,10 @@ from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.render.session_views import show_scored, show_session
+from peerage.doors.render.blocks import show_blocks
+from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.panel import Council, recorded_rubric, scoring_options
+from peerage.reports.sessions import session_view
 from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
@@ -100,22 +102,23 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(
         folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
     )
-    session = asyncio.run(_ask(console, Council(settings), question))
-    show_session(session, scoring_options(settings), console)
+    events = asyncio.run(_ask(console, Council(settings), question))
+    session = fold(events)
+    show_blocks(console, ask_blocks(session_view(session, events, scoring_options(settings))))
     console.print()
     for line in _positions(session):
         console.print(line, style="dim")
 
 
-async def _ask(console: Terminal, council: Council, question: str) -> Session:
-    view: Any = LiveView(console, council.settings.seats) if console.is_terminal else PlainView()
+async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
+    view: Any = LiveView(console) if console.is_terminal else PlainView()
     events: list[Event] = []
     async with council:
         with view:
             async for event in council.run(question, live=console.is_terminal):
                 view.see(event)
                 events += [event] if event.seq >= 0 else []
-    return fold(events)
+    return events
 
 
 def _positions(session: Session) -> list[str]:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from peerage import config
@@ -16,7 +15,7 @@ from peerage.errors import PeerageError
 from peerage.panel import NO_SEATS
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
-from peerage.stores import open_store
+from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Query, Seat
 
 if TYPE_CHECKING:
@@ -73,14 +72,14 @@ async def _checks(common: Common) -> list[Check]:
 
 
 def _store(url: str) -> Check:
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    if missing_file(url) is not None:
         return Check("store", True, f"{url} (will be made when first used)")
     try:
         store = open_store(url)
         n = len(store.sessions())
     except PeerageError as error:
         return Check("store", False, str(error), "Choose another with --store.")
-    return Check("store", True, f"{url}, {n} sessions")
+    return Check("store", True, f"{without_password(url)}, {n} sessions")
 
 
 async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:

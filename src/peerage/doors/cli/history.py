@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from peerage.doors.cli.options import FLAT, WITH_NO, Common
-from peerage.doors.cli.screen import write_json
+from peerage.doors.cli.output import write_page
+from peerage.doors.cli.screen import write_json, write_line
 from peerage.reports.options import ReplayOptions, SessionsOptions
 
 if TYPE_CHECKING:
@@ -36,15 +38,41 @@ def sessions(
         Terminal().print('No sessions yet: peerage ask "…" holds one.')
 
 
-def show(session: SessionId, /, *, common: Common = Common()) -> None:
+def show(
+    session: SessionId,
+    /,
+    *,
+    raw: Annotated[bool, Parameter(help="Also the replies as they came.")] = False,
+    markdown: Annotated[
+        list[Path] | None,
+        Parameter(consume_multiple=(0, 1), help="As Markdown, on stdout or in this file."),
+    ] = None,
+    html: Annotated[Path | None, Parameter(help="Write a page to this file.")] = None,
+    common: Common = Common(),
+) -> None:
     """Show one session in full, as it was scored then."""
     found = common.reports().session(session)
     if common.json:
         write_json(found.document())
         return
-    from peerage.doors.render.session_views import show_session
+    from peerage.doors.render.blocks import blocks_markdown, show_blocks
+    from peerage.doors.render.session_views import bare_verdict, session_blocks
 
-    show_session(found.session, found.options, brief=common.quiet)
+    view = found.view()
+    if html is not None:
+        from peerage.doors.render.pages import session_page
+
+        write_page(html, session_page(view, raw), common.quiet)
+    if markdown:
+        write_page(markdown[0], blocks_markdown(session_blocks(view, raw)) + "\n", common.quiet)
+    elif markdown is not None:
+        write_line(blocks_markdown(session_blocks(view, raw)), multiline=True)
+    elif common.quiet:
+        write_line(bare_verdict(view), multiline=True)
+    elif html is None:
+        from peerage.doors.cli.terminal import Terminal
+
+        show_blocks(Terminal(), session_blocks(view, raw))
 
 
 def replay(

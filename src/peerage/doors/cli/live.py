@@ -1,26 +1,31 @@
-"""Watching a session: a column per seat, then the grid of reviews; plain lines elsewhere."""
+"""Watching a session: a line a seat, then the grid of reviews; plain lines elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from peerage.council.ballots import parse
+from peerage.council.counting import count, places
 from peerage.doors.cli.screen import write_line
 from peerage.events import (
     Answered,
     Asked,
     Dealt,
     Failed,
+    Opened,
     Reviewed,
     StoppedEarly,
     TextPiece,
+    Waiting,
     read_event,
 )
 from peerage.text import visible
-from peerage.types import Ballot, Event, Failure, Review, Seat
+from peerage.types import Ballot, Event, Rubric
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,15 +34,18 @@ if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
     from peerage.doors.render.layout import TextTable
 
-LINES_SHOWN = 8
+LINES_SHOWN = 4  # of each answer as it comes, where there is room
+CHAIR_LINES = 8
 TAIL_CHARACTERS = 2_000  # of a text; more than its last lines can hold on any screen
-MIN_WIDTH = 24  # of a seat's column
-MIN_CELL = 5  # columns of the terminal that a candidate takes in the grid
+MAX_CANDIDATES = 40  # in the grid
+NAME_ROOM = 28  # columns of the screen for a seat's name
+QUESTION_LINES = 2
 FRAMES_PER_SECOND = 4
+DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
 
 
 class PlainView:
-    """One line per thing that happened, on stderr, for logs and pipes."""
+    """One line per thing that happened, on stderr, for logs and pipes; quiet: failures alone."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
@@ -49,8 +57,8 @@ class PlainView:
         return None
 
     def see(self, event: Event) -> None:
-        line = None if self.quiet else _line(event)
-        if line:
+        line = _line(event)
+        if line and (not self.quiet or event.kind == "failed"):
             write_line(line, to_stderr=True)
 
 
@@ -70,6 +78,16 @@ def _line(event: Event) -> str | None:
             return None
 
 
+@dataclass(frozen=True, slots=True)
+class SeatState:
+    """What a seat is doing: in words, in a style, and since when it is waited for, if it is."""
+
+    words: str = "not asked yet"
+    style: str = "dim"
+    since: float | None = None
+    tail: str = ""
+
+
 class LiveView:
     """The session as it unfolds on a terminal.
 
@@ -78,16 +96,23 @@ class LiveView:
     does not depend on how much was said.
     """
 
-    def __init__(self, console: Terminal, seats: Sequence[Seat]) -> None:
+    def __init__(
+        self,
+        console: Terminal,
+        rubric: Rubric | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         from rich.live import Live
 
         self.console = console
-        self.seats = [seat.name for seat in seats]
-        self.tails: dict[str, str] = {}
-        self.state: dict[str, Text] = {}
+        self.seats: dict[str, SeatState] = {}
+        self.question = ""
+        self.rubric = rubric
+        self.clock = clock
+        self.started = clock()
         self.ballots: dict[str, Ballot] = {}
-        self.replies: dict[str, str | None] = {}  # what a reviewer wrote; None: it failed
-        self.places: dict[str, dict[str, str]] = {}  # read from its reply, once
+        self.replies: dict[str, str] = {}  # what a reviewer wrote
+        self.places: dict[str, dict[str, int]] = {}  # read from its reply, once
         self.chair = ""
         self.words = ""
         self._noting = Lock()
@@ -110,36 +135,62 @@ class LiveView:
     ) -> None:
         self.live.__exit__(kind, error, trace)
 
+    # -- what happens --------------------------------------------------------------------------
+
     def see(self, event: Event) -> None:
         """Take note of an event; the next frame shows it."""
         with self._noting:
             self._note(event)
 
     def _note(self, event: Event) -> None:
-        from peerage.doors.cli.terminal import styled
-
         match read_event(event):
+            case Opened() as fact:
+                self.seats = {seat.name: SeatState() for seat in fact.seats}
+                self.question = fact.query.text[:TAIL_CHARACTERS]
             case TextPiece() as fact:
                 self._piece(fact.stage, fact.seat, fact.text)
             case Asked() as fact:
-                self.state[fact.seat] = styled(f"{fact.stage} …")
+                self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
+            case Waiting() as fact:
+                words = f"{fact.why}, waiting {fact.wait_s:.3g} s, try {fact.attempt}"
+                self._state(fact.seat, words, "yellow", self._since(fact.seat))
             case Answered() as fact:
-                self.tails[fact.seat] = fact.text[-TAIL_CHARACTERS:]
-                self.state[fact.seat] = styled(f"{len(fact.text.split())} words", "green")
+                took = self._took(fact.seat)
+                self._state(fact.seat, f"✓ {len(fact.text.split())} words{took}", "green")
+                self._tail(fact.seat, fact.text)
             case Failed() as fact:
-                self.state[fact.seat] = styled(fact.kind, "red")
-                self.replies.setdefault(fact.seat, None)
+                self._state(fact.seat, f"✗ {fact.kind}{self._took(fact.seat)}", "red")
             case Dealt() as fact:
                 self._dealt(fact)
             case Reviewed() as fact if fact.reviewer in self.ballots:
+                took = self._took(fact.reviewer)
+                self._state(fact.reviewer, f"✓ reviewed{took}", "green")
                 self.replies[fact.reviewer] = fact.text
+
+    def _state(self, seat: str, words: str, style: str, since: float | None = None) -> None:
+        state = self.seats.get(seat, SeatState())
+        self.seats[seat] = replace(state, words=words, style=style, since=since)
+
+    def _took(self, seat: str) -> str:
+        """How long a seat was waited for, where it was."""
+        from peerage.doors.render.phrases import seconds
+
+        since = self._since(seat)
+        return "" if since is None else f", {seconds(self.clock() - since)}"
+
+    def _since(self, seat: str) -> float | None:
+        return self.seats.get(seat, SeatState()).since
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
-            self.tails[seat] = _extended(self.tails.get(seat, ""), text)
+            self._tail(seat, self.seats.get(seat, SeatState()).tail + text[-TAIL_CHARACTERS:])
         elif stage == "conclude":
-            self.words = _extended(self.words, text)
+            self.words = (self.words + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
+
+    def _tail(self, seat: str, text: str) -> None:
+        state = self.seats.get(seat, SeatState())
+        self.seats[seat] = replace(state, tail=text[-TAIL_CHARACTERS:])
 
     def _dealt(self, fact: Dealt) -> None:
         from peerage.council.blinding import label
@@ -151,117 +202,113 @@ class LiveView:
             slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
             self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
 
+    # -- what is drawn -------------------------------------------------------------------------
+
     def picture(self) -> RenderableType:
         """The frame to draw now."""
         from rich.console import Group
 
         with self._noting:
-            if not self.ballots:
-                return self._columns()
             unread = [
                 (self.ballots[name], text)
                 for name, text in self.replies.items()
-                if text is not None and name not in self.places and name in self.ballots
+                if name not in self.places
             ]
         # Reading a reply may take a moment, and nobody's call should wait for it.
-        read = {ballot.reviewer: _places(ballot, parse(text, ballot)) for ballot, text in unread}
+        read = {ballot.reviewer: _places(ballot, text, self.rubric) for ballot, text in unread}
         with self._noting:
             self.places |= read
-            parts = [self._grid()]
-            if self.chair:
-                parts.append(self._chair())
-        return Group(*parts)
+            seats = self._grid() if self.ballots else self._answers()
+            lines: list[RenderableType] = [*self._head(), *seats]
+            lines += self._chair(self.console.height - len(lines) - 1) if self.chair else []
+        return Group(*lines[: self.console.height - 1])
 
-    def _columns(self) -> RenderableType:
-        from rich.columns import Columns
+    def _head(self) -> list[Text]:
+        """The question, how far it has come, how long it has taken, and who is waited for."""
+        from peerage.doors.cli.terminal import styled
+        from peerage.doors.render.phrases import seconds
 
-        from peerage.doors.cli.terminal import panel, paragraph, styled
+        asked = _wrapped(self.question, self.console.width)
+        more = "…" if len(asked) > QUESTION_LINES else ""
+        asked = asked[:QUESTION_LINES]
+        if more:
+            asked[-1] = asked[-1][: self.console.width - 1] + more
+        waited_for = [name for name, state in self.seats.items() if state.since is not None]
+        what = f"waiting for {len(waited_for)} of {len(self.seats)}" if waited_for else "working"
+        progress = f"{seconds(self.clock() - self.started)} · {what}"
+        return [*(styled(line, "bold") for line in asked), styled(progress, "dim")]
 
-        across = max(1, min(len(self.seats), self.console.width // MIN_WIDTH))
-        down = max(1, self.console.height // (LINES_SHOWN + 2))
-        width = max(MIN_WIDTH, self.console.width // across - 1)
-        panels: list[RenderableType] = [
-            panel(
-                paragraph(_tail(self.tails.get(name, ""), width - 4)),
-                name,
-                subtitle=self.state.get(name, styled("waiting")),
-                width=width,
-                height=LINES_SHOWN + 2,
-            )
-            for name in self.seats[: across * down]
-        ]
-        return Columns(panels)
+    def _answers(self) -> list[Text]:
+        """A line for each seat, and the last lines of its answer where there is room."""
+        from peerage.doors.cli.terminal import cell_width, styled
+        from peerage.doors.render.layout import short_names
 
-    def _grid(self) -> RenderableType:
-        from rich.console import Group
+        rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
+        names = list(self.seats)[: max(1, rows)]
+        short = short_names([visible(name) for name in names], NAME_ROOM)
+        room = max(map(cell_width, short.values()), default=0)
+        below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
+        lines: list[Text] = []
+        for name in names:
+            state, form = self.seats[name], short[visible(name)]
+            row = f"{form}{' ' * (room - cell_width(form))}  {self._doing(state)}"
+            lines += [styled(part, state.style) for part in _wrapped(row, width)[:1]]
+            tail = _wrapped(state.tail, width - 4)[-below:] if below else []
+            lines += [styled(f"    {line}", "dim") for line in tail]
+        if left := len(self.seats) - len(names):
+            lines.append(styled(f"… and {left} more seats", "dim"))
+        return lines
+
+    def _doing(self, state: SeatState) -> str:
+        from peerage.doors.render.phrases import seconds
+
+        if state.since is None or state.style == "yellow":
+            return state.words
+        return f"{state.words}, {seconds(self.clock() - state.since)}"
+
+    def _grid(self) -> list[Text]:
+        rows = max(1, self.console.height - QUESTION_LINES - 6)
+        return self.grid_so_far(rows).lines(self.console.width, self.console.ascii_only)
+
+    def grid_so_far(self, n_reviewers: int) -> TextTable:
+        """What each reviewer is doing, and which candidate it has put where."""
+        from peerage.doors.render.layout import Cell, TableColumn, TextTable
 
         authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
-        candidates = authors[: max(1, self.console.width // MIN_CELL - 1)]
-        reviewers = list(self.ballots)[: max(1, self.console.height)]
-        table = places_table(reviewers, candidates, self.places, self.replies)
-        return Group(*table.lines(self.console.width, self.console.ascii_only))
+        candidates = authors[:MAX_CANDIDATES]
+        table = TextTable(
+            TableColumn("reviewer", "name"),
+            TableColumn("", "word"),
+            *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
+        )
+        for reviewer in list(self.ballots)[:n_reviewers]:
+            state, mine = self.seats.get(reviewer, SeatState()), self.places.get(reviewer, {})
+            cells = [
+                Cell("·", "dim")
+                if name not in mine
+                else Cell(f"({mine[name]})" if name == reviewer else str(mine[name]))
+                for name in candidates
+            ]
+            table.add(reviewer, Cell(self._doing(state), state.style), *cells)
+        return table
 
-    def _chair(self) -> RenderableType:
+    def _chair(self, room: int) -> list[RenderableType]:
         from peerage.doors.cli.terminal import panel, paragraph
 
-        words = paragraph(_tail(self.words, self.console.width - 4))
-        return panel(words, f"{self.chair} concludes", height=10)
+        height = min(CHAIR_LINES, room)
+        if height < 3:
+            return []
+        words = "\n".join(_wrapped(self.words, self.console.width - 4)[2 - height :])
+        return [panel(paragraph(words), f"{self.chair} concludes", height=height)]
 
 
-def places_table(
-    reviewers: Sequence[str],
-    candidates: Sequence[str],
-    places: Mapping[str, Mapping[str, str]],
-    replied: Collection[str],
-) -> TextTable:
-    """Which reviewer puts which candidate where; a dot stands for who has not replied yet."""
-    from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
-
-    heads = short_names(candidates, MIN_CELL)
-    table = TextTable(
-        TableColumn("reviewer", "name"),
-        *(TableColumn(heads[name], use=number) for number, name in enumerate(candidates)),
-        title="who puts whom where (own answers do not count)",
-    )
-    for reviewer in reviewers:
-        mine = places.get(reviewer, {})
-        waiting = "–" if reviewer in replied else "·"
-        cells = [
-            Cell(f"({mine[name]})", "dim")
-            if name == reviewer and name in mine
-            else mine.get(name, waiting)
-            for name in candidates
-        ]
-        table.add(reviewer, *cells)
-    return table
+def _places(ballot: Ballot, text: str, rubric: Rubric | None) -> dict[str, int]:
+    return places(count(ballot, parse(text, ballot), rubric))
 
 
-def _extended(tail: str, text: str) -> str:
-    """The last characters of a text that grows by a piece."""
-    return (tail + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
-
-
-def _places(ballot: Ballot, review: Review | None) -> dict[str, str]:
-    if review is None or review.abstained:
-        return {}
-    author = ballot.author_by_label
-    return {
-        author[name]: str(i + 1)
-        for i, tier in enumerate(review.ranking)
-        for name in tier
-        if name in author
-    }
-
-
-def _tail(text: str, width: int) -> str:
-    """The last lines of a text, as they would wrap."""
+def _wrapped(text: str, width: int) -> list[str]:
+    """A text in lines that fit, from its last characters where it is long."""
     import textwrap
 
-    parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()[-LINES_SHOWN:]
-    lines = [line for part in parts for line in textwrap.wrap(part, width) or [""]]
-    return "\n".join(lines[-LINES_SHOWN:])
-
-
-def failure_line(failure: Failure) -> str:
-    """A failure as a person reads it."""
-    return f"{failure.seat} could not {failure.stage}: {failure.message} ({failure.kind})"
+    parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
+    return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

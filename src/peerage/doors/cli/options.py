@@ -23,7 +23,6 @@ from peerage.reports import InputTables, Reports
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.stores import Store
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -65,12 +64,15 @@ class Common:
 
         return noted(settings_of(self.config, {**flags, "store": self.store}))
 
-    def opened_store(self) -> Store:
-        return self.reports().store
+    def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
+        """The read side over these tables, or over the store.
 
-    def reports(self, tables: InputTables | None = None) -> Reports:
-        """The read side over these tables, or over the store."""
-        return Reports(self.settings(), tables or InputTables())
+        One that was named has to be there, unless the command is to put something into it.
+        """
+        settings = self.settings()
+        is_named = self.store is not None or settings.store != type(settings)().store
+        must_exist = is_named and not makes_store
+        return Reports(settings, tables or InputTables(), must_exist)
 
 
 @FLAT

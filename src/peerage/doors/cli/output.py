@@ -36,7 +36,7 @@ def write_board(board: Board, output: Output) -> None:
     if output.html is not None:
         from peerage.doors.render.pages import board_page
 
-        _write_page(output.html, board_page(board), output.quiet)
+        write_page(output.html, board_page(board), output.quiet)
     if output.json:
         write_json(board.document())
     elif output.csv:
@@ -57,7 +57,7 @@ def write_audit(found: Audit, output: Output) -> None:
     if output.html is not None:
         from peerage.doors.render.pages import audit_page
 
-        _write_page(output.html, audit_page(found), output.quiet)
+        write_page(output.html, audit_page(found), output.quiet)
     if output.json:
         write_json(found.document())
         return
@@ -67,7 +67,8 @@ def write_audit(found: Audit, output: Output) -> None:
     show_audit(Terminal(), found, output.quiet)
 
 
-def _write_page(path: Path, page: str, quiet: bool) -> None:
+def write_page(path: Path, page: str, quiet: bool) -> None:
+    """A text as a file, all of it or nothing."""
     _write_file(path, lambda fresh: fresh.write_text(page, encoding="utf-8"), quiet)
 
 

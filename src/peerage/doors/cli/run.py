@@ -169,9 +169,10 @@ class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
 
 
 def cost(progress: Progress) -> str:
-    """The bill so far; calls nobody knows the price of are said, not counted as free."""
-    unknown = f" + {progress.unpriced_calls} unpriced calls" if progress.unpriced_calls else ""
-    return f"${progress.cost_usd:.4f}{unknown}"
+    """The bill of this run so far."""
+    from peerage.doors.render.phrases import money
+
+    return money(progress.cost_usd, progress.unpriced_calls)
 
 
 def summary(progress: Progress) -> dict[str, Any]:
@@ -182,7 +183,7 @@ def summary(progress: Progress) -> dict[str, Any]:
         "reused": progress.reused,
         "no_quorum": progress.no_quorum,
         "calls": progress.calls,
-        "cost_usd": None if progress.unpriced_calls else progress.cost_usd,
+        "cost_usd": progress.cost_usd,
         "unpriced_calls": progress.unpriced_calls,
         "failures": [
             {"seat": seat, "stage": stage, "kind": kind, "n": n}

@@ -15,9 +15,7 @@ from peerage.errors import InputError
 from peerage.reports.options import ScoreOptions
 
 if TYPE_CHECKING:
-    from peerage.config import Settings
     from peerage.scoring import Scored
-    from peerage.types import ScoringOptions
 
 PARTIAL = 3
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -40,12 +38,10 @@ def score(
     (reviewer, candidate, rank or score; session optional), or comparisons (model_a, model_b,
     winner).
     """
-    from peerage.council.documents import sessions_of
-    from peerage.scoring import score_session
+    from peerage.reports import Reports
 
-    scoring = _scoring_options(options, common.settings())
-    document = _document(file)
-    scored = [score_session(session, scoring) for session in sessions_of(document, file)]
+    reports, document = Reports(common.settings()), _document(file)
+    scored = reports.score(document, options, file)
     if common.json:
         documents = [one.document() for one in scored]
         write_json(documents if _are_many(document, documents) else documents[0])
@@ -79,21 +75,6 @@ def _reasons(scored: Scored) -> Iterator[str]:
     for ballot in scored.counted:
         kinds = (flag.partition(":") for flag in ballot.flags)
         yield from (why.replace("_", " ") for kind, _, why in kinds if kind == "abstained")
-
-
-def _scoring_options(options: ScoreOptions, settings: Settings) -> ScoringOptions:
-    """The scoring options; a rubric or a limit of one's own comes from the configuration."""
-    from peerage import config
-    from peerage.types import ScoringOptions
-
-    return ScoringOptions(
-        rule=options.rule,
-        own_votes=options.own_votes,
-        rubric=config.rubric(options.rubric, settings) if options.rubric else None,
-        safety_gate=options.safety_gate or settings.council.safety_gate,
-        safety_score_cap=settings.council.safety_score_cap,
-        limits=settings.audit.limits,
-    )
 
 
 def _document(file: str) -> Any:

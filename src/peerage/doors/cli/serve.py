@@ -54,8 +54,10 @@ def serve(
 
 def _about(service: Service) -> str:
     """The store and the panel, in one line."""
+    from peerage.stores import without_password
+
     names = ", ".join(seat.name for seat in service.settings.seats)
-    return f"store {service.settings.store}, panel {names}"
+    return f"store {without_password(service.settings.store)}, panel {names}"
 
 
 def _listen(host: str, port: int) -> socket.socket:

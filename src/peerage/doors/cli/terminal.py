@@ -134,7 +134,7 @@ def panel(
     """A box around something, with a title and perhaps a subtitle of text."""
     return Panel(
         body,
-        title=joined(title),
+        title=joined(title) if title else None,
         title_align=title_align,
         subtitle=joined(subtitle) if subtitle else None,
         width=width,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -30,7 +30,7 @@ def import_(
     from peerage.doors.render.phrases import flag_line
     from peerage.imports import take, take_export
 
-    reports = common.reports()
+    reports = common.reports(makes_store=True)
     store, scale = reports.store, reports.settings.community.scale
     taken = []
     for file in files:
@@ -54,19 +54,41 @@ def import_(
 
 
 def export(
-    folder: Annotated[Path, Parameter(name="DIR", help="A folder to be made.")],
+    folder: Annotated[Path | None, Parameter(name="DIR", help="A folder to be made.")] = None,
     /,
     *,
+    reviews: Annotated[
+        Path | None, Parameter(help="Write the one table of reviews: .parquet, .csv or .jsonl.")
+    ] = None,
     common: Common = Common(),
 ) -> None:
-    """Write the whole store as JSONL and Parquet that `peerage import DIR` takes back."""
-    from peerage.imports import export as written
+    """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
+    from peerage.imports.exports import export as export_store
 
-    counts = written(common.reports().store, folder)
+    if folder is None and reviews is None:
+        raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
+    reports = common.reports()
+    done: dict[str, int] = {}
+    if folder is not None:
+        done |= export_store(reports.store, folder)
+        if not common.json:
+            write_line(f"{done['sessions']} sessions and {done['imports']} tables in {folder}.")
+    if reviews is not None:
+        done["reviews"] = _export_reviews(reports.review_files(), reviews)
+        if not common.json:
+            write_line(f"{done['reviews']:,} reviews in {reviews}.")
     if common.json:
-        write_json(counts)
-    else:
-        write_line(f"{counts['sessions']} sessions and {counts['imports']} tables in {folder}.")
+        write_json(done)
+
+
+def _export_reviews(files: Sequence[str], path: Path) -> int:
+    from peerage.doors.files import write_file
+    from peerage.imports.exports import check_table_format, write_reviews
+
+    check_table_format(path)
+    written: list[int] = []
+    write_file(path, lambda fresh: written.append(write_reviews(files, path.suffix, fresh)))
+    return written[0]
 
 
 @contextmanager

@@ -22,18 +22,20 @@ from peerage.errors import (
     UsageError,
     shown,
 )
-from peerage.service import BusyError
+from peerage.service import BusyError, NoVerdictError
 from peerage.stores import SessionTakenError, StoreError
 
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+OPENAI_ROUTES = "/v1/"
 MAX_PROBLEMS = 10  # of one request that are told
 
 # The most special first: the first that an error is one of gives its status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
     (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
     (NotFoundError, HTTPStatus.NOT_FOUND),
+    (NoVerdictError, HTTPStatus.BAD_GATEWAY),
     (SessionTakenError, HTTPStatus.CONFLICT),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BudgetError, HTTPStatus.PAYMENT_REQUIRED),
@@ -79,28 +81,41 @@ def problem(
     return JSONResponse(kept, status, dict(headers or {}), MEDIA_TYPE)
 
 
+def openai_error(status: int, detail: str) -> dict[str, Any]:
+    """An error as OpenAI clients read it, to stand in a problem document or in a stream."""
+    kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
+    code = "model_not_found" if status == HTTPStatus.NOT_FOUND else None
+    return {"error": {"message": detail, "type": kind, "param": None, "code": code}}
+
+
+def _expected(request: Request, status: int, detail: str) -> dict[str, Any]:
+    """What clients of a route expect in a problem document beside the usual."""
+    return openai_error(status, detail) if request.url.path.startswith(OPENAI_ROUTES) else {}
+
+
 def status_of(error: PeerageError) -> HTTPStatus:
     """The HTTP status of one of our errors."""
     return next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
 
 
-def peerage_problem(error: PeerageError) -> JSONResponse:
+def peerage_problem(error: PeerageError, /, **more: Any) -> JSONResponse:
     """The problem document of one of our errors."""
     headers = {}
     if isinstance(error, BusyError):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
-    return problem(status_of(error), error.message, headers, place=error.place, hint=error.hint)
+    named = {"place": error.place, "hint": error.hint}
+    return problem(status_of(error), error.message, headers, **named, **more)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
     """Have every error of an app answered by a problem document."""
 
     @app.exception_handler(PeerageError)
-    async def _ours(_: Request, error: PeerageError) -> JSONResponse:
-        return peerage_problem(error)
+    async def _ours(request: Request, error: PeerageError) -> JSONResponse:
+        return peerage_problem(error, **_expected(request, status_of(error), str(error)))
 
     @app.exception_handler(RequestValidationError)
-    async def _validation(_: Request, error: RequestValidationError) -> JSONResponse:
+    async def _validation(request: Request, error: RequestValidationError) -> JSONResponse:
         found = error.errors()[:MAX_PROBLEMS]
         malformed = any(one["type"] == "json_invalid" for one in found)
         status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.UNPROCESSABLE_ENTITY
@@ -113,13 +128,15 @@ def add_problem_handlers(app: FastAPI) -> None:
             for one in found
         ]
         detail = "the body is not JSON." if malformed else "the request is not as it should be."
-        return problem(status, detail, errors=errors)
+        told = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
+        return problem(status, detail, errors=errors, **_expected(request, status, told))
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
         phrase = HTTPStatus(error.status_code).phrase
         detail = "" if error.detail == phrase else str(error.detail)
-        return problem(error.status_code, detail, error.headers)
+        more = _expected(request, error.status_code, detail)
+        return problem(error.status_code, detail, error.headers, **more)
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:

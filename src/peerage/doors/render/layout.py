@@ -23,6 +23,8 @@ GAP = "  "
 MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
 MIN_TEXT = 20
 MIN_FOLDED = 8  # where not even the columns that must stay have room for whole names
+HEAD_ROOMS = (18, 12, 8, 5)  # columns of the screen for a head that is a name, as they fit
+INDENT = "    "  # of what stands below a row
 SPARKS = "▁▂▃▄▅▆▇█"
 
 
@@ -171,21 +173,24 @@ class Cell(NamedTuple):
 
 
 Content = str | Cell | Interval | Sparkline | None
-Kind = Literal["number", "word", "name", "text", "drawing"]
+Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column: numbers and words are never cut, names may be, text folds, drawings are extra.
 
+    What is "below" takes lines of its own under its row on a terminal, and is a column elsewhere.
     `use` 0 is never left out; of the others the highest goes first. A drawing is only for
-    terminals, and what it shows is only for a pipe where `in_pipe` says so.
+    terminals, and what it shows is only for a pipe where `in_pipe` says so. A head that is
+    somebody's name (`named`) is cut on a terminal as names are.
     """
 
     head: str
     kind: Kind = "number"
     use: int = 0
     in_pipe: bool = False
+    named: bool = False
 
 
 class TextTable:
@@ -258,9 +263,12 @@ class _Layout:
         self.ascii_only = ascii_only
         self.dots = "~" if ascii_only else "…"
         self.texts = [[self._plain(_text(cell)) for cell in row] for row in table.rows]
-        self.heads = [self._plain(column.head) for column in table.columns]
-        self.natural = [self._natural(i) for i in range(len(self.heads))]
-        self.least = [self._least(i) for i in range(len(self.heads))]
+        for room in HEAD_ROOMS:
+            self.heads = self._heads(room)
+            self.natural = [self._natural(i) for i in range(len(self.heads))]
+            self.least = [self._least(i) for i in range(len(self.heads))]
+            if self._total(self._shown()) <= width:
+                break
         self.left_out: list[int] = []
         self.widths = self._widths()
         self.short = {
@@ -271,6 +279,24 @@ class _Layout:
 
     def _plain(self, text: str) -> str:
         return ascii_drawing(visible(text)) if self.ascii_only else visible(text)
+
+    def _heads(self, room: int) -> list[str]:
+        """The heads, those that are names in forms of about this width."""
+        names = [self._plain(column.head) for column in self.table.columns if column.named]
+        short = short_names(names, room, self.dots)
+        heads = [(self._plain(column.head), column.named) for column in self.table.columns]
+        return [short[head] if named else head for head, named in heads]
+
+    def _shown(self) -> list[int]:
+        """The columns that have something in them and belong on a terminal."""
+        columns = self.table.columns
+        return [
+            i
+            for i, column in enumerate(columns)
+            if not column.in_pipe
+            and column.kind != "below"
+            and (not self.texts or any(row[i] for row in self.texts))
+        ]
 
     def _natural(self, i: int) -> int:
         if self.table.columns[i].kind == "drawing":
@@ -294,9 +320,7 @@ class _Layout:
 
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
-        columns = self.table.columns
-        filled = [not self.texts or any(row[i] for row in self.texts) for i in range(len(columns))]
-        kept = [i for i, column in enumerate(columns) if filled[i] and not column.in_pipe]
+        columns, kept = self.table.columns, self._shown()
         while self._total(kept) > self.width and any(columns[i].use for i in kept):
             out = max(kept, key=lambda i: (columns[i].use, i))
             kept.remove(out)
@@ -339,7 +363,14 @@ class _Layout:
                 yield styled(self._plain(f"── {section} ──"), "dim")
             before = section
             yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))
+            yield from self._below(texts)
         yield from (styled(self._plain(line), "dim") for line in self._asides())
+
+    def _below(self, texts: Sequence[str]) -> Iterator[Text]:
+        for column, text in zip(self.table.columns, texts, strict=True):
+            if column.kind == "below" and text:
+                for line in _folded(text, max(MIN_TEXT, self.width - len(INDENT))):
+                    yield styled(f"{INDENT}{line}", "dim")
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
         style = content.style if isinstance(content, Cell) else ""
@@ -373,7 +404,7 @@ class _Layout:
         }
         yield from (f"{prefix} is left off the names." for prefix in sorted(dropped))
         if self.left_out:
-            heads = ", ".join(self.heads[i] for i in sorted(self.left_out))
+            heads = ", ".join(self.table.columns[i].head for i in sorted(self.left_out))
             yield f"Left out for want of room: {heads}."
 
 

@@ -1,4 +1,4 @@
-"""Boards and audits as pages of HTML: one file each, no script, nothing fetched from elsewhere.
+"""Boards, audits and sessions as pages of HTML: one file each, no script, nothing fetched.
 
 What is shown is prepared here as plain values; the templates hold all of the HTML and SVG.
 """
@@ -12,6 +12,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup
 
 from peerage.boards import Board
 from peerage.doors.render.phrases import (
@@ -30,11 +32,14 @@ from peerage.doors.render.report_views import (
     rules_table,
     scale_ends,
 )
+from peerage.doors.render.session_views import one_line, session_blocks
+from peerage.reports.sessions import SessionView
 from peerage.text import visible
 from peerage.types import Audit, Finding
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
+MAX_TITLE = 80  # characters of a question in a page's title
 MAX_LINES = 8  # of a chart by week: more would not be told apart
 
 Row = Mapping[str, Any]
@@ -51,6 +56,17 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def prose(text: str) -> Markup:
+    """Somebody's Markdown as HTML: no tags of theirs, no links, nothing fetched."""
+    return Markup(_markdown_reader().render(visible(text, multiline=True)))  # noqa: S704 - escaped
+
+
+@cache
+def _markdown_reader() -> MarkdownIt:
+    plain = MarkdownIt("commonmark", {"html": False})
+    return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
 def _shown(value: Any) -> Any:
@@ -235,6 +251,17 @@ def _weeks(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any]:
 
 def _y(share: float) -> float:
     return round(100 * (1 - share), 2)
+
+
+# -- sessions ------------------------------------------------------------------------------------
+
+
+def session_page(view: SessionView, raw: bool = False) -> str:
+    """One session as a page: what `peerage show` tells, in full."""
+    question = one_line(view.query.text, MAX_TITLE)
+    blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
+    template = environment().get_template("session.html")
+    return template.render(question=question, blocks=blocks, prose=prose)
 
 
 # -- audits --------------------------------------------------------------------------------------

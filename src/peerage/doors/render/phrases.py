@@ -27,6 +27,7 @@ MEANINGS = {
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
@@ -124,6 +125,25 @@ def minute(at: float) -> str:
         return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
     except (OverflowError, ValueError, OSError):
         return NOTHING
+
+
+def seconds(s: float) -> str:
+    """A time that something took: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if s < 10:
+        return f"{s:.1f} s"
+    return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
+
+
+def counted(n: int, noun: str) -> str:
+    """`1 call`, `1,234 calls`."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def money(usd: float, n_unpriced: int = 0) -> str:
+    """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
+    if not n_unpriced:
+        return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
+    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:

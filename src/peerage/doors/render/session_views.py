@@ -1,76 +1,234 @@
-"""One session on a terminal or in a pipe: the verdict, the ranking, the dissent, the bill."""
+"""One session in words and tables: the answer first, then why.
+
+`ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
+and a page draw them (`peerage.doors.render.blocks`).
+"""
 
 from __future__ import annotations
 
-from peerage.doors.cli.live import failure_line
-from peerage.doors.cli.terminal import Terminal, markdown, panel, paragraph
-from peerage.doors.render.layout import Cell, Interval, TableColumn, TextTable
-from peerage.doors.render.phrases import figure, session_flags
-from peerage.reports.sessions import rescored
+from collections.abc import Iterator
+from itertools import pairwise
+
+from peerage.doors.cli.terminal import Terminal
+from peerage.doors.render.blocks import Block, Heading, Line, Quote, Verbatim
+from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
+from peerage.doors.render.phrases import (
+    MEANINGS,
+    NOTHING,
+    counted,
+    figure,
+    minute,
+    money,
+    seconds,
+    session_flags,
+)
+from peerage.reports.sessions import (
+    AdviceView,
+    AnswerView,
+    Bill,
+    Remark,
+    ReviewView,
+    SessionView,
+)
 from peerage.scoring import Scored
-from peerage.types import Audit, ScoringOptions, Session, Verdict
+from peerage.types import Audit, Failure
 
 MAX_FLAGS_SHOWN = 12
-MAX_QUESTION = 200  # characters
+MAX_QUESTION = 200  # characters of a question in a line
+MAX_REASON = 160  # of a reviewer's reason in the grid
+LINES_OF_ANSWER = 4
+KINDS = {  # what a verdict is called
+    "debate": "where the answers agree and disagree",
+    "top_answer": "best answer",
+    "tie_breaker": "best answer",
+}
+OWN_VOTES = {
+    "out": "own votes left out",
+    "in": "own votes counted",
+    "seed": "own votes dropped, with the place kept",
+}
+TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
+WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
 
-def show_session(
-    session: Session, options: ScoringOptions, console: Terminal | None = None, brief: bool = False
-) -> None:
-    """A session; brief is the verdict alone, as it was written."""
-    console = console or Terminal()
-    if session.verdict is not None:
-        if brief:
-            text = session.verdict.text or session.verdict.note
-            console.print(paragraph(text), soft_wrap=True)
-            return
-        _show_verdict(console, session.verdict)
-    if session.ballots:
-        _show_ranking(console, rescored(session, options))
-    for words in session.verdict.dissent if session.verdict else ():
-        far = f"{words.distance:.0%} of pairs the other way"
-        line = f"dissent ({far}), {words.reviewer}: “{words.quote}”"
-        console.print(line, style="magenta")
-    for failure in session.failures:
-        console.print(failure_line(failure), style="red")
-    if session.status == "no_quorum":
-        n = len(session.responses)
-        console.print(f"Only {n} answered: too few to review each other.", style="red")
-    cost = "unknown" if session.cost_usd is None else f"${session.cost_usd:.4f}"
-    console.print(f"session {session.id} · cost {cost}", style="dim")
+# -- a question's end, and the whole record -------------------------------------------------------
 
 
-def _show_verdict(console: Terminal, verdict: Verdict) -> None:
-    title = verdict.kind.replace("_", " ") + (f" by {verdict.by}" if verdict.by else "")
-    if verdict.approved is not None:
-        title += ": approved" if verdict.approved else ": rejected"
-    text = verdict.text or verdict.note
-    if console.is_terminal:
-        console.print(panel(markdown(text), title, title_align="left"))
-    else:
-        console.title(title)
-        console.print()
-        console.print(paragraph(text))
-        console.print()
-    if verdict.note:
-        console.print(f"note: {verdict.note}", style="yellow")
+def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
+    """What a question ends with: verdict, ranking, answers, who ranked whom and why, the bill."""
+    yield from _state(view)
+    yield from _conclusion(view)
+    yield from _ranking(view)
+    yield from _answers(view, None if full else LINES_OF_ANSWER)
+    yield from _grid(view)
+    yield from _dissent(view)
+    yield Heading("Cost")
+    yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
+    yield Line(f"every review in full: peerage show {view.id}", "dim")
+
+
+def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
+    """A session in full: the question, every answer and review, failures, and the bill by seat."""
+    yield from _state(view)
+    yield Quote(view.query.text, "Question", _question_aside(view))
+    yield from _conclusion(view)
+    yield from _ranking(view)
+    yield from _answers(view, None)
+    yield from _grid(view)
+    yield from _dissent(view)
+    for review in view.reviews:
+        yield from _review(review, raw)
+    if raw and view.advice:
+        yield Heading("Replies for the verdict")
+        yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
+    if view.failures:
+        yield Heading("Failures")
+        yield from (Line(failure_line(failure), "red") for failure in view.failures)
+    yield Heading("Cost")
+    yield bills_table(view)
+    yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
+
+
+def bare_verdict(view: SessionView) -> str:
+    """The verdict alone, as it was written; the best answer where none was asked for."""
+    verdict = view.verdict
+    if verdict is None:
+        return view.best[0].text if view.is_finished and view.best else ""
+    if verdict.kind != "binary":
+        return verdict.text or verdict.note
+    return "\n".join(filter(None, (_decision_word(verdict.approved), verdict.text or verdict.note)))
+
+
+def _state(view: SessionView) -> Iterator[Block]:
+    """What a person must know before anything else: it is not finished, or nothing came of it."""
+    if not view.is_finished:
+        for line in unfinished_lines(view):
+            yield Line(line, "yellow")
+    elif view.status == "no_quorum":
+        yield Line(no_quorum_line(view), "red")
+
+
+def no_quorum_line(view: SessionView) -> str:
+    """Why a session without a quorum has no verdict."""
+    n = len(view.answers)
+    kept = "; what was answered is below" if n else ""
+    return (
+        f"No verdict: only {n} of {len(view.seats)} answered, too few to review each other{kept}."
+    )
+
+
+def unfinished_lines(view: SessionView) -> list[str]:
+    """That a session is not finished, what is missing, and how to go on."""
+    waits = [
+        f"{TASKS[one.stage]}{'s' if len(one.seats) > 1 else ''}"
+        + (f" of {', '.join(one.seats)}" if one.seats else "")
+        for one in view.missing
+    ]
+    missing = f"; missing: {'; '.join(waits)}" if waits else ""
+    return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
+
+
+def resume_line(session_id: str, season: str = "") -> str:
+    """The command that goes on with a session."""
+    if season:
+        return "It is one of a season: the same `peerage run` goes on with it."
+    return f"To go on: peerage ask --resume {session_id}"
+
+
+def _question_aside(view: SessionView) -> str:
+    parts = [f"session {view.id}", minute(view.opened_at), view.query.category]
+    return " · ".join(filter(None, parts))
+
+
+def failure_line(failure: Failure) -> str:
+    """A failure as a person reads it."""
+    return f"{failure.seat} could not {failure.stage}: {failure.message} ({failure.kind})"
+
+
+# -- verdict, ranking, answers ---------------------------------------------------------------------
+
+
+def _conclusion(view: SessionView) -> Iterator[Block]:
+    verdict = view.verdict
+    if verdict is None:
+        if view.is_finished and view.best:
+            yield Quote(view.best[0].text, f"best answer: {_tied(view)}", is_main=True)
+        return
+    title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
+    title += f" by {verdict.by}" if verdict.by else ""
+    if verdict.kind == "binary":
+        title = f"{_decision_word(verdict.approved)}" + (f" by {verdict.by}" if verdict.by else "")
+    yield Quote(verdict.text or verdict.note, title, is_main=True)
+    if verdict.note and verdict.text:
+        yield Line(f"note: {verdict.note}", "yellow")
+
+
+def _tied(view: SessionView) -> str:
+    first, *others = (one.model for one in view.best)
+    return first + (f", tied with {', '.join(others)}" if others else "")
+
+
+def _decision_word(approved: bool | None) -> str:
+    return {True: "approved", False: "rejected", None: "undecided"}[approved]
+
+
+def _ranking(view: SessionView) -> Iterator[Block]:
+    if view.scored is not None:
+        yield Heading("Ranking")
+        yield ranking_table(view.scored)
+        yield from (Line(line, "dim") for line in _notes(view.scored))
+
+
+def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
+    """Every answer, the first lines or whole; the winner's is whole where nothing sums it up."""
+    if not view.answers:
+        return
+    yield Heading("Answers")
+    shown = view.verdict.text if view.verdict else ""
+    shown = shown or (view.best[0].text if view.is_finished and view.best else "")
+    kind = view.verdict.kind if view.verdict else ""
+    for answer in view.answers:
+        rank = f"{answer.score.rank}. " if answer.score else ""
+        title, aside = f"{rank}{answer.model}", _answer_aside(answer)
+        if answer.text == shown:
+            yield Quote("(the text above)", title, aside)
+            continue
+        whole = not view.best or (answer in view.best[:1] and kind not in WHOLE_IN_VERDICT)
+        yield Quote(answer.text, title, aside, n_lines=None if whole else n_lines)
+
+
+def _answer_aside(answer: AnswerView) -> str:
+    """How long an answer is, what it took, and what is wrong with it."""
+    gate = answer.gate
+    usd = answer.usage.cost_usd if answer.usage else None
+    parts = [
+        counted(answer.words, "word"),
+        "judged, not asked for" if answer.given else "",
+        "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
+        "" if usd is None else money(usd),
+        f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
+    ]
+    return " · ".join(filter(None, parts))
 
 
 def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
-        flat = " ".join(scored.session.query.text[: 8 * MAX_QUESTION].split())
-        cut = flat if len(flat) <= MAX_QUESTION else f"{flat[: MAX_QUESTION - 1]}…"
-        console.print(cut, style="bold")
-    _show_ranking(console, scored, quiet)
+        console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
+    ranking_table(scored).show(console)
+    for line in () if quiet else _notes(scored):
+        console.print(line, style="dim")
     if not quiet:
         console.print()
 
 
-def _show_ranking(console: Terminal, scored: Scored, quiet: bool = False) -> None:
-    ranking_table(scored).show(console)
-    for line in () if quiet else _notes(scored):
-        console.print(line, style="dim")
+def one_line(text: str, n_characters: int) -> str:
+    """A text in one line of at most so many characters, cut between words."""
+    flat = " ".join(text[: 8 * n_characters].split())
+    if len(flat) <= n_characters:
+        return flat
+    cut = flat[: n_characters - 1]
+    return (cut.rsplit(" ", 1)[0] if " " in cut[n_characters // 2 :] else cut) + "…"
 
 
 def ranking_table(scored: Scored) -> TextTable:
@@ -122,16 +280,27 @@ def _notes(scored: Scored) -> list[str]:
     n_counted = n - sum(ballot.abstained for ballot in scored.counted)
     lines = [
         f"{n_counted} of {n} ballots counted, rule {scored.options.rule}, "
-        f"own votes {scored.options.own_votes}."
+        f"{OWN_VOTES[scored.options.own_votes]}."
     ]
+    lines += _ties_broken(scored)
     flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])
-    lines += [f"  flag  {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
+    lines += [f"flag: {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
     if len(told) > MAX_FLAGS_SHOWN:
-        lines.append(f"  … and {len(told) - MAX_FLAGS_SHOWN} more flags (--json has them all)")
+        lines.append(f"… and {len(told) - MAX_FLAGS_SHOWN} more flags (--json has them all)")
     failed = [gate for gate in scored.session.gates if not gate.passed]
-    lines += [f"  gate  {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
+    lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
+
+
+def _ties_broken(scored: Scored) -> list[str]:
+    """Which neighbours in the ranking are equal but for how often they were put first."""
+    scores = [row for row in scored.scores if row.votes and row.value is not None]
+    return [
+        f"{a.model} and {b.model} are equal; {a.model} was put first more often."
+        for a, b in pairwise(scores)
+        if (a.passed, a.value) == (b.passed, b.value) and a.rank != b.rank
+    ]
 
 
 def _audit_line(audit: Audit) -> str:
@@ -147,3 +316,157 @@ def _audit_line(audit: Audit) -> str:
         if (names := audit.bias_audit[f"{word}_reviewers"])
     ]
     return f"audit: {'; '.join(parts)}. `peerage audit` judges many sessions."
+
+
+# -- reviews ---------------------------------------------------------------------------------------
+
+
+def _grid(view: SessionView) -> Iterator[Block]:
+    if not view.reviews:
+        return
+    yield Heading("Who put whom where, and why")
+    own = "" if _own_counts(view) else "; a place in parentheses is the reviewer's own, not counted"
+    yield Line(f"1 is best{own}.", "dim")
+    yield grid_table(view)
+
+
+def _own_counts(view: SessionView) -> bool:
+    return view.scored is not None and view.scored.options.own_votes == "in"
+
+
+def grid_table(view: SessionView) -> TextTable:
+    """Which reviewer put which candidate where, and the reason in one line."""
+    candidates = [score.model for score in (view.scored.scores if view.scored else ())]
+    own_counts = _own_counts(view)
+    table = TextTable(
+        TableColumn("reviewer", "name"),
+        *(TableColumn(name, use=i, named=True) for i, name in enumerate(candidates)),
+        TableColumn("why", "below"),
+    )
+    for review in view.last_reviews:
+        remarks = {one.candidate: one for one in review.remarks}
+        cells = (_place(remarks.get(name), own_counts) for name in candidates)
+        table.add(review.reviewer, *cells, review_reason(review, view))
+    return table
+
+
+def _place(remark: Remark | None, own_counts: bool) -> Content:
+    if remark is None or remark.place is None:
+        return Cell(NOTHING, "dim")
+    if remark.own and not own_counts:
+        return Cell(f"({remark.place})", "dim")
+    return Cell(str(remark.place), "bold green" if remark.place == 1 else "")
+
+
+def review_reason(review: ReviewView, view: SessionView) -> str:
+    """Why a reviewer ranked as it did, or why it did not, in one line."""
+    if review.failure is not None:
+        return f"no review: {one_line(review.failure.message, MAX_REASON)} ({review.failure.kind})"
+    if review.reviewer in view.not_heard:
+        return "not waited for: the winner could not change any more"
+    if not review.is_in:
+        return "no review yet" if not view.is_finished else "no review"
+    if review.abstained:
+        return f"no vote: {one_line(_in_words(review.abstained), MAX_REASON)}"
+    reason = review.reason
+    if reason is None:
+        return ""
+    about = "" if reason.note.startswith(reason.candidate) else f"{reason.candidate}: "
+    return one_line(f"{about}{reason.note}", MAX_REASON)
+
+
+def _in_words(flag: str) -> str:
+    return MEANINGS.get(flag, flag.replace("_", " "))
+
+
+def _dissent(view: SessionView) -> Iterator[Block]:
+    """What the minority says in its own words, of the ranking and of a yes-or-no verdict."""
+    minority = [one for one in view.decisions if _is_minority(view, one)]
+    if not view.dissent and not minority:
+        return
+    yield Heading("Dissent")
+    for one in minority:
+        side = "would approve" if one.approved else "would reject"
+        why = " ".join(one.reasons) or "(no reason given)"
+        yield Line(f"{one.seat} {side}: “{why}”", "magenta")
+    for words in view.dissent:
+        far = f"{words.distance:.0%} of pairs the other way"
+        yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
+
+
+def _is_minority(view: SessionView, decision: AdviceView) -> bool:
+    return view.verdict is not None and decision.approved is not view.verdict.approved
+
+
+def _review(review: ReviewView, raw: bool) -> Iterator[Block]:
+    """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
+    round_ = f", round {review.round + 1}" if review.round else ""
+    replaced = "" if review.is_last else " (replaced by a later round)"
+    known = any(one.position is not None for one in review.remarks)
+    order = "in the order it saw them" if known else "the order it saw is not known"
+    yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
+    if review.failure is not None:
+        yield Line(failure_line(review.failure), "red")
+    elif review.abstained:
+        yield Line(f"gave no vote: {_in_words(review.abstained)}", "yellow")
+    yield marks_table(review)
+    for flag in session_flags(("", flag) for flag in review.flags):
+        yield Line(f"flag: {flag}", "dim")
+    took = [
+        "" if review.latency_ms is None else seconds(review.latency_ms / 1000),
+        ""
+        if review.usage is None or review.usage.cost_usd is None
+        else money(review.usage.cost_usd),
+    ]
+    if any(took):
+        yield Line(" · ".join(filter(None, took)), "dim")
+    if raw and review.raw:
+        yield Verbatim(review.raw, f"{review.reviewer}, as it came")
+
+
+def marks_table(review: ReviewView) -> TextTable:
+    """What one reviewer said of each answer, in the order in which it saw them."""
+    table = TextTable(
+        TableColumn("as", "word"),
+        TableColumn("model", "name"),
+        TableColumn("place"),
+        TableColumn("score"),
+        TableColumn("marks", "below"),
+        TableColumn("note", "below"),
+    )
+    for one in review.remarks:
+        label = f"{one.label} (own)" if one.own else one.label
+        place = NOTHING if one.place is None else str(one.place)
+        marks = " · ".join(f"{name} {mark:g}" for name, mark in (one.marks or {}).items())
+        table.add(label, one.candidate, place, figure(one.score), marks, one.note)
+    return table
+
+
+# -- the bill --------------------------------------------------------------------------------------
+
+
+def bill_line(bill: Bill) -> str:
+    """What a session took: calls, tokens and dollars."""
+    tokens = [
+        f"{n:,} {way}"
+        for n, way in ((bill.tokens_in, "in"), (bill.tokens_out, "out"))
+        if n is not None
+    ]
+    parts = [counted(bill.n_calls, "call")]
+    parts += [f"tokens {', '.join(tokens)}"] if tokens else []
+    return " · ".join([*parts, f"cost {money(bill.usd, bill.n_unpriced)}"])
+
+
+def bills_table(view: SessionView) -> TextTable:
+    """What each seat took."""
+    table = TextTable(
+        TableColumn("seat", "name"),
+        TableColumn("calls", use=1),
+        TableColumn("tokens in", use=2),
+        TableColumn("tokens out", use=3),
+        TableColumn("cost"),
+    )
+    for seat, bill in view.bill_by_seat.items():
+        tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
+        table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
+    return table

@@ -1,0 +1,275 @@
+"""The council for agents: tools and resources over the Model Context Protocol.
+
+Agents give up on a call after about a minute, so `ask` answers within the time it is given: with
+the verdict, or with the id of a session that goes on and can be asked for again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import ToolAnnotations
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
+
+from peerage.doors.http.access import needs
+from peerage.doors.mcp.arguments import BOARDS, BoardArguments, BoardName
+from peerage.doors.openai.deliberation import answer_of
+from peerage.doors.render.progress import ProgressLines
+from peerage.errors import PeerageError
+from peerage.reports import Reports, StoredSession
+from peerage.reports.options import (
+    AuditOptions,
+    RingsOptions,
+    ScoreOptions,
+    SessionsOptions,
+)
+from peerage.scoring import Scored
+from peerage.service import Service, SessionRequest
+from peerage.tasks import with_pauses
+
+MAX_WAIT_S = 600.0
+PROGRESS_EVERY_S = 5.0
+INSTRUCTIONS = (
+    "Peerage puts a question to several models, which review each other blind. `ask` gives the "
+    "verdict; where it says deliberating, call `session` with the id. `verdict` is a yes or no."
+)
+READS = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
+CALLS_MODELS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
+Wait = Annotated[
+    float,
+    Field(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the session."),
+]
+
+
+class RankedAnswer(BaseModel):
+    """One candidate of a session."""
+
+    model: str
+    rank: int
+    share: float = Field(description="The share of rivals that reviewers put below it.")
+    votes: int
+
+
+class SessionAnswer(BaseModel):
+    """What a session has come to."""
+
+    status: str = Field(description="deliberating, done, no_quorum, cancelled or out_of_budget.")
+    session_id: str
+    verdict: str = ""
+    approved: bool | None = Field(default=None, description="Of a yes-or-no verdict.")
+    by: str = ""
+    note: str = ""
+    ranking: list[RankedAnswer] = []
+    dissent: list[str] = []
+    failed: list[str] = []
+    cost_usd: float | None = None
+    progress: str = ""
+
+
+class Document(BaseModel):
+    """A document of named parts."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+def create_server(service: Service) -> MCPServer:
+    """The server of a council; its tools are thin."""
+    server = MCPServer("peerage", instructions=INSTRUCTIONS, log_level="WARNING")
+    _add_sessions(server, service)
+    _add_reports(server, service)
+    _add_resources(server, service)
+    return server
+
+
+def http_endpoint(server: MCPServer) -> McpEndpoint:
+    """The server over streamable HTTP; who may call, and from where, is the app's to check."""
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    server.streamable_http_app(transport_security=security)
+    return McpEndpoint(server)
+
+
+class McpEndpoint:
+    """An ASGI app that hands requests to an MCP server, from clients that may run sessions."""
+
+    def __init__(self, server: MCPServer) -> None:
+        self.server = server
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        needs("run")(HTTPConnection(scope))
+        await self.server.session_manager.handle_request(scope, receive, send)
+
+
+# -- sessions ----------------------------------------------------------------------------------
+
+
+def _add_sessions(server: MCPServer, service: Service) -> None:
+    @server.tool(annotations=CALLS_MODELS)
+    async def ask(
+        question: str,
+        ctx: Context,
+        wait_s: Wait = 45,
+        seats: list[str] | None = None,
+        category: str = "",
+    ) -> SessionAnswer:
+        """Put a question to the council of models, and get its verdict, ranking and dissent.
+
+        Where the council takes longer than wait_s the status is "deliberating"; call `session`
+        with the session_id for the rest.
+        """
+        request = _request(query=question, seats=tuple(seats or ()), category=category)
+        return await _held(service, request, wait_s, ctx)
+
+    @server.tool(annotations=CALLS_MODELS)
+    async def verdict(claim: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
+        """Have the council approve or reject a claim, a change or a plan."""
+        return await _held(service, _request(query=claim, verdict="binary"), wait_s, ctx)
+
+    @server.tool(annotations=READS)
+    async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
+        """Read a session by its id; one that still runs is waited for."""
+        try:
+            known = await service.full_id(id)
+        except PeerageError as error:
+            raise ToolError(str(error)) from None
+        return await _followed(service, known, wait_s, ctx)
+
+
+def _request(**values: Any) -> SessionRequest:
+    try:
+        return SessionRequest(**values)
+    except PeerageError as error:
+        raise ToolError(str(error)) from None
+
+
+async def _held(
+    service: Service, request: SessionRequest, wait_s: float, ctx: Context
+) -> SessionAnswer:
+    try:
+        id_ = await service.start(request)
+    except PeerageError as error:
+        raise ToolError(str(error)) from None
+    return await _followed(service, id_, wait_s, ctx)
+
+
+async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
+    """What a session has come to when it ends, or when the time is over."""
+    lines, n_told, latest = ProgressLines(), 0, "the council is asked"
+    try:
+        watched = with_pauses(service.watch(id_), PROGRESS_EVERY_S)
+        async with asyncio.timeout(wait_s), aclosing(watched) as events:
+            async for event in events:
+                line = lines.line(event) if event is not None else latest
+                if line is not None:
+                    latest, n_told = line, n_told + 1
+                    await ctx.report_progress(n_told, message=line)
+    except TimeoutError:
+        return SessionAnswer(status="deliberating", session_id=id_, progress=latest)
+    except PeerageError as error:
+        raise ToolError(str(error)) from None
+    return session_answer(await service.read(service.reports.session, id_))
+
+
+def session_answer(stored: StoredSession) -> SessionAnswer:
+    """A stored session as a tool gives it."""
+    session = stored.session
+    verdict = session.verdict
+    return SessionAnswer(
+        status=session.status or "deliberating",
+        session_id=session.id,
+        verdict=answer_of(session),
+        approved=verdict.approved if verdict else None,
+        by=verdict.by if verdict else "",
+        note=verdict.note if verdict else "",
+        ranking=[
+            RankedAnswer(model=s.model, rank=s.rank, share=s.share, votes=s.votes)
+            for s in session.scores
+        ],
+        dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],
+        failed=[f"{f.seat} could not {f.stage}: {f.message}" for f in session.failures],
+        cost_usd=session.cost_usd,
+    )
+
+
+# -- boards and audits -------------------------------------------------------------------------
+
+
+def _add_reports(server: MCPServer, service: Service) -> None:
+    reports = service.reports
+
+    async def read(function: Any, *args: Any) -> Document:
+        try:
+            found = await service.read(function, *args)
+        except PeerageError as error:
+            raise ToolError(str(error)) from None
+        return Document(**_plain(found.document()))
+
+    @server.tool(annotations=READS)
+    async def score(ballots: dict[str, Any], options: ScoreOptions | None = None) -> Document:
+        """Score ballots from anywhere (responses, label_to_model, rankings); no model is called."""
+        return await read(_scored, reports, ballots, options or ScoreOptions())
+
+    @server.tool(annotations=READS)
+    async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
+        """A leaderboard with intervals: of models, or of a community's people and items."""
+        try:
+            chosen = (options or BoardArguments()).options_of(board)
+        except PeerageError as error:
+            raise ToolError(str(error)) from None
+        return await read(reports.board, chosen)
+
+    @server.tool(annotations=READS)
+    async def audit(options: AuditOptions | None = None, session_id: str = "") -> Document:
+        """What can be said of the reviewers: biased by length, position, themselves? How sure?"""
+        if session_id:
+            return await read(reports.audit_session, session_id)
+        return await read(reports.audit, options or AuditOptions())
+
+    @server.tool(annotations=READS)
+    async def rings(options: RingsOptions | None = None) -> Document:
+        """Unexplained mutual praise among the people of a community, with the evidence."""
+        return await read(reports.rings, options or RingsOptions())
+
+
+def _scored(reports: Reports, ballots: dict[str, Any], options: ScoreOptions) -> Scored:
+    (scored,) = reports.score(ballots, options)
+    return scored
+
+
+def _plain(document: dict[str, Any]) -> dict[str, Any]:
+    """The same as values that JSON has."""
+    plain: dict[str, Any] = json.loads(json.dumps(document, default=str))
+    return plain
+
+
+# -- resources ---------------------------------------------------------------------------------
+
+
+def _add_resources(server: MCPServer, service: Service) -> None:
+    reports = service.reports
+
+    @server.resource("peerage://sessions", mime_type="application/json")
+    async def sessions() -> str:
+        """The latest sessions."""
+        found = await service.read(reports.sessions, SessionsOptions(limit=100))
+        return json.dumps(found.document(), default=str)
+
+    @server.resource("peerage://sessions/{id}", mime_type="application/json")
+    async def session_record(id: str) -> str:
+        """One session in full: question, answers, reviews, scores, verdict."""
+        found = await service.read(reports.session, id)
+        return json.dumps(found.document(), default=str)
+
+    @server.resource("peerage://boards/{name}", mime_type="application/json")
+    async def board_record(name: Literal["models", "contributors", "reviewers", "items"]) -> str:
+        """A board with its usual options: models, contributors, reviewers or items."""
+        found = await service.read(reports.board, BOARDS[name]())
+        return json.dumps(found.document(), default=str)

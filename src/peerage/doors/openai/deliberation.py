@@ -1,0 +1,216 @@
+"""A running session as what OpenAI clients are shown: progress first, then the verdict's words."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+from peerage.council.fold import EMPTY, add, with_candidates
+from peerage.doors.render.progress import ProgressLines
+from peerage.events import (
+    Fact,
+    Opened,
+    Reviewed,
+    TextPiece,
+    billed_calls,
+    read_event,
+    total_cost,
+)
+from peerage.service import NoVerdictError, Service
+from peerage.types import Event, Session, Verdict
+
+WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
+THINKING = "<think"
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressLine:
+    """Something happened."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictWords:
+    """More of the verdict."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BallotCast:
+    """A reviewer has ranked the answers."""
+
+    reviewer: str
+    ranking: list[list[str]]  # tiers of names, best first
+    abstained: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The session at its end, with what all its calls took."""
+
+    session: Session
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    unpriced_calls: int
+
+    @property
+    def text(self) -> str:
+        """What the council answers."""
+        return answer_of(self.session)
+
+    def extras(self, url: str) -> dict[str, Any]:
+        """What is under `peerage` in a reply."""
+        session = self.session
+        verdict = session.verdict
+        audit = session.audit
+        return {
+            "session": session.id,
+            "url": url,
+            "verdict": verdict.kind if verdict else "none",
+            "approved": verdict.approved if verdict else None,
+            "ranking": [
+                {"model": s.model, "rank": s.rank, "share": s.share, "votes": s.votes}
+                for s in session.scores
+            ],
+            "dissent": [
+                {"reviewer": one.reviewer, "quote": one.quote}
+                for one in (verdict.dissent if verdict else ())
+            ],
+            "failed": [
+                {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
+            ],
+            "cost_usd": self.cost_usd,
+            "unpriced_calls": self.unpriced_calls,
+            "audit": dict(audit.bias_audit) if audit else None,
+        }
+
+
+Step = ProgressLine | VerdictWords | BallotCast | Outcome
+
+
+async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
+    """The steps of a session to its end; the words add up to the text of the outcome."""
+    lines, words = ProgressLines(), SpokenVerdict()
+    state, facts = EMPTY, list[Fact]()
+    async for event in service.watch(session_id):
+        fact = read_event(event)
+        if fact is None:
+            continue
+        if not isinstance(fact, TextPiece):
+            facts.append(fact)
+            state = add(state, event.session_id, fact)
+        for step in _steps(event, fact, state, lines, words):
+            yield step
+    session = with_candidates(state)
+    if not session.finished or not session.scores:
+        raise NoVerdictError(_why_nothing(session), place=f"session {session_id}")
+    if rest := words.rest(answer_of(session)):
+        yield VerdictWords(rest)
+    yield _outcome(session, facts)
+
+
+async def outcome_of(steps: AsyncIterator[Step]) -> Outcome:
+    """The last of a deliberation's steps."""
+    async for step in steps:
+        if isinstance(step, Outcome):
+            return step
+    raise NoVerdictError("the session ended before its verdict.")
+
+
+def _steps(
+    event: Event, fact: Fact, state: Session, lines: ProgressLines, words: SpokenVerdict
+) -> list[Step]:
+    """What one event gives to show."""
+    steps: list[Step] = []
+    if (line := lines.line(event)) is not None:
+        steps.append(ProgressLine(line))
+    if isinstance(fact, Opened):
+        words.is_written = fact.law.verdict in WRITTEN
+    elif isinstance(fact, TextPiece) and fact.stage == "conclude":
+        if piece := words.heard(fact.seat, fact.text):
+            steps.append(VerdictWords(piece))
+    elif isinstance(fact, Reviewed):
+        review = state.reviews[-1]
+        author = next(
+            ballot.author_by_label
+            for ballot in state.ballots
+            if (ballot.reviewer, ballot.round) == (review.reviewer, review.round)
+        )
+        tiers = [[author[one] for one in tier if one in author] for tier in review.ranking]
+        steps.append(BallotCast(fact.reviewer, tiers, review.abstained))
+    return steps
+
+
+class SpokenVerdict:
+    """Decides which pieces of a chair's text may be said before the verdict is certain.
+
+    Outer white space and what begins as thinking wait for the end. A chair that fails in
+    mid-sentence is followed by another, whose text then comes after a rule.
+    """
+
+    def __init__(self) -> None:
+        self.is_written = False
+        self.said = ""
+        self._chair = ""
+        self._held = ""
+
+    def heard(self, seat: str, piece: str) -> str:
+        """The part of a chair's next piece that can be said now."""
+        if self._chair not in ("", seat) or not self.is_written:
+            return ""
+        self._chair = seat
+        whole = (self.said + self._held + piece).lstrip()
+        if THINKING.startswith(whole[: len(THINKING)]) or whole.startswith(THINKING):
+            self._held = whole[len(self.said) :]
+            return ""
+        sure = whole.rstrip()
+        self._held = whole[len(sure) :]
+        more = sure[len(self.said) :]
+        self.said = sure
+        return more
+
+    def rest(self, verdict: str) -> str:
+        """What is still to be said for the whole verdict to have been said."""
+        if verdict.startswith(self.said):
+            return verdict[len(self.said) :]
+        return f"\n\n---\n\n{verdict}"
+
+
+def answer_of(session: Session) -> str:
+    """The words of the verdict, or the best answer where none was written."""
+    verdict = session.verdict
+    if verdict is None:
+        best = session.scores[0].model if session.scores else ""
+        return next((r.text for r in session.responses if r.model == best), "")
+    if verdict.approved is None:
+        return verdict.text or verdict.note
+    return _decision(verdict)
+
+
+def _decision(verdict: Verdict) -> str:
+    word = "Approved" if verdict.approved else "Not approved"
+    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)
+
+
+def _why_nothing(session: Session) -> str:
+    failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
+    if session.status == "no_quorum":
+        return f"too few seats answered to review each other. {failed}".strip()
+    return f"the session ended before its verdict. {failed}".strip()
+
+
+def _outcome(session: Session, facts: list[Fact]) -> Outcome:
+    calls = billed_calls(facts)
+    usages = [call.usage for call in calls if call.usage is not None]
+    cost_usd, n_unpriced = total_cost(calls)
+    return Outcome(
+        session,
+        sum(one.tokens_in or 0 for one in usages),
+        sum(one.tokens_out or 0 for one in usages),
+        cost_usd,
+        n_unpriced,
+    )

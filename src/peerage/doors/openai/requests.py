@@ -1,0 +1,197 @@
+"""What OpenAI clients send, read as a request for a session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from peerage.errors import InputError, NotFoundError, shown
+from peerage.service import EarlierTurn, SessionRequest
+from peerage.types import Seat
+
+MODEL = "council"
+ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
+
+
+class Lenient(BaseModel):
+    """A request of a client that may send more than is read here."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class Message(Lenient):
+    """One message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+
+class Plugin(Lenient):
+    """A plug-in of OpenRouter's; `fusion` names who answers and who concludes."""
+
+    id: str
+    analysis_models: list[str] = Field(default_factory=list)
+    model: str | None = None
+
+
+class CouncilExtras(BaseModel):
+    """What can be said of the session itself, under `peerage` in the request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    category: str = ""
+    verdict: Literal["synthesis", "debate", "binary", "tie_breaker", "none"] | None = None
+    rubric: str | None = None
+    rule: str | None = None
+    budget_usd: float | None = Field(default=None, ge=0)
+
+
+class CouncilRequest(Lenient):
+    """What a chat completion and a response have in common."""
+
+    model: str = Field(examples=[MODEL])
+    stream: bool = False
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    tool_choice: Any = None
+    plugins: list[Plugin] = Field(default_factory=list)
+    peerage: CouncilExtras = CouncilExtras()
+
+
+class ChatRequest(CouncilRequest):
+    """The body of `POST /v1/chat/completions`."""
+
+    messages: list[Message] = Field(
+        min_length=1, examples=[[{"role": "user", "content": "Is Python's sort stable?"}]]
+    )
+    n: int | None = Field(default=None, ge=1)
+    response_format: dict[str, Any] | None = None
+
+    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+        """The session that this asks for; refused where the council cannot do it."""
+        if (self.n or 1) > 1:
+            raise InputError("a council gives one answer.", hint="Leave out n.")
+        _only_text_wanted(self.response_format, self.tool_choice)
+        return _session_request(self, [_turn(one) for one in self.messages], seats)
+
+
+class ResponseRequest(CouncilRequest):
+    """The body of `POST /v1/responses`."""
+
+    input: str | list[dict[str, Any]] = Field(examples=["Is Python's sort stable?"])
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    text: dict[str, Any] | None = None
+    background: bool | None = None
+
+    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+        """The session that this asks for; refused where the council cannot do it."""
+        if self.background:
+            raise InputError(
+                "a response is not made in the background.",
+                hint="POST /api/sessions starts a session, to be read later.",
+            )
+        _only_text_wanted((self.text or {}).get("format"), self.tool_choice)
+        turns = [("system", self.instructions)] if self.instructions else []
+        turns += _input_turns(self.input)
+        after = (self.previous_response_id or "").removeprefix("resp_")
+        return _session_request(self, turns, seats, after)
+
+
+def _only_text_wanted(format_: Mapping[str, Any] | None, tool_choice: Any) -> None:
+    if format_ and format_.get("type", "text") != "text":
+        raise InputError("the council's verdict is text.", hint="Leave out the response format.")
+    if tool_choice not in (None, "auto", "none"):
+        raise InputError("the council calls no tools.", hint="Leave out tool_choice.")
+
+
+def _turn(message: Message) -> tuple[str, str]:
+    return message.role, _text(message.content)
+
+
+def _input_turns(given: str | list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The turns in the input of a response; what a model thought before is no turn."""
+    if isinstance(given, str):
+        return [("user", given)]
+    return [
+        (Message.model_validate(one).role, _text(one.get("content")))
+        for one in given
+        if one.get("type", "message") == "message"
+    ]
+
+
+def _text(content: object) -> str:
+    """The text of a message, which may come in parts."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise InputError("the content of a message is neither text nor parts.")
+    parts = []
+    for part in content:
+        text = part.get("text") if isinstance(part, Mapping) else None
+        if not isinstance(text, str):
+            raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def _session_request(
+    request: CouncilRequest,
+    turns: Sequence[tuple[str, str]],
+    seats: Sequence[Seat],
+    after: str = "",
+) -> SessionRequest:
+    system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
+    spoken: list[tuple[Any, str]] = [
+        (role, text) for role, text in turns if role in ("user", "assistant") and text.strip()
+    ]
+    if not spoken or spoken[-1][0] != "user":
+        raise InputError(
+            "the conversation does not end with a question.",
+            hint="The last message is the user's.",
+        )
+    names, chair = _panel(request, seats)
+    return SessionRequest(
+        query=spoken[-1][1],
+        system=system,
+        earlier=tuple(EarlierTurn(role=role, content=text) for role, text in spoken[:-1]),
+        after=after,
+        seats=tuple(names),
+        chair=chair,
+        **request.peerage.model_dump(exclude_none=True),
+    )
+
+
+def _panel(request: CouncilRequest, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
+    """The seats that are asked for, none for all of them, and who is to conclude."""
+    names, chair = panel_of(request.model, seats), None
+    for plugin in request.plugins:
+        if plugin.id == "fusion":
+            names = [_seat(name, seats) for name in plugin.analysis_models] or names
+            chair = _seat(plugin.model, seats) if plugin.model else None
+    if names and chair and chair not in names:
+        names.append(chair)
+    return names, chair
+
+
+def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
+    """The seats that a model's name stands for; none for all of them."""
+    council, slash, listed = model.partition("/")
+    if council != MODEL:
+        raise NotFoundError(
+            f"there is no model {shown(model)} here.",
+            hint=f"Ask for {MODEL}, or {MODEL}/{','.join(seat.name for seat in seats[:2])}.",
+        )
+    return [_seat(name.strip(), seats) for name in listed.split(",")] if slash else []
+
+
+def _seat(name: str, seats: Sequence[Seat]) -> str:
+    """The seat of this name or of this model."""
+    for seat in seats:
+        if name in (seat.name, seat.model):
+            return seat.name
+    known = ", ".join(seat.name for seat in seats)
+    raise NotFoundError(f"there is no seat {shown(name)} here.", hint=f"Known: {known}.")

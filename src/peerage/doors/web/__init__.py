@@ -1,0 +1,42 @@
+"""The web pages: served beside the HTTP routes, with no build step and no request elsewhere."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from fastapi import FastAPI
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+
+from peerage.doors.web import home_pages, session_pages
+from peerage.doors.web.live_fragments import LiveSessions
+from peerage.doors.web.templating import HEADERS
+from peerage.service import Service
+
+ROUTERS = (home_pages.router, session_pages.router)
+A_DAY = {"Cache-Control": "public, max-age=86400"}
+
+
+class OwnFiles(StaticFiles):
+    """The pages' own files, which change with the installation only."""
+
+    def file_response(self, *args: object, **options: object) -> Response:
+        response = super().file_response(*args, **options)  # type: ignore[arg-type]
+        response.headers.update({**HEADERS, **A_DAY})
+        return response
+
+
+def add_web_pages(app: FastAPI, service: Service) -> None:
+    """Add the pages to the app of a service."""
+    app.state.live_sessions = LiveSessions(service)
+    style = Path(str(files("peerage.doors.render").joinpath("templates/style.css")))
+
+    @app.get("/static/style.css", include_in_schema=False)
+    def stylesheet() -> Response:
+        """The one stylesheet, of these and of exported pages."""
+        return FileResponse(style, media_type="text/css", headers={**HEADERS, **A_DAY})
+
+    app.mount("/static", OwnFiles(packages=[("peerage.doors.web", "static")]), name="static")
+    for router in ROUTERS:
+        app.include_router(router)

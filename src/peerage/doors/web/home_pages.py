@@ -1,0 +1,191 @@
+"""The first page and the list of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from peerage.config.rubrics import rubric_names
+from peerage.doors.http.access import READ, Serving
+from peerage.doors.web.page_route import PageRoute
+from peerage.doors.web.templating import dollars, money, page
+from peerage.errors import PeerageError
+from peerage.events import Tallied, billed_calls, read_event
+from peerage.providers import providers
+from peerage.providers.money import price_of, usd
+from peerage.reports.options import SessionsOptions
+from peerage.reports.sessions import bill_of
+from peerage.rules import rules
+from peerage.service import Service
+from peerage.stores import Listing, Store
+from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.types import Seat
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
+
+N_RECENT = 8
+# What an estimate supposes.
+CHARACTERS_PER_TOKEN = 4
+OVERHEAD_TOKENS = 400  # of what is told beside the question
+ANSWER_TOKENS = 600
+REVIEW_TOKENS = 500
+N_LISTED = 50
+N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
+
+
+@dataclass(frozen=True, slots=True)
+class ListedSession:
+    """A line of the list."""
+
+    id: str
+    query: str
+    category: str
+    status: str
+    opened_at: float
+    winner: str
+    cost: str
+    is_running: bool
+
+
+@router.get("/")
+async def home(request: Request, service: Serving, query: str = "", after: str = "") -> Response:
+    """A question box, the panel, and what was asked lately."""
+    settings = service.settings
+    listed = await service.read(service.reports.sessions, SessionsOptions(limit=N_RECENT))
+    recent = await service.read(lines, service, list(reversed(listed.sessions)))
+    before = await service.read(service.reports.session, after) if after else None
+    return page(
+        request,
+        "ask.html",
+        is_empty=not recent,
+        recent=recent,
+        query=query,
+        after=before.session if before else None,
+        seats=settings.seats,
+        council=settings.council,
+        rubrics=[*rubric_names(settings), "none"],
+        rules=rules.names(),
+        max_characters=MAX_QUERY_CHARACTERS,
+        about_panel=about_panel(service),
+        n_demo=120,
+    )
+
+
+@router.get("/ask/estimate")
+async def estimate(
+    request: Request,
+    service: Serving,
+    query: str = "",
+    seats: Annotated[list[str], Query()] = [],  # noqa: B006 - nothing changes it
+    verdict: str = "",
+) -> Response:
+    """About what a session would cost, in a line."""
+    chosen = [seat for seat in service.settings.seats if seat.name in seats]
+    line = about_cost(chosen, query, verdict or service.settings.council.verdict)
+    return page(request, "line.html", line=line)
+
+
+@router.get("/sessions")
+async def sessions(
+    request: Request,
+    service: Serving,
+    search: Annotated[str, Query(max_length=500)] = "",
+    category: str = "",
+    status: str = "",
+    before: str | None = None,
+) -> Response:
+    """The sessions, the latest first."""
+    found = await service.read(_found, service, search, category, status, before)
+    shown, more = found[:N_LISTED], found[N_LISTED:]
+    recent = await service.read(lines, service, shown)
+    return page(
+        request,
+        "sessions.html",
+        recent=recent,
+        search=search,
+        category=category,
+        status=status,
+        next=shown[-1].id if more else None,
+    )
+
+
+def _found(
+    service: Service, search: str, category: str, status: str, before: str | None
+) -> list[Listing]:
+    """The latest sessions that fit, one more than a page holds where there are more."""
+    filtered = bool(search or category or status)
+    limit = N_SEARCHED if filtered else N_LISTED + 1
+    listed = service.reports.sessions(SessionsOptions(limit=limit, before=before)).sessions
+    words = search.casefold()
+    fitting = (
+        one
+        for one in reversed(listed)
+        if (not words or words in one.query.casefold() or one.id.startswith(words))
+        and (not category or one.category == category)
+        and (not status or (one.status or "unfinished") == status)
+    )
+    return [one for one, _ in zip(fitting, range(N_LISTED + 1), strict=False)]
+
+
+def lines(service: Service, listed: Sequence[Listing]) -> list[ListedSession]:
+    """Lines of the list, with who won and what it cost."""
+    return [_line(service.store, one, service.hosts(one.id)) for one in listed]
+
+
+def _line(store: Store, one: Listing, is_running: bool) -> ListedSession:
+    winner, cost = "", ""
+    try:
+        events = store.events(one.id)
+        facts = [fact for event in events if (fact := read_event(event)) is not None]
+        tallied = next((fact for fact in facts if isinstance(fact, Tallied)), None)
+        winner = ", ".join(s.model for s in tallied.scores if s.rank == 1) if tallied else ""
+        cost = money(bill_of(billed_calls(facts)))
+    except PeerageError:
+        cost = "unreadable"
+    return ListedSession(
+        one.id, one.query, one.category, one.status, one.opened_at, winner, cost, is_running
+    )
+
+
+def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
+    """How many calls a session makes, and about what they cost, from answers of a usual length."""
+    answering = [seat for seat in seats if "answer" in seat.roles]
+    reviewing = [seat for seat in seats if "review" in seat.roles]
+    if len(answering) < 2:
+        return "Choose two seats or more: one alone has no rival and no reviewer."
+    concluding = {"none": [], "binary": reviewing}.get(verdict, answering[:1])
+    asked = len(query) // CHARACTERS_PER_TOKEN + OVERHEAD_TOKENS
+    shown = asked + len(answering) * ANSWER_TOKENS
+    stages = ((answering, asked, ANSWER_TOKENS), (reviewing, shown, REVIEW_TOKENS))
+    sizes = [(seat, n_in, n_out) for stage, n_in, n_out in stages for seat in stage]
+    sizes += [(seat, shown + len(reviewing) * REVIEW_TOKENS, ANSWER_TOKENS) for seat in concluding]
+    costs = [_cost(*size) for size in sizes]
+    unknown = {seat.name for (seat, *_), cost in zip(sizes, costs, strict=True) if cost is None}
+    total = sum(cost for cost in costs if cost is not None)
+    about = "free" if not total and not unknown else f"about {dollars(total)}"
+    missing = f", and what {', '.join(sorted(unknown))} take: no price is known" if unknown else ""
+    return f"{len(sizes)} calls, {about}{missing}."
+
+
+def _cost(seat: Seat, n_in: int, n_out: int) -> float | None:
+    if providers.get(seat.provider).is_free and seat.price_in is None:
+        return 0.0
+    price = price_of(seat)
+    return usd(price.cost(n_in, n_out)) if price else None
+
+
+def about_panel(service: Service) -> str:
+    """Who would answer, in a sentence."""
+    seats = service.settings.seats
+    kinds = sorted({seat.provider for seat in seats})
+    n = "One seat" if len(seats) == 1 else f"{len(seats)} seats"
+    if kinds == ["local"]:
+        return f"{n} share a small model inside this server: it writes fluently and judges badly."
+    if kinds == ["simulated"]:
+        return f"{n} are simulated: their answers are drawn, not written by a model."
+    return f"{n} would answer, by {', '.join(kinds)}."

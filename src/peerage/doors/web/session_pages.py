@@ -1,0 +1,211 @@
+"""Ask a question, follow the session, look at it afterwards: the routes of one session's pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Header
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+
+from peerage.config.rubrics import rubric_names
+from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.http.session_routes import SessionId, full_id
+from peerage.doors.render.phrases import flag_text
+from peerage.doors.web.live_fragments import LiveSessions
+from peerage.doors.web.page_route import PageRoute
+from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
+from peerage.doors.web.templating import headers_with, page
+from peerage.errors import NotFoundError
+from peerage.reports.options import ReplayOptions
+from peerage.reports.sessions import Remark, remarks_of
+from peerage.rules import rules
+from peerage.service import Service, SessionRequest
+from peerage.types import ScoringOptions, Slot
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
+
+
+@router.post("/ask", dependencies=[RUN])
+async def ask(
+    service: Serving,
+    query: Annotated[str, Form()],
+    seats: Annotated[list[str], Form()] = [],  # noqa: B006 - the form's own default
+    category: Annotated[str, Form()] = "",
+    verdict: Annotated[str, Form()] = "",
+    rubric: Annotated[str, Form()] = "",
+    rule: Annotated[str, Form()] = "",
+    safety_gate: Annotated[str, Form()] = "",
+    budget_usd: Annotated[str, Form()] = "",
+    after: Annotated[str, Form()] = "",
+) -> Response:
+    """Begin a session as the form says, and go to its page."""
+    given = {
+        "verdict": verdict,
+        "rubric": rubric,
+        "rule": rule,
+        "safety_gate": safety_gate,
+        "budget_usd": budget_usd,
+    }
+    names = tuple(seats)
+    everyone = {seat.name for seat in service.settings.seats}
+    request = SessionRequest(
+        query=query,
+        category=category,
+        seats=() if set(names) == everyone else names,
+        after=after,
+        **{name: value for name, value in given.items() if value != ""},
+    )
+    id_ = await service.start(request)
+    return RedirectResponse(f"/sessions/{id_}", 303)
+
+
+@router.get("/sessions/{id}")
+async def show(
+    request: Request,
+    service: Serving,
+    session_id: SessionId,
+    names: str = "",
+    open: str = "",
+    rule: str | None = None,
+    own_votes: str | None = None,
+    rubric: str | None = None,
+    safety_gate: bool | None = None,
+) -> Response:
+    """The page of a session, whether it runs or is over; with a rule, as scored by that."""
+    id_ = await full_id(service, session_id)
+    picture = await picture_of(service, id_)
+    scored = None
+    if (rule or own_votes or rubric or safety_gate is not None) and picture.session.scores:
+        changed = ReplayOptions(
+            rule=rule, own_votes=own_votes, rubric=rubric, safety_gate=safety_gate
+        )
+        scored = await service.read(service.reports.replay, id_, changed)
+    return page(
+        request,
+        "session_page.html",
+        here="/sessions",
+        p=picture,
+        id=id_,
+        scored=scored,
+        options=scored.options if scored else picture.options,
+        rules=rules.names(),
+        rubrics=rubrics_of(service, picture.options),
+        shown=names_shown(picture, names),
+        opened_review=review_of(picture, open.removeprefix("reviews/"))
+        if open.startswith("reviews/")
+        else None,
+    )
+
+
+@router.get("/sessions/{id}/live")
+async def live(
+    request: Request,
+    service: Serving,
+    session_id: SessionId,
+    after: int = -1,
+    last_event_id: Annotated[str, Header()] = "",
+) -> Response:
+    """The parts of a session's page as they change, from a place in its log on."""
+    id_ = await full_id(service, session_id)
+    seen = int(last_event_id) if last_event_id.isdecimal() else -1
+    sessions: LiveSessions = request.app.state.live_sessions
+    headers = {**headers_with(""), "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    stream = sessions.stream(id_, max(after, seen))
+    return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+
+
+@router.get("/sessions/{id}/answers/{index}")
+async def answer(request: Request, service: Serving, session_id: SessionId, index: int) -> Response:
+    """One answer in full."""
+    picture = await picture_of(service, await full_id(service, session_id))
+    member = _member(picture, index)
+    response = picture.response(member)
+    if response is None:
+        raise NotFoundError("there is no such answer.")
+    return page(request, "answer_drawer.html", p=picture, member=member, response=response)
+
+
+@router.get("/sessions/{id}/reviews/{place}")
+async def review(request: Request, service: Serving, session_id: SessionId, place: str) -> Response:
+    """What one reviewer said of one answer; the place is round, reviewer and candidate: `0.1.2`."""
+    picture = await picture_of(service, await full_id(service, session_id))
+    one = review_of(picture, place)
+    if one is None:
+        raise NotFoundError("there is no such review.")
+    return page(request, "review_drawer.html", p=picture, one=one)
+
+
+@router.get("/sessions/{id}/json")
+async def download(service: Serving, session_id: SessionId) -> Response:
+    """Everything about a session, as a file."""
+    stored = await service.read(service.reports.session, session_id)
+    document = await service.read(stored.document)
+    name = f'attachment; filename="session-{stored.session.id}.json"'
+    return JSONResponse(document, headers={**headers_with(""), "Content-Disposition": name})
+
+
+# -- what they show --------------------------------------------------------------------------------
+
+
+async def picture_of(service: Service, id: str) -> SessionPicture:
+    """The session as its log has it now."""
+    events = await service.read(service.store.events, id)
+    return await service.read(SessionPicture.of, events, service.settings)
+
+
+def rubrics_of(service: Service, options: ScoringOptions) -> list[str]:
+    """The rubrics there are to choose from, and none."""
+    used = [options.rubric.name] if options.rubric else []
+    return list(dict.fromkeys([*rubric_names(service.settings), *used, "none"]))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedReview:
+    """One cell of the grid, in full."""
+
+    reviewer: Member
+    candidate: Member
+    remark: Remark | None
+    n: int
+    own: bool
+    order: tuple[tuple[Slot, Member, int | None], ...]
+    order_known: bool
+    flags: tuple[str, ...]
+    raw: str
+
+
+def review_of(picture: SessionPicture, place: str) -> OpenedReview | None:
+    """The review at a place of the grid, or None where there is none."""
+    parts = place.split(".")
+    if len(parts) != 3 or not all(part.isdecimal() for part in parts):
+        return None
+    number, by, of = map(int, parts)
+    if max(by, of) >= len(picture.members):
+        return None
+    reviewer, candidate = picture.members[by], picture.members[of]
+    ballot, said = picture.ballot(reviewer.name, number), picture.review(reviewer.name, number)
+    if ballot is None or said is None:
+        return None
+    counted = picture.counted(ballot, said)
+    remarks = {one.candidate: one for one in remarks_of(ballot, said, counted)}
+    return OpenedReview(
+        reviewer,
+        candidate,
+        remarks.get(candidate.name),
+        len(ballot.slots),
+        reviewer.name == candidate.name,
+        tuple(
+            (slot, picture.member(slot.author), remarks[slot.author].place) for slot in ballot.slots
+        ),
+        ballot.positions_known,
+        tuple(map(flag_text, counted.flags)),
+        said.raw,
+    )
+
+
+def _member(picture: SessionPicture, index: int) -> Member:
+    if not 0 <= index < len(picture.members):
+        raise NotFoundError("nobody has that number here.")
+    return picture.members[index]

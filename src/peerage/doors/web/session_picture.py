@@ -1,0 +1,330 @@
+"""A session as its page shows it, kept up to date event by event.
+
+One event changes a bounded part of the picture: a card, a row of the grid, the ranking. The same
+parts make the page of a running session, of one that was reconnected to, and of a finished one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from peerage.config import Settings
+from peerage.council.blinding import Draws, label
+from peerage.council.counting import count
+from peerage.council.fold import EMPTY, add, with_candidates
+from peerage.doors.render.phrases import session_flags
+from peerage.events import (
+    Advised,
+    Answered,
+    Asked,
+    CallMade,
+    Dealt,
+    Fact,
+    Failed,
+    Finished,
+    Opened,
+    StoppedEarly,
+    TextPiece,
+    call_made,
+    read_event,
+)
+from peerage.panel import recorded_options
+from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
+from peerage.types import (
+    Ballot,
+    Counted,
+    Event,
+    Failure,
+    Gate,
+    Response,
+    Review,
+    ScoringOptions,
+    Session,
+)
+
+MAX_LIVE_TEXT = 20_000  # characters of a text that is still coming in
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody at the table: a number for addresses, a letter while names are hidden, a name."""
+
+    index: int
+    alias: str
+    name: str
+    detail: str = ""  # the model behind the name
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """One reviewer's ballot: a remark on each candidate, or why there is none."""
+
+    reviewer: Member
+    round: int
+    cells: tuple[tuple[Member, Remark | None], ...]
+    state: str  # "waiting", "reading", "done", "failed", "abstained", "not_heard"
+    note: str = ""
+
+
+@dataclass
+class SessionPicture:
+    """What is known of a session after its events so far."""
+
+    settings: Settings
+    session: Session = EMPTY
+    opened: Opened | None = None
+    last_seq: int = -1
+    started_at: float | None = None
+    ended_at: float | None = None
+    members: tuple[Member, ...] = ()
+    asked: set[tuple[str, str, int]] = field(default_factory=set)  # seat, stage, round
+    ended: set[tuple[str, str, int]] = field(default_factory=set)  # calls with an outcome
+    texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
+    calls: list[CallMade] = field(default_factory=list)
+    advice: list[Advised] = field(default_factory=list)
+    not_heard: set[tuple[str, int]] = field(default_factory=set)
+    failed: dict[tuple[str, str, int], Failure] = field(default_factory=dict)
+    chair: str = ""
+
+    @classmethod
+    def of(cls, events: Iterable[Event], settings: Settings) -> SessionPicture:
+        """The picture of a log."""
+        picture = cls(settings)
+        for event in events:
+            picture.see(event)
+        return picture
+
+    def see(self, event: Event) -> Fact | None:
+        """Take in one more event; what it was comes back."""
+        fact = read_event(event)
+        if event.seq >= 0:
+            self.last_seq = event.seq
+        if fact is None:
+            return None
+        match fact:
+            case TextPiece():
+                self._piece(fact)
+                return fact
+            case Asked():
+                self.asked.add((fact.seat, fact.stage, fact.round))
+                self.chair = fact.seat if fact.stage == "conclude" else self.chair
+                return fact
+            case Opened():
+                self.opened, self.started_at = fact, event.at
+            case Answered():
+                self.texts.pop((fact.seat, "answer"), None)
+            case Failed():
+                failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
+                self.failed[fact.seat, fact.stage, fact.round] = failure
+                self.texts.pop((fact.seat, fact.stage), None)
+            case Advised():
+                self.advice.append(fact)
+            case StoppedEarly():
+                self.not_heard |= {(name, fact.round) for name in fact.not_heard}
+            case Finished():
+                self.ended_at = event.at
+            case _:
+                pass
+        if (call := call_made(fact)) is not None:
+            self.ended.add((call.seat, call.stage, call.round))
+            self.calls += [call] if call.usage is not None else []
+        self.session = add(self.session, event.session_id, fact)
+        if isinstance(fact, Opened | Dealt | Answered):
+            self.session = with_candidates(self.session)
+            self.members = self._seated()
+        return fact
+
+    def _piece(self, fact: TextPiece) -> None:
+        key = (fact.seat, fact.stage)
+        self.texts[key] = (self.texts.get(key, "") + fact.text)[-MAX_LIVE_TEXT:]
+
+    # -- who is at the table -------------------------------------------------------------------
+
+    def _seated(self) -> tuple[Member, ...]:
+        """Everybody, in an order that tells nothing, under letters in that order."""
+        seats = {seat.name: seat for seat in (self.opened.seats if self.opened else ())}
+        reviewers = [ballot.reviewer for ballot in self.session.ballots]
+        names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers]))
+        if len(names) == len(self.members):
+            return self.members
+        known = len(seats) or len(names)
+        order = [*Draws("aliases", self.session.id).permutation(known), *range(known, len(names))]
+        return tuple(
+            Member(i, label(i), names[j], seats[names[j]].model if names[j] in seats else "")
+            for i, j in enumerate(order)
+        )
+
+    @property
+    def by_name(self) -> Mapping[str, Member]:
+        return {member.name: member for member in self.members}
+
+    def member(self, name: str) -> Member:
+        """Who is called this; also somebody who never sat here, as in an old log."""
+        return self.by_name.get(name) or Member(-1, "?", name)
+
+    @property
+    def answering(self) -> list[Member]:
+        """Those who were asked to answer, or whose answers were given."""
+        seats = self.opened.seats if self.opened else ()
+        asked = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
+        names = set(self.session.candidates) | (set() if self.are_given else asked)
+        return [member for member in self.members if member.name in names]
+
+    @property
+    def are_given(self) -> bool:
+        """Whether the answers came with the question, so that no seat was asked for one."""
+        return bool(self.session.responses) and not any(
+            call.stage == "answer" for call in self.calls
+        )
+
+    # -- answers -------------------------------------------------------------------------------
+
+    def response(self, member: Member) -> Response | None:
+        return next((one for one in self.session.responses if one.model == member.name), None)
+
+    def failure(self, member: Member, stage: str, round: int = 0) -> Failure | None:
+        return self.failed.get((member.name, stage, round))
+
+    def gate(self, member: Member) -> Gate | None:
+        return next((one for one in self.session.gates if one.model == member.name), None)
+
+    def live_text(self, name: str, stage: str) -> str:
+        return self.texts.get((name, stage), "")
+
+    def was_asked(self, member: Member, stage: str, round: int = 0) -> bool:
+        return (member.name, stage, round) in self.asked
+
+    # -- reviews -------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> list[int]:
+        return sorted({ballot.round for ballot in self.session.ballots})
+
+    @property
+    def candidates(self) -> list[Member]:
+        names = set(self.session.candidates)
+        return [member for member in self.members if member.name in names]
+
+    @cached_property
+    def options(self) -> ScoringOptions:
+        """The options this session is scored by."""
+        if self.opened is None:
+            return ScoringOptions()
+        return recorded_options(self.settings, self.opened)
+
+    def ballot(self, reviewer: str, round: int) -> Ballot | None:
+        ballots = self.session.ballots
+        return next((b for b in ballots if (b.reviewer, b.round) == (reviewer, round)), None)
+
+    def review(self, reviewer: str, round: int) -> Review | None:
+        reviews = self.session.reviews
+        return next((r for r in reviews if (r.reviewer, r.round) == (reviewer, round)), None)
+
+    def rows(self, round: int) -> list[GridRow]:
+        """The grid of one round, a row for each ballot."""
+        names = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round}
+        return [self.row(member, round) for member in self.members if member.name in names]
+
+    def row(self, reviewer: Member, round: int) -> GridRow:
+        """One reviewer's row, as far as it is known."""
+        ballot = self.ballot(reviewer.name, round)
+        review = self.review(reviewer.name, round)
+        counted = self.counted(ballot, review) if ballot and review else None
+        remarks = remarks_of(ballot, review, counted) if ballot and review and counted else ()
+        by_candidate = {remark.candidate: remark for remark in remarks}
+        state, note = self._row_state(reviewer, round, review, counted)
+        cells = tuple((member, by_candidate.get(member.name)) for member in self.candidates)
+        return GridRow(reviewer, round, cells, state, note)
+
+    def counted(self, ballot: Ballot, review: Review) -> Counted:
+        """The review as it counts: places and scores by author."""
+        failed = frozenset(gate.model for gate in self.session.gates if not gate.passed)
+        return count(ballot, review, self.options.rubric, failed)
+
+    def _row_state(
+        self, reviewer: Member, round: int, review: Review | None, counted: Counted | None
+    ) -> tuple[str, str]:
+        if review is not None:
+            if review.abstained or (counted and counted.abstained):
+                return "abstained", "gave no vote that counts"
+            return "done", ""
+        if failure := self.failure(reviewer, "review", round):
+            return "failed", failure.kind.replace("_", " ")
+        if (reviewer.name, round) in self.not_heard:
+            return "not_heard", "not needed: the winner could not change"
+        if self.was_asked(reviewer, "review", round):
+            return "reading", "reading"
+        return "waiting", ""
+
+    # -- the whole -----------------------------------------------------------------------------
+
+    @property
+    def stage(self) -> str:
+        """Where the session stands: "answers", "reviews", "verdict" or "finished"."""
+        if self.session.finished:
+            return "finished"
+        if self.session.scores:
+            return "verdict"
+        return "reviews" if self.session.ballots else "answers"
+
+    @property
+    def n_reviewed(self) -> tuple[int, int]:
+        """How many ballots of the last round are done with, and how many there are."""
+        last = self.rounds[-1] if self.rounds else 0
+        ballots = [ballot for ballot in self.session.ballots if ballot.round == last]
+        done = {review.reviewer for review in self.session.reviews if review.round == last}
+        done |= {name for name, stage, n in self.failed if (stage, n) == ("review", last)}
+        done |= {name for name, n in self.not_heard if n == last}
+        return sum(ballot.reviewer in done for ballot in ballots), len(ballots)
+
+    @property
+    def n_answered(self) -> tuple[int, int]:
+        """How many seats have answered or failed to, and how many there are."""
+        members = self.answering
+        done = sum(
+            self.response(member) is not None or self.failure(member, "answer") is not None
+            for member in members
+        )
+        return done, len(members)
+
+    @property
+    def bill(self) -> Bill:
+        return bill_of(self.calls)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long the session took, where it is over."""
+        known = self.started_at is not None and self.ended_at is not None
+        return self.ended_at - self.started_at if known else None  # type: ignore[operator]
+
+    @property
+    def winners(self) -> list[Member]:
+        """Who stands first."""
+        return [self.member(score.model) for score in self.session.scores if score.rank == 1]
+
+    def rank_of(self, member: Member) -> int | None:
+        scores = self.session.scores
+        return next((score.rank for score in scores if score.model == member.name), None)
+
+    def n_voters(self, model: str, options: ScoringOptions) -> int:
+        """How many reviewers had a model on their ballot, itself left out where own votes are."""
+        own = options.own_votes != "out"
+        ballots = self.session.ballots
+        return len(
+            {b.reviewer for b in ballots if model in b.authors and (own or b.reviewer != model)}
+        )
+
+    @property
+    def flags(self) -> list[str]:
+        """What was odd about the ballots, in words."""
+        said = [(review.reviewer, flag) for review in self.session.reviews for flag in review.flags]
+        return session_flags([*said, *(("", flag) for flag in self.session.flags)])
+
+
+def names_shown(picture: SessionPicture, asked_for: str | None) -> bool:
+    """Whether names stand on the page: as asked for, else from the verdict on."""
+    if asked_for in ("shown", "hidden"):
+        return asked_for == "shown"
+    return picture.session.verdict is not None or picture.session.finished

@@ -1,0 +1,119 @@
+"""Pages from templates: what every one is given, and the headers that keep it strict."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import ChoiceLoader, Environment, PackageLoader
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from peerage.doors.render.pages import environment
+from peerage.doors.render.phrases import audit_verdict, figure, minute, probability
+from peerage.doors.web.answer_text import safe_html
+from peerage.reports.sessions import Bill
+
+NAV = (
+    ("/", "Ask"),
+    ("/sessions", "Sessions"),
+    ("/boards/models", "Boards"),
+    ("/judges", "Judges"),
+    ("/review", "Review"),
+    ("/rings", "Rings"),
+    ("/settings", "Settings"),
+)
+POLICY = (
+    "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    "require-trusted-types-for 'script'; trusted-types htmx"
+)
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+
+
+@cache
+def web_environment() -> Environment:
+    """The templates of the web pages, over those of exported pages, whose charts they share."""
+    shared = environment()
+    made = shared.overlay(
+        loader=ChoiceLoader(
+            [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
+        )
+    )
+    made.globals = {
+        **made.globals,
+        "markdown": safe_html,
+        "figure": figure,
+        "probability": probability,
+        "minute": minute,
+        "seconds": seconds,
+        "dollars": dollars,
+        "money": money,
+        "level": level,
+        "audit_words": audit_verdict,
+        "version": static_version(),
+        "nav": NAV,
+    }
+    return made
+
+
+def page(
+    request: Request, template: str, here: str = "", status: int = 200, **values: Any
+) -> HTMLResponse:
+    """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
+    nonce = secrets.token_urlsafe(16)
+    found = web_environment().get_template(template)
+    html = found.render(nonce=nonce, here=here or request.url.path, **values)
+    return HTMLResponse(html, status, headers=headers_with(nonce))
+
+
+def headers_with(nonce: str) -> Mapping[str, str]:
+    return {**HEADERS, "Content-Security-Policy": POLICY.format(nonce=nonce)}
+
+
+@cache
+def static_version() -> str:
+    """A word that changes whenever the stylesheet or the script does."""
+    style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
+    script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
+    return hashlib.sha256(style + script).hexdigest()[:10]
+
+
+# -- words ---------------------------------------------------------------------------------------
+
+
+def seconds(value: float) -> str:
+    """A time that passed, to what a person minds: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if value < 10:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def dollars(value: float) -> str:
+    """A sum of money with as many places as it needs to be seen."""
+    return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
+
+
+def money(bill: Bill) -> str:
+    """What calls cost, as far as it is known."""
+    if not bill.n_unpriced:
+        return dollars(bill.usd) if bill.usd else "free"
+    calls = "1 call unpriced" if bill.n_unpriced == 1 else f"{bill.n_unpriced} calls unpriced"
+    return f"at least {dollars(bill.usd)} ({calls})"
+
+
+def level(place: int, n: int) -> str:
+    """How strongly a cell of the grid is coloured: first place most, the last least."""
+    part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
+    return f"level{min(4, part) if place > 1 else 0}"

@@ -1,0 +1,153 @@
+"""The SDK's own client lists and calls every tool: in process, over stdio and over HTTP."""
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import asynccontextmanager
+
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+
+from peerage.doors.mcp import create_server
+from peerage.panel import Council
+from peerage.service import Service
+from tests.doors.http.conftest import running, simulated
+
+TOOLS = ["ask", "audit", "board", "rings", "score", "session", "verdict"]
+BALLOTS = {
+    "responses": [{"model": "m1", "response": "x"}, {"model": "m2", "response": "y"}],
+    "label_to_model": {"Response A": "m1", "Response B": "m2"},
+    "rankings": [{"model": "m3", "parsed_ranking": {"ranking": ["Response B", "Response A"]}}],
+}
+CONFIG = """
+store = "sqlite:///s.db"
+[[seat]]
+name = "ann"
+provider = "simulated"
+[[seat]]
+name = "bob"
+provider = "simulated"
+[[seat]]
+name = "cyd"
+provider = "simulated"
+"""
+
+
+@asynccontextmanager
+async def in_process(tmp_path, **options):
+    council = Council(store=f"sqlite:///{tmp_path}/s.db", seats=simulated(*"abc", **options))
+    service = Service(council)
+    try:
+        async with Client(create_server(service)) as client:
+            yield client
+    finally:
+        await service.close(grace_s=0)
+
+
+async def call(client, tool, **arguments):
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    return result.structured_content
+
+
+async def every_tool(client):
+    """Call each tool once, the way an agent would."""
+    listed = await client.list_tools()
+    assert sorted(tool.name for tool in listed.tools) == TOOLS
+    assert all(tool.output_schema for tool in listed.tools)
+    hints = {tool.name: tool.annotations.read_only_hint for tool in listed.tools}
+    assert [name for name, reads in sorted(hints.items()) if not reads] == ["ask", "verdict"]
+    asked = await call(client, "ask", question="Is a tomato a fruit?")
+    assert asked["status"] == "done"
+    assert asked["verdict"]
+    again = await call(client, "session", id=asked["session_id"])
+    assert again == asked
+    decided = await call(client, "verdict", claim="2 + 2 = 4")
+    assert decided["approved"] in (True, False, None)
+    scored = await call(client, "score", ballots=BALLOTS)
+    assert [one["model"] for one in scored["scores"]] == ["m2", "m1"]
+    board = await call(client, "board", board="models", options={"since": "all"})
+    assert len(board["rows"]) == 3
+    assert "findings" in await call(client, "audit")
+    assert "findings" in await call(client, "audit", session_id=asked["session_id"])
+    assert (await call(client, "rings"))["rings"] == []
+    resources = await client.list_resources()
+    assert [str(one.uri) for one in resources.resources] == ["peerage://sessions"]
+    read = await client.read_resource(f"peerage://sessions/{asked['session_id']}")
+    assert json.loads(read.contents[0].text)["id"] == asked["session_id"]
+    read = await client.read_resource("peerage://boards/models")
+    assert json.loads(read.contents[0].text)["board"] == "models"
+
+
+def test_every_tool_answers_in_process(tmp_path):
+    async def run():
+        async with in_process(tmp_path) as client:
+            await every_tool(client)
+
+    asyncio.run(run())
+
+
+def test_every_tool_answers_over_stdio(tmp_path):
+    (tmp_path / "peerage.toml").write_text(CONFIG)
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "peerage", "mcp"],
+        cwd=str(tmp_path),
+        env=dict(os.environ),
+    )
+
+    async def run():
+        async with Client(command) as client:
+            await every_tool(client)
+
+    asyncio.run(run())
+
+
+def test_every_tool_answers_over_http(tmp_path):
+    async def run(url):
+        async with Client(f"{url}/mcp") as client:
+            await every_tool(client)
+
+    with running(f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", "cyd")) as started:
+        asyncio.run(run(str(started.client.base_url)))
+
+
+def test_a_long_session_is_answered_in_time_and_goes_on(tmp_path):
+    async def run():
+        async with in_process(tmp_path, latency_ms=400) as client:
+            told = []
+
+            async def on_progress(progress, total, message):
+                told.append(message)
+
+            result = await client.call_tool(
+                "ask", {"question": "Why?", "wait_s": 0.2}, progress_callback=on_progress
+            )
+            early = result.structured_content
+            assert early["status"] == "deliberating"
+            assert early["progress"]
+            late = await call(client, "session", id=early["session_id"], wait_s=60)
+            assert late["status"] == "done"
+            assert all(len(message) < 200 for message in told)
+
+    asyncio.run(run())
+
+
+def test_what_is_wrong_is_said_in_words(tmp_path):
+    async def run():
+        async with in_process(tmp_path) as client:
+            for tool, arguments, says in (
+                ("ask", {"question": " "}, "empty"),
+                ("ask", {"question": "Why?", "seats": ["zoe"]}, "no seat"),
+                ("session", {"id": "nope"}, "no session"),
+                ("board", {"board": "items", "options": {"matrix": True}}, "matrix"),
+                ("score", {"ballots": {}}, "rankings"),
+            ):
+                result = await client.call_tool(tool, arguments)
+                assert result.is_error
+                assert says in result.content[0].text, result.content[0].text
+            with pytest.raises(MCPError):
+                await client.read_resource("peerage://boards/people")
+
+    asyncio.run(run())

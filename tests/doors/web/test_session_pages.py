@@ -1,0 +1,111 @@
+"""Asking, watching, and looking at a session, in a real browser."""
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.doors.http.conftest import running, simulated
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def url(server):
+    return str(server.client.base_url).rstrip("/")
+
+
+def test_a_question_is_asked_and_watched_to_its_verdict(council, browse):
+    tab = browse()
+    tab.goto(url(council))
+    tab.get_by_label("Question").fill("Why is the sky blue?")
+    expect(tab.locator("#estimate")).to_contain_text("9 calls")
+    tab.get_by_role("button", name="Ask", exact=True).click()
+    expect(tab.get_by_role("heading", level=1)).to_have_text("Why is the sky blue?")
+    expect(tab.locator("#status")).to_contain_text("Finished")
+    expect(tab.locator(".card .place, .card .text p")).to_have_count(4)
+    expect(tab.locator("table.votes .place")).to_have_count(16)
+    expect(tab.locator("table.ranking tbody tr")).to_have_count(4)
+    expect(tab.locator("#verdict")).to_contain_text("Taken together")
+
+
+def test_names_are_hidden_until_the_verdict_and_can_be_switched(tmp_path, browse):
+    seats = simulated("ann", "bob", "cyd", latency_ms=700)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
+        id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
+        tab = browse()
+        tab.goto(f"{url(server)}/sessions/{id_}")
+        assert "ann" not in tab.locator("main").inner_text()
+        tab.get_by_label("Show names").check()
+        assert "ann" in tab.locator("main").inner_text()
+        assert "names=shown" in tab.url
+        tab.get_by_label("Show names").uncheck()
+        expect(tab.locator("#status")).to_contain_text("Finished")
+        expect(tab.get_by_label("Show names")).to_be_checked()
+
+
+def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse):
+    id_ = council.hold("Which?")
+    document = council.client.get(f"/api/sessions/{id_}").json()
+    tab = browse()
+    tab.goto(f"{url(council)}/sessions/{id_}")
+    row = tab.locator('table.votes tr:has(th .name:text-is("ann"))').first
+    row.locator("td a").first.click()
+    drawer = tab.get_by_role("dialog")
+    expect(drawer.locator(".marks div")).not_to_have_count(0)
+    expect(drawer).to_contain_text("reads as a")
+    order = drawer.locator(".order li .name").all_inner_texts()
+    seen = document["reviewer_position_mapping"]["ann"]
+    assert order == sorted(seen, key=seen.get)
+    drawer.get_by_text("The reply as it came").click()
+    expect(drawer.locator("pre.raw")).to_contain_text("evaluations")
+    assert "open=" in tab.url
+    again = browse()
+    again.goto(tab.url)
+    expect(again.get_by_role("dialog").locator(".order li")).to_have_count(4)
+    again.keyboard.press("Escape")
+    assert "open=" not in again.url
+
+
+def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(council, browse):
+    id_ = council.hold("Replay?")
+    tab = browse()
+    tab.goto(f"{url(council)}/sessions/{id_}")
+    tab.get_by_label("Rule", exact=True).select_option("schulze")
+    expect(tab.locator("#ranking")).to_contain_text("schulze")
+    assert "rule=schulze" in tab.url
+    again = browse()
+    again.goto(tab.url)
+    assert again.locator("#ranking").inner_text() == tab.locator("#ranking").inner_text()
+
+
+def test_a_session_is_copied_as_markdown_and_downloaded_as_json(council, browse):
+    id_ = council.hold("Copy?")
+    tab = browse(permissions=["clipboard-read", "clipboard-write"])
+    tab.goto(f"{url(council)}/sessions/{id_}")
+    tab.get_by_role("link", name="Copy as Markdown").click()
+    expect(tab.locator("#toast")).to_have_text("Copied as Markdown")
+    copied = tab.evaluate("navigator.clipboard.readText()")
+    assert "Copy?" in copied
+    assert "Taken together" in copied
+    with tab.expect_download() as held:
+        tab.get_by_role("link", name="Download JSON").click()
+    assert json.loads(held.value.path().read_text())["id"] == id_
+
+
+def test_two_browsers_see_one_session_and_its_parts_are_rendered_once(tmp_path, browse):
+    seats = simulated("ann", "bob", "cyd", latency_ms=500)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
+        id_ = server.client.post("/api/sessions", json={"query": "Two?"}).json()["id"]
+        tabs = [browse(), browse()]
+        for tab in tabs:
+            tab.goto(f"{url(server)}/sessions/{id_}")
+        for tab in tabs:
+            expect(tab.locator("#status")).to_contain_text("Finished")
+        texts = [re.sub(r"\s+", " ", tab.locator("#session").inner_text()) for tab in tabs]
+        assert texts[0] == texts[1]
+        reloaded = browse()
+        reloaded.goto(f"{url(server)}/sessions/{id_}")
+        parts = ("#grid", "#ranking", "#verdict", "#answers", "#foot")
+        for part in parts:
+            assert reloaded.locator(part).inner_text() == tabs[0].locator(part).inner_text()
