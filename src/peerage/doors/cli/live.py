@@ -70,6 +70,8 @@ def _line(fact: Fact | None) -> str | None:
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
         case Reviewed():
             return f"{fact.reviewer} reviewed"
+        case Failed(kind="skipped", message=""):
+            return None  # said before
         case Failed():
             return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
         case StoppedEarly():
