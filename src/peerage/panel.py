@@ -380,8 +380,10 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not changed:
                 break
-        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        seed = self.store.season_seed(id_, seed) if keep else seed
+        seed = "0" if council.seed is None else str(council.seed)
+        if keep:
+            drawn = seed if council.seed is not None else str(secrets.randbits(32))
+            seed = self.store.season_seed(id_, drawn)
         return Season(id_, seed, self.session_config, tuple(before))
 
     async def run_season(
