@@ -30,6 +30,7 @@ from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
+from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
 from peerage.season import (
@@ -40,7 +41,7 @@ from peerage.season import (
     run_season,
     season_cost,
 )
-from peerage.session import SessionConfig, SessionSpec, opening, run
+from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
 from peerage.stores import (
     Lease,
     SessionTakenError,
@@ -108,6 +109,7 @@ class AskKeywords(CouncilKeywords, total=False):
     after: str  # the id of a session (or its beginning) whose question and verdict are carried
     answers: Mapping[str, str]  # by candidate: judged instead of asked for
     budget_usd: float  # of this session alone
+    by: str  # the id of the token that it is asked with
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
@@ -332,6 +334,7 @@ class Council:
             answers=answers,
             after=after,
             budget_usd=asked.get("budget_usd"),
+            by=asked.get("by", ""),
         )
         check_ready(settings.seats)
         unchanged = settings is self.settings
@@ -368,6 +371,7 @@ class Council:
             ordinal=opened.ordinal,
             answers=opened.answers,
             after=opened.after,
+            by=opened.by,
             budget_usd=self.settings.council.budget_usd if budget_usd is None else budget_usd,
         )
         return spec, _recorded_config(self.settings, opened, id_)
@@ -384,7 +388,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                council.model_dump(exclude={"budget_usd", "deadline_s"}),
+                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
@@ -425,6 +429,11 @@ class Council:
             on_change=on_change,
             stop=stop,
         )
+
+    def vote_note(self, prompts: SeasonRows) -> str:
+        """What to tell of a season before it runs, where this panel's votes could not count."""
+        first = next(iter(prompts), None)
+        return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that nobody would answer."""
@@ -519,18 +528,23 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
     It seats whoever there is a key for, else the local model if it is installed.
     """
     settings = config.load(path, flags=flags)
-    if settings.seats:
-        return settings
-    seats = config.default_seats() or _local_seats()
-    return config.load(path, flags={**flags, "seat": seats}) if seats else settings
+    if not settings.seats:
+        seats = config.default_seats()
+        panel: dict[str, object] = {"seat": seats} if seats else _local_panel(settings)
+        settings = config.load(path, flags={**panel, **flags}) if panel else settings
+    n_toys = sum(map(is_toy, settings.seats))
+    if n_toys:
+        who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
+        settings = config.with_note(settings, f"{who} here are {TOY}")
+    return settings
 
 
-def _local_seats() -> list[dict[str, Any]]:
-    from peerage.providers.local import available, local_seats
-
+def _local_panel(settings: config.Settings) -> dict[str, object]:
+    """The installed local model's seats; unless a rubric is chosen none is, to be quick."""
     if available() is not None:
-        return []
-    return [asdict(seat) for seat in local_seats()]
+        return {}
+    rubric = {} if "rubric" in settings.council.model_fields_set else {"council.rubric": False}
+    return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
 
 
 def scoring_options(settings: config.Settings, category: str = "") -> ScoringOptions:

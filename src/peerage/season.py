@@ -305,7 +305,7 @@ def season_cost(store: SeasonStore, season: str) -> tuple[float, int]:
 
 @dataclass(frozen=True, slots=True)
 class ReusedAnswers:
-    """Prompts with the answers that an earlier season has to them; rows without any are left out."""
+    """Prompts with the answers of an earlier season; those it has none for are left out."""
 
     prompts: SeasonRows
     answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate

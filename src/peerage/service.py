@@ -25,6 +25,7 @@ from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
     NOT_STORED,
     Finished,
+    Opened,
     billed_calls,
     read_event,
     read_events,
@@ -34,7 +35,7 @@ from peerage.events import (
 from peerage.panel import AskKeywords, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
-from peerage.stores import Lease, SessionTakenError, StoreError, full_id
+from peerage.stores import Lease, SessionTakenError, StoreError, Token, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import end, finish
 from peerage.types import Event, Turn
@@ -120,6 +121,7 @@ class HostedSession:
     id: str
     lease: Lease | None = None  # None until it is its turn, where another left it
     taken_over: bool = False
+    since: float = 0.0  # what happened earlier was another process's, and told there
     events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
     task: asyncio.Task[None] | None = None
     ended: bool = False
@@ -159,6 +161,7 @@ class Service:
         council.role = SERVER
         self.n_running = 0
         self.n_takeovers = 0
+        self.observers: list[Callable[[Event], None]] = []  # told every event of sessions here
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for sessions to take over
         self._refused: set[str] = set()  # that stopped with an error here; others may try
@@ -195,19 +198,56 @@ class Service:
 
     # -- sessions ------------------------------------------------------------------------------
 
-    async def start(self, request: SessionRequest) -> str:
-        """Begin a session, or put it in the queue; its id, when it is in the log."""
+    async def start(self, request: SessionRequest, by: Token | None = None) -> str:
+        """Begin a session, or put it in the queue; its id, when it is in the log.
+
+        The budget of a token is spent beforehand; what a session leaves of it is given back.
+        """
         self._check_room()
+        asked = _keywords(request)
         self._n_opening += 1
         try:
-            begun = await self.council.open(
-                request.query, request.category, live=True, **_keywords(request)
-            )
+            if by is not None:
+                asked["by"] = by.id
+                await self._reserve(by, asked)
+            begun = await self.council.open(request.query, request.category, live=True, **asked)
+        except PeerageError:
+            await self._give_back(asked.get("by", ""), asked.get("budget_usd", 0.0))
+            raise
         finally:
             self._n_opening -= 1
         id_ = begun[0].session_id
         self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
         return id_
+
+    async def _reserve(self, token: Token, asked: AskKeywords) -> None:
+        """Take what a session may spend from its token's budget, all that is left if none is said.
+
+        A session that is refused has nothing to give back, so it has no budget then.
+        """
+        if token.budget_usd is None and "budget_usd" not in asked:
+            return
+        left_usd = (token.budget_usd or 0.0) - token.spent_usd
+        wanted_usd = asked.pop("budget_usd", left_usd)
+        may_spend = token.budget_usd is None or wanted_usd > 0
+        if not may_spend or not await self.read(self.store.spend, token.id, wanted_usd):
+            raise BudgetError(
+                f"${max(0.0, left_usd):.4f} of the token's budget is left.",
+                hint="Ask with a smaller budget_usd, or wait for what runs.",
+            )
+        asked["budget_usd"] = wanted_usd
+
+    async def _give_back(self, token_id: str, usd: float) -> None:
+        if token_id and usd:
+            await self.read(self.store.spend, token_id, -usd)
+
+    async def _settle(self, hosted: HostedSession) -> None:
+        """Give back what a session that is over has left of its token's money."""
+        facts = list(read_events(hosted.events))
+        if not facts or not isinstance(opened := facts[0], Opened) or not opened.budget_usd:
+            return
+        if isinstance(last := facts[-1], Finished) and last.cost_usd is not None:
+            await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
 
     async def resume(self) -> None:
         """Go on with what a server that is gone has left; now, and whenever that happens."""
@@ -227,12 +267,16 @@ class Service:
         for id_ in await self.read(self.store.unfinished, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
                 begin = partial(self.council.resume, live=True, resume=id_)
-                self._host(HostedSession(id_, taken_over=True), begin)
+                self._host(HostedSession(id_, taken_over=True, since=self.clock()), begin)
 
     def _host(self, hosted: HostedSession, begin: Begin) -> None:
         self._hosted[hosted.id] = hosted
         hosted.task = asyncio.create_task(self._hold(hosted, begin))
         hosted.task.add_done_callback(partial(self._ended, hosted))
+
+    def hosts(self, id: str) -> bool:
+        """Whether a session runs or waits here."""
+        return id in self._hosted
 
     async def full_id(self, prefix: str) -> str:
         """The id of the one session whose id begins so."""
@@ -264,7 +308,7 @@ class Service:
         await asyncio.wait([hosted.task])
         return True
 
-    async def close(self, grace_s: float = GRACE_S) -> None:
+    async def drain(self, grace_s: float = GRACE_S) -> None:
         """Take no more sessions, let those that run end, and leave the others resumable."""
         self.closing = True
         await end([self._heir] if self._heir else [])
@@ -272,6 +316,10 @@ class Service:
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
             await end(tasks)
+
+    async def close(self, grace_s: float = GRACE_S) -> None:
+        """End the sessions as `drain` does, then let go of the store and the models."""
+        await self.drain(grace_s)
         self._threads.shutdown(wait=False)
         await self.council.close()
 
@@ -298,7 +346,7 @@ class Service:
                 try:
                     async with aclosing(events):
                         async for event in events:
-                            hosted.add(event)
+                            self._tell(hosted, event)
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -311,6 +359,12 @@ class Service:
             if hosted.lease is not None:
                 with suppress(StoreError):  # then it runs out
                     await finish(self.store.release(hosted.lease))
+                    await finish(self._settle(hosted))
+
+    def _tell(self, hosted: HostedSession, event: Event) -> None:
+        hosted.add(event)
+        for observer in self.observers if event.at >= hosted.since else ():
+            observer(event)
 
     def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
         """Let go of a session whose task has ended, and tell its watchers why."""
@@ -337,7 +391,7 @@ class Service:
         known = {one.seq for one in hosted.events}
         for one in (*events, event):
             if one.seq not in known:
-                hosted.add(one)
+                self._tell(hosted, one)
 
     async def _poll(self, id: str, after: int) -> AsyncIterator[Event]:
         """The events of a session that does not run here, as its log grows, to its end."""

@@ -34,8 +34,8 @@ from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, 
 from peerage.council.prompts import (
     boundary,
     critiques_for,
-    prompt,
     render_review,
+    review_prompt,
     review_schema,
 )
 from peerage.council.safety import Moderator, one_gate_each, screen
@@ -142,6 +142,7 @@ class SessionSpec:
     answers: Mapping[str, str] | None = None  # judged instead of asked for
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
+    by: str = ""  # the id of the token that it was asked with
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "id", valid_text(self.id))
@@ -195,6 +196,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         after=spec.after,
         answers=None if spec.season else spec.answers,  # a season's are in its file
         budget_usd=spec.budget_usd,
+        by=spec.by,
     )
 
 
@@ -462,13 +464,14 @@ class SessionRunner:
             if (b.reviewer, b.round) == (r.reviewer, r.round) and first <= b.round < ballot.round
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
-        page = render_review(ballot, self.spec.query, rubric, fence, critiques)
+        brief = self.caller.wants_brief(seat)
+        page = render_review(ballot, self.spec.query, rubric, fence, critiques, brief)
         schema = review_schema(ballot, rubric) if self.caller.can_constrain(seat) else None
         reply = await self.ask(seat, "review", page, schema, ballot)
         if isinstance(reply, Reply):
-            await finish(self._keep_review(ballot, reply))
+            await finish(self._keep_review(ballot, reply, review_prompt(rubric, brief).hash))
 
-    async def _keep_review(self, ballot: Ballot, reply: Reply) -> None:
+    async def _keep_review(self, ballot: Ballot, reply: Reply, prompt_hash: str) -> None:
         """Read a review once, when it comes in, and keep the reading beside the reply."""
         rubric = self.config.scoring.rubric
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
@@ -479,7 +482,7 @@ class SessionRunner:
                 reviewer=ballot.reviewer,
                 round=ballot.round,
                 text=reply.text,
-                prompt=prompt("review_rubric" if rubric else "review_holistic").hash,
+                prompt=prompt_hash,
                 usage=reply.usage,
                 latency_ms=reply.latency_ms,
                 review=bounded_reading(review, rubric.weights if rubric else ()),

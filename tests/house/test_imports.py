@@ -31,6 +31,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "panel",
         "reports",
         "imports",
+        "people",
+        "tokens",
         "service",
     ),
     ("doors",),

@@ -74,7 +74,10 @@ def _likeness(
     held = np.flatnonzero(np.bincount(every.code, minlength=every.n))
     place = np.full(every.n, -1, dtype=np.int64)
     place[held] = np.arange(len(held))
-    text = every.first(texts)[held]
+    told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
+    every_text = np.full(every.n, None, dtype=object)
+    every_text[every.code[told]] = texts[told]
+    text = every_text[held]
     features = np.stack([trigrams(one) for one in text]) if len(held) else np.zeros((0, N_FEATURES))
     candidate, session = every.first(rows.candidate)[held], every.first(rows.session)[held]
     total = np.zeros((len(view.names), N_FEATURES))

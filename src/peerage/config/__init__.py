@@ -33,6 +33,7 @@ __all__ = [
     "rubric_names",
     "seated",
     "secret",
+    "with_note",
 ]
 
 FILE = Path("peerage.toml")
@@ -85,6 +86,13 @@ def seated(settings: Settings, names: Sequence[str]) -> Settings:
         tree["council"]["chair"] = None
     result = validated(Merged(tree))
     result._notes = settings.notes
+    return result
+
+
+def with_note(settings: Settings, note: str) -> Settings:
+    """The settings with one more thing that a person should be told about them."""
+    result = settings.model_copy()
+    result._notes = (*settings.notes, note)
     return result
 
 

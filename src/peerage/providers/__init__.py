@@ -127,6 +127,7 @@ class Provider(ABC):
 
     constrains: ClassVar[bool] = False  # whether it can hold a reply to a JSON schema
     streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
+    wants_brief: ClassVar[bool] = False  # reads so slowly that a short page is the better one
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
     remote: ClassVar[bool] = True  # False: made in this process, so that nothing can be down
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum

@@ -185,6 +185,10 @@ class Caller:
         """Whether a seat's replies can be held to a schema, as far as is known now."""
         return self.channel(seat).provider.can_constrain(seat)
 
+    def wants_brief(self, seat: Seat) -> bool:
+        """Whether a seat is to get the short form of a page, where there is one."""
+        return self.channel(seat).provider.wants_brief
+
     def channel(self, seat: Seat) -> SeatChannel:
         """The channel of a seat, opened when first needed or when the seat has changed."""
         channel = self._channels.get(seat.name)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.request import getproxies, proxy_bypass
 
 from peerage.providers import CallError
+from peerage.providers.trace import HEADER, council_trace
 from peerage.types import Usage
 
 if TYPE_CHECKING:
@@ -58,7 +59,11 @@ class HttpClient:
         data = body if len(body) < LARGE_BYTES else BytesIO(body)
         try:
             async with self._session.post(
-                self._url, data=data, allow_redirects=False, proxy=self._proxy
+                self._url,
+                data=data,
+                headers={HEADER: council_trace.get()},
+                allow_redirects=False,
+                proxy=self._proxy,
             ) as response:
                 return await read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

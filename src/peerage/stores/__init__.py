@@ -164,6 +164,10 @@ class Store(Log, Protocol):
         """
         ...
 
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        """Sessions that came to their end, of the latest, those that fewest people judged first."""
+        ...
+
     def version(self) -> str:
         """A text that changes with every review or table that boards are made from."""
         ...

@@ -39,6 +39,16 @@ RELEASE = """
     UPDATE leases SET epoch = epoch + 1, ends_at = 0
     WHERE session_id = ? AND epoch = ?
 """
+LEAST_JUDGED = """
+    SELECT latest.id FROM (
+        SELECT id, opened_at FROM sessions
+        WHERE status = 'done' AND (CAST(? AS TEXT) IS NULL OR category = ?)
+        ORDER BY opened_at DESC, id LIMIT ?
+    ) AS latest
+    LEFT JOIN events ON events.session_id = latest.id AND events.kind = 'person_reviewed'
+    GROUP BY latest.id, latest.opened_at
+    ORDER BY count(events.id), latest.opened_at DESC, latest.id
+"""
 UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
@@ -208,6 +218,10 @@ class SqlStore:
             (row, limit),
         )
         return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        return [str(row[0]) for row in rows]
 
     def version(self) -> str:
         ((reviews, tables),) = self.reader.execute(

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import threading
+import time
 from contextlib import contextmanager
 
 import httpx
@@ -12,6 +13,7 @@ import uvicorn
 from peerage.doors.http import create_app
 from peerage.panel import Council
 from peerage.service import Service
+from peerage.tokens import make_token
 from peerage.types import Seat
 
 
@@ -60,6 +62,24 @@ class Running:
         id_ = started.json()["id"]
         self.client.get(f"/api/sessions/{id_}/events")
         return id_
+
+    def revoke(self, text):
+        """End a token, and wait until the server knows."""
+        self.service.store.revoke_token(text.split("_")[1], time.time())
+        time.sleep(1.2)
+
+
+@pytest.fixture
+def token():
+    """Makes a token of a scope in a server's store; the text of it."""
+
+    def make(server, name, scope, **limits):
+        text, entry = make_token(name, [scope], time.time(), **limits)
+        server.service.store.add_token(entry)
+        time.sleep(0.15)  # the server reads its tokens ten times a second at most
+        return text
+
+    return make
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Asking, watching, and looking at a session, in a real browser."""
 
 import json
-import re
 
 import pytest
 from playwright.sync_api import expect
@@ -30,7 +29,7 @@ def test_a_question_is_asked_and_watched_to_its_verdict(council, browse):
 
 
 def test_names_are_hidden_until_the_verdict_and_can_be_switched(tmp_path, browse):
-    seats = simulated("ann", "bob", "cyd", latency_ms=700)
+    seats = simulated("ann", "bob", "cyd", latency_ms=1200)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         tab = browse()
@@ -49,7 +48,7 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     document = council.client.get(f"/api/sessions/{id_}").json()
     tab = browse()
     tab.goto(f"{url(council)}/sessions/{id_}")
-    row = tab.locator('table.votes tr:has(th .name:text-is("ann"))').first
+    row = tab.locator('table.votes tbody tr:has(th .name:text-is("ann"))').first
     row.locator("td a").first.click()
     drawer = tab.get_by_role("dialog")
     expect(drawer.locator(".marks div")).not_to_have_count(0)
@@ -71,7 +70,7 @@ def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(co
     id_ = council.hold("Replay?")
     tab = browse()
     tab.goto(f"{url(council)}/sessions/{id_}")
-    tab.get_by_label("Rule", exact=True).select_option("schulze")
+    tab.locator("select[name=rule]").select_option("schulze")
     expect(tab.locator("#ranking")).to_contain_text("schulze")
     assert "rule=schulze" in tab.url
     again = browse()
@@ -94,7 +93,7 @@ def test_a_session_is_copied_as_markdown_and_downloaded_as_json(council, browse)
 
 
 def test_two_browsers_see_one_session_and_its_parts_are_rendered_once(tmp_path, browse):
-    seats = simulated("ann", "bob", "cyd", latency_ms=500)
+    seats = simulated("ann", "bob", "cyd", latency_ms=1500)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
         id_ = server.client.post("/api/sessions", json={"query": "Two?"}).json()["id"]
         tabs = [browse(), browse()]
@@ -102,10 +101,8 @@ def test_two_browsers_see_one_session_and_its_parts_are_rendered_once(tmp_path, 
             tab.goto(f"{url(server)}/sessions/{id_}")
         for tab in tabs:
             expect(tab.locator("#status")).to_contain_text("Finished")
-        texts = [re.sub(r"\s+", " ", tab.locator("#session").inner_text()) for tab in tabs]
-        assert texts[0] == texts[1]
         reloaded = browse()
         reloaded.goto(f"{url(server)}/sessions/{id_}")
-        parts = ("#grid", "#ranking", "#verdict", "#answers", "#foot")
-        for part in parts:
-            assert reloaded.locator(part).inner_text() == tabs[0].locator(part).inner_text()
+        for part in ("#grid", "#ranking", "#verdict", "#answers", "#foot"):
+            seen = {tab.locator(part).inner_text() for tab in (*tabs, reloaded)}
+            assert len(seen) == 1

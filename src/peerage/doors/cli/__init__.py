@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 COMMANDS = {
+    "init": (
+        "peerage.doors.cli.init:init",
+        "Write a starter peerage.toml for the keys and servers found here.",
+    ),
     "ask": (
         "peerage.doors.cli.ask:ask",
         "Put a question to the council, and watch it answer, review and conclude.",
@@ -58,6 +62,10 @@ COMMANDS = {
     "serve": (
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
+    ),
+    "token": (
+        "peerage.doors.cli.token:app",
+        "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
         "peerage.doors.cli.mcp:mcp",

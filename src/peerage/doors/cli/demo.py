@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
 N_SESSIONS = 120
-N_LOCAL_SEATS = 3  # each is about fifteen seconds on two cores
 PLANTS = {  # what is wrong with each simulated reviewer, and known to be
     "able": {"quality": 7.4},
     "baker": {"quality": 6.8, "position_bias": 1.5},
@@ -99,9 +98,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         "position cancels out. Believe no single row of the grid."
     )
     console.print()
-    settings = _settings(
-        folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
-    )
+    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
     show_blocks(console, ask_blocks(session_view(session, events, scoring_options(settings))))
@@ -166,13 +163,10 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
         "find out?"
     )
     console.print()
-    seats = [
-        {"name": name, "provider": "simulated", "options": options}
-        for name, options in PLANTS.items()
-    ]
-    settings = _settings(folder / "season.db", seats, True)
+    settings = _settings(folder / "season.db", demo_seats(), True)
     async with Council(settings) as council:
-        await _run_season(console, council, folder)
+        with console.status("running the season …"):
+            await run_demo_season(council)
         tables = reviews_in(council.store, partial(recorded_rubric, settings))
     sources = [str(path) for path in tables]
     show_board(console, board_models(sources, since="all"))
@@ -181,14 +175,23 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     show_audit(console, audit(sources), quiet=True)
 
 
-async def _run_season(console: Terminal, council: Council, folder: Path) -> None:
+def demo_seats() -> list[dict[str, Any]]:
+    """The simulated seats of the demo, as a configuration has them."""
+    return [
+        {"name": name, "provider": "simulated", "options": options}
+        for name, options in PLANTS.items()
+    ]
+
+
+async def run_demo_season(council: Council) -> None:
+    """Hold the season of the demo, into the council's store."""
     import time
 
-    path = folder / "season.jsonl"
-    lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
-    path.write_text("\n".join(lines))
-    prompts = open_prompts(path)
-    with console.status("running the season …"):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "season.jsonl"
+        lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
+        path.write_text("\n".join(lines))
+        prompts = open_prompts(path)
         await run_season(
             council.season("demo"),
             prompts,

@@ -17,6 +17,7 @@ from peerage.events import (
     Asked,
     Dealt,
     Failed,
+    Noted,
     Opened,
     Reviewed,
     StoppedEarly,
@@ -68,6 +69,8 @@ def _line(event: Event) -> str | None:
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
         case Reviewed() as fact:
             return f"{fact.reviewer} reviewed"
+        case Noted() as fact:
+            return fact.text
         case Failed(kind="skipped", message=""):
             return None  # said before
         case Failed() as fact:
@@ -147,6 +150,8 @@ class LiveView:
             case Opened() as fact:
                 self.seats = {seat.name: SeatState() for seat in fact.seats}
                 self.question = fact.query.text[:TAIL_CHARACTERS]
+            case Noted() as fact:
+                self.console.print(fact.text)
             case TextPiece() as fact:
                 self._piece(fact.stage, fact.seat, fact.text)
             case Asked() as fact:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
@@ -12,30 +14,71 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from peerage.doors import openai
-from peerage.doors.http import health_routes, session_routes
+from peerage.doors.http import (
+    health_routes,
+    login_routes,
+    metrics,
+    people_routes,
+    report_routes,
+    session_routes,
+    transfer_routes,
+)
+from peerage.doors.http.access import TokenBook
+from peerage.doors.http.gate import AccessRules, Gate
 from peerage.doors.http.health_routes import PanelCheck
 from peerage.doors.http.limits import QueryNames
+from peerage.doors.http.metrics import Metrics
 from peerage.doors.http.problems import add_problem_handlers
+from peerage.doors.http.report_routes import ReportCache
+from peerage.doors.http.telemetry import Telemetry
+from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.service import Service
 
 if TYPE_CHECKING:
     from peerage.doors.mcp import McpEndpoint
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
-ROUTERS: tuple[APIRouter, ...] = (health_routes.router, session_routes.router, openai.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    health_routes.router,
+    metrics.router,
+    login_routes.router,
+    session_routes.router,
+    report_routes.router,
+    people_routes.router,
+    transfer_routes.router,
+    openai.router,
+)
 MIN_GZIP_BYTES = 1_000
 
 
-def create_app(service: Service) -> FastAPI:
+@dataclass(frozen=True, slots=True)
+class AppSettings:
+    """Who may come in, and who is told of what happens."""
+
+    rules: AccessRules = field(default_factory=AccessRules)
+    webhooks: WebhookSettings | None = None
+    telemetry: bool = False
+
+
+def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
     """The app of a service: it goes on with what was cut off, and ends with the service closed."""
     from peerage.doors.web import add_web_pages  # its routes stand on the modules beside this one
 
+    settings = settings or AppSettings()
+    telemetry = Telemetry() if settings.telemetry else None
+    webhooks = Webhooks(settings.webhooks) if settings.webhooks else None
+    service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
     mcp = _mcp_endpoint(service)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            if telemetry is not None:
+                stack.push_async_callback(asyncio.to_thread, telemetry.close)
+            if webhooks is not None:
+                stack.push_async_callback(webhooks.close)
             stack.push_async_callback(service.close)
+            stack.push_async_callback(app.state.report_cache.close)
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())
             await service.resume()
@@ -44,9 +87,13 @@ def create_app(service: Service) -> FastAPI:
     app = FastAPI(title="Peerage", summary=SUMMARY, version=version("peerage"), lifespan=lifespan)
     app.state.service = service
     app.state.panel_check = PanelCheck()
+    app.state.report_cache = ReportCache(service)
+    app.state.metrics = Metrics(service)
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
+    book = app.state.token_book = TokenBook(service)
+    app.add_middleware(Gate, service=service, rules=settings.rules, book=book)
     for router in ROUTERS:
         app.include_router(router)
     add_web_pages(app, service)

@@ -161,7 +161,7 @@ def board_page(board: Board) -> str:
             parts=[
                 (
                     name or "no category" if by_category else "",
-                    _chart(board, rows),
+                    board_chart(board, rows),
                     board_table(board, rows[:MAX_ROWS]),
                     max(0, len(rows) - MAX_ROWS),
                 )
@@ -169,13 +169,13 @@ def board_page(board: Board) -> str:
             ],
             outside=outside,
             matrix=notes.get("matrix"),
-            weeks=_weeks(notes["history"], order) if notes.get("history") else None,
+            weeks=week_chart(notes["history"], order) if notes.get("history") else None,
             rules=rules_table(notes["rules"]) if "rules" in notes else None,
         )
     )
 
 
-def _chart(board: Board, rows: Sequence[Row]) -> Chart | None:
+def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
     if board.board == "models":
         bars = [
             (label, [_model_bar(row) for row in group if row["share"] is not None])
@@ -230,7 +230,7 @@ class WeekLine(NamedTuple):
     band: Sequence[tuple[float, float]]
 
 
-def _weeks(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any]:
+def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any]:
     """The leaders' shares by week: where each week stands, and each model's line."""
     weeks = sorted({point["week"] for point in points})
     x_by_week = {
@@ -276,8 +276,8 @@ FORESTS = {
 def audit_page(found: Audit) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
     charts = [
-        _position_chart(found),
-        *(_forest(found.findings, metric, label) for metric, label in FORESTS.items()),
+        position_chart(found),
+        *(forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()),
     ]
     return (
         environment()
@@ -297,7 +297,7 @@ def audit_page(found: Audit) -> str:
     )
 
 
-def _position_chart(found: Audit) -> Chart | None:
+def position_chart(found: Audit) -> Chart | None:
     """Mean score by position, against the mean of the same answers."""
     bars = [
         Bar(
@@ -312,7 +312,7 @@ def _position_chart(found: Audit) -> Chart | None:
     return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
 
 
-def _forest(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
+def forest_chart(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
     """A point and an interval for each subject of one metric, on one scale."""
     bars = [
         Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)

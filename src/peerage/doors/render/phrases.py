@@ -22,6 +22,8 @@ MEANINGS = {
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
     "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
+    "not_in_every_session": "candidates that were not judged in every session, so that their"
+    " rivals were not always the same",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
     "scores_not_finite": "scores that are NaN or infinite, read as no score",
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",

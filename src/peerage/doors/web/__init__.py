@@ -9,12 +9,23 @@ from fastapi import FastAPI
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 
-from peerage.doors.web import home_pages, session_pages
+from peerage.doors.web import (
+    board_pages,
+    home_pages,
+    judge_pages,
+    model_pages,
+    ring_pages,
+    session_pages,
+    settings_pages,
+)
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
-ROUTERS = (home_pages.router, session_pages.router)
+PAGES = (
+    *(home_pages, session_pages, board_pages, model_pages),
+    *(judge_pages, ring_pages, settings_pages),
+)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 
@@ -38,5 +49,5 @@ def add_web_pages(app: FastAPI, service: Service) -> None:
         return FileResponse(style, media_type="text/css", headers={**HEADERS, **A_DAY})
 
     app.mount("/static", OwnFiles(packages=[("peerage.doors.web", "static")]), name="static")
-    for router in ROUTERS:
-        app.include_router(router)
+    for pages in PAGES:
+        app.include_router(pages.router)

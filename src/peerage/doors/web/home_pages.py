@@ -8,16 +8,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from peerage.config.rubrics import rubric_names
-from peerage.doors.http.access import READ, Serving
+from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
+from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.render.phrases import money
 from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import dollars, money, page
+from peerage.doors.web.templating import dollars, page
 from peerage.errors import PeerageError
+from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.events import Tallied, billed_calls, read_event
-from peerage.providers import providers
-from peerage.providers.money import price_of, usd
+from peerage.panel import Council
+from peerage.providers.calling import seat_price
+from peerage.providers.money import usd
 from peerage.reports.options import SessionsOptions
 from peerage.reports.sessions import bill_of
 from peerage.rules import rules
@@ -29,11 +33,7 @@ from peerage.types import Seat
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 N_RECENT = 8
-# What an estimate supposes.
-CHARACTERS_PER_TOKEN = 4
-OVERHEAD_TOKENS = 400  # of what is told beside the question
-ANSWER_TOKENS = 600
-REVIEW_TOKENS = 500
+INSTRUCTIONS_TOKENS = 400  # that a seat is sent beside the question
 N_LISTED = 50
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
@@ -72,8 +72,20 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         rules=rules.names(),
         max_characters=MAX_QUERY_CHARACTERS,
         about_panel=about_panel(service),
-        n_demo=120,
+        n_demo=N_SESSIONS,
     )
+
+
+@router.post("/demo", dependencies=[RUN])
+async def demo(service: Serving) -> Response:
+    """Hold the demo's season in this store, with simulated seats, and show its board."""
+    seats = [Seat(**seat) for seat in demo_seats()]
+    council = Council(store=service.store, seats=seats, seed=SEED)
+    try:
+        await run_demo_season(council)
+    finally:
+        await council.caller.close()
+    return RedirectResponse("/boards/models", 303)
 
 
 @router.get("/ask/estimate")
@@ -144,7 +156,8 @@ def _line(store: Store, one: Listing, is_running: bool) -> ListedSession:
         facts = [fact for event in events if (fact := read_event(event)) is not None]
         tallied = next((fact for fact in facts if isinstance(fact, Tallied)), None)
         winner = ", ".join(s.model for s in tallied.scores if s.rank == 1) if tallied else ""
-        cost = money(bill_of(billed_calls(facts)))
+        bill = bill_of(billed_calls(facts))
+        cost = money(bill.usd, bill.n_unpriced)
     except PeerageError:
         cost = "unreadable"
     return ListedSession(
@@ -159,24 +172,20 @@ def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
     if len(answering) < 2:
         return "Choose two seats or more: one alone has no rival and no reviewer."
     concluding = {"none": [], "binary": reviewing}.get(verdict, answering[:1])
-    asked = len(query) // CHARACTERS_PER_TOKEN + OVERHEAD_TOKENS
-    shown = asked + len(answering) * ANSWER_TOKENS
-    stages = ((answering, asked, ANSWER_TOKENS), (reviewing, shown, REVIEW_TOKENS))
-    sizes = [(seat, n_in, n_out) for stage, n_in, n_out in stages for seat in stage]
-    sizes += [(seat, shown + len(reviewing) * REVIEW_TOKENS, ANSWER_TOKENS) for seat in concluding]
-    costs = [_cost(*size) for size in sizes]
-    unknown = {seat.name for (seat, *_), cost in zip(sizes, costs, strict=True) if cost is None}
-    total = sum(cost for cost in costs if cost is not None)
+    n_asked = len(query.encode()) // BYTES_PER_TOKEN + INSTRUCTIONS_TOKENS
+    n_shown = n_asked + len(answering) * REPLY_TOKENS["answer"]
+    n_review = REPLY_TOKENS["review"] + len(answering) * TOKENS_PER_ANSWER
+    n_said = n_shown + len(reviewing) * n_review
+    calls = [(seat, n_asked, REPLY_TOKENS["answer"]) for seat in answering]
+    calls += [(seat, n_shown, n_review) for seat in reviewing]
+    calls += [(seat, n_said, REPLY_TOKENS["conclude"]) for seat in concluding]
+    prices = {seat.name: seat_price(seat) for seat in seats}
+    known = [(price, *n) for seat, *n in calls if (price := prices[seat.name]) is not None]
+    total = usd(sum(price.cost(n_in, n_out) for price, n_in, n_out in known))
+    unknown = sorted({seat.name for seat, *_ in calls if prices[seat.name] is None})
     about = "free" if not total and not unknown else f"about {dollars(total)}"
-    missing = f", and what {', '.join(sorted(unknown))} take: no price is known" if unknown else ""
-    return f"{len(sizes)} calls, {about}{missing}."
-
-
-def _cost(seat: Seat, n_in: int, n_out: int) -> float | None:
-    if providers.get(seat.provider).is_free and seat.price_in is None:
-        return 0.0
-    price = price_of(seat)
-    return usd(price.cost(n_in, n_out)) if price else None
+    missing = f", and what {', '.join(unknown)} take: no price is known" if unknown else ""
+    return f"{len(calls)} calls, {about}{missing}."
 
 
 def about_panel(service: Service) -> str:

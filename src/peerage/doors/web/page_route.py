@@ -43,4 +43,4 @@ class PageRoute(APIRoute):
 def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
     """A page that says what is wrong."""
     title = HTTPStatus(status).phrase
-    return page(request, "error.html", status=status, title=title, message=message, hint=hint)
+    return page(request, "error.html", code=status, title=title, message=message, hint=hint)

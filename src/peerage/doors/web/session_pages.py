@@ -7,12 +7,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Form, Header
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
-from peerage.doors.http.session_routes import SessionId, full_id
+from peerage.doors.http.session_routes import SessionId
+from peerage.doors.render.blocks import blocks_markdown
 from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
@@ -74,7 +82,7 @@ async def show(
     safety_gate: bool | None = None,
 ) -> Response:
     """The page of a session, whether it runs or is over; with a rule, as scored by that."""
-    id_ = await full_id(service, session_id)
+    id_ = await service.full_id(session_id)
     picture = await picture_of(service, id_)
     scored = None
     if (rule or own_votes or rubric or safety_gate is not None) and picture.session.scores:
@@ -108,7 +116,7 @@ async def live(
     last_event_id: Annotated[str, Header()] = "",
 ) -> Response:
     """The parts of a session's page as they change, from a place in its log on."""
-    id_ = await full_id(service, session_id)
+    id_ = await service.full_id(session_id)
     seen = int(last_event_id) if last_event_id.isdecimal() else -1
     sessions: LiveSessions = request.app.state.live_sessions
     headers = {**headers_with(""), "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -119,7 +127,7 @@ async def live(
 @router.get("/sessions/{id}/answers/{index}")
 async def answer(request: Request, service: Serving, session_id: SessionId, index: int) -> Response:
     """One answer in full."""
-    picture = await picture_of(service, await full_id(service, session_id))
+    picture = await picture_of(service, await service.full_id(session_id))
     member = _member(picture, index)
     response = picture.response(member)
     if response is None:
@@ -130,7 +138,7 @@ async def answer(request: Request, service: Serving, session_id: SessionId, inde
 @router.get("/sessions/{id}/reviews/{place}")
 async def review(request: Request, service: Serving, session_id: SessionId, place: str) -> Response:
     """What one reviewer said of one answer; the place is round, reviewer and candidate: `0.1.2`."""
-    picture = await picture_of(service, await full_id(service, session_id))
+    picture = await picture_of(service, await service.full_id(session_id))
     one = review_of(picture, place)
     if one is None:
         raise NotFoundError("there is no such review.")
@@ -144,6 +152,15 @@ async def download(service: Serving, session_id: SessionId) -> Response:
     document = await service.read(stored.document)
     name = f'attachment; filename="session-{stored.session.id}.json"'
     return JSONResponse(document, headers={**headers_with(""), "Content-Disposition": name})
+
+
+@router.get("/sessions/{id}/markdown")
+async def markdown(service: Serving, session_id: SessionId) -> Response:
+    """A session as Markdown, in full."""
+    stored = await service.read(service.reports.session, session_id)
+    view = await service.read(stored.view)
+    text = blocks_markdown(session_blocks(view))
+    return PlainTextResponse(text, media_type="text/markdown", headers=dict(headers_with("")))
 
 
 # -- what they show --------------------------------------------------------------------------------

@@ -13,10 +13,9 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from peerage.doors.render.pages import environment
-from peerage.doors.render.phrases import audit_verdict, figure, minute, probability
-from peerage.doors.web.answer_text import safe_html
-from peerage.reports.sessions import Bill
+from peerage.doors.render.pages import environment, prose
+from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
+from peerage.stores import without_password
 
 NAV = (
     ("/", "Ask"),
@@ -52,14 +51,17 @@ def web_environment() -> Environment:
     )
     made.globals = {
         **made.globals,
-        "markdown": safe_html,
+        "markdown": prose,
         "figure": figure,
         "probability": probability,
         "minute": minute,
         "seconds": seconds,
         "dollars": dollars,
-        "money": money,
+        "money": lambda bill: money(bill.usd, bill.n_unpriced),
         "level": level,
+        "share_level": share_level,
+        "percent": percent,
+        "without_password": without_password,
         "audit_words": audit_verdict,
         "version": static_version(),
         "nav": NAV,
@@ -68,13 +70,13 @@ def web_environment() -> Environment:
 
 
 def page(
-    request: Request, template: str, here: str = "", status: int = 200, **values: Any
+    request: Request, template: str, here: str = "", code: int = 200, **values: Any
 ) -> HTMLResponse:
     """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
     found = web_environment().get_template(template)
     html = found.render(nonce=nonce, here=here or request.url.path, **values)
-    return HTMLResponse(html, status, headers=headers_with(nonce))
+    return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:
@@ -105,15 +107,17 @@ def dollars(value: float) -> str:
     return f"${value:.2f}" if value >= 1 or value == 0 else f"${value:.4f}"
 
 
-def money(bill: Bill) -> str:
-    """What calls cost, as far as it is known."""
-    if not bill.n_unpriced:
-        return dollars(bill.usd) if bill.usd else "free"
-    calls = "1 call unpriced" if bill.n_unpriced == 1 else f"{bill.n_unpriced} calls unpriced"
-    return f"at least {dollars(bill.usd)} ({calls})"
-
-
 def level(place: int, n: int) -> str:
     """How strongly a cell of the grid is coloured: first place most, the last least."""
     part = 0 if n < 2 else round(4 * (place - 1) / (n - 1))
     return f"level{min(4, part) if place > 1 else 0}"
+
+
+def share_level(share: float) -> str:
+    """How strongly a share is coloured: all most, none least."""
+    return f"level{4 - min(4, int(5 * share))}"
+
+
+def percent(share: float | None) -> str:
+    """A share in whole percent."""
+    return NOTHING if share is None else f"{100 * share:.0f} %"

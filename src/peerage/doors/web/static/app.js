@@ -60,6 +60,11 @@ document.addEventListener("keydown", (event) => {
   if (event.key in moves) { event.preventDefault(); moveCard(item, moves[event.key]); item.focus(); }
 });
 
+// A stream that has ended is aborted by htmx, whose promise nobody waits for.
+addEventListener("unhandledrejection", (event) => {
+  if (event.reason?.name === "AbortError") event.preventDefault();
+});
+
 // Text that is still coming in stays scrolled to its end.
 document.addEventListener("htmx:after:swap", () => {
   for (const text of document.querySelectorAll(".text.live")) text.scrollTop = text.scrollHeight;
@@ -69,8 +74,9 @@ document.addEventListener("htmx:after:swap", () => {
 
 function moveCard(item, how) {
   const list = item.parentElement;
-  if (how === "up" && item.previousElementSibling) list.insertBefore(item, item.previousElementSibling);
-  if (how === "down" && item.nextElementSibling) list.insertBefore(item.nextElementSibling, item);
+  const [before, after] = [item.previousElementSibling, item.nextElementSibling];
+  if (how === "up" && before) list.insertBefore(item, before);
+  if (how === "down" && after) list.insertBefore(after, item);
   if (how === "tie") item.toggleAttribute("data-tied");
   number(list);
 }

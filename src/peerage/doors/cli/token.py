@@ -1,0 +1,99 @@
+"""`peerage token`: who may use a server, and what for."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from peerage.doors.cli.options import Common
+from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.errors import NotFoundError
+from peerage.stores import Action, Store, Token
+from peerage.tokens import Scope, make_token
+
+app = App(name="token")
+
+AT_THIS_MACHINE = "the command line"
+
+
+@app.command
+def create(
+    *,
+    scope: Annotated[
+        list[Scope],
+        Parameter(help="read, review, run (and read) or admin (everything); repeatable."),
+    ],
+    name: Annotated[str, Parameter(help="Whose it is; people review under it.")],
+    budget_usd: Annotated[
+        float | None, Parameter(help="What its sessions may cost in all.")
+    ] = None,
+    rate: Annotated[float | None, Parameter(help="Requests a minute.")] = None,
+    common: Common = Common(),
+) -> None:
+    """Make a token, and show it this once."""
+    store = common.opened_store()
+    text, token = make_token(name, scope, time.time(), budget_usd, rate)
+    store.add_token(token)
+    _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
+    if common.json:
+        write_json({"token": text, **_document(token)})
+        return
+    write_line(text)
+    if not common.quiet:
+        say("this is the only time it is shown; the store keeps a hash of it.")
+
+
+@app.command(name="list")
+def list_(*, common: Common = Common()) -> None:
+    """List the tokens, without what they open."""
+    tokens = common.opened_store().tokens()
+    if common.json:
+        write_json({"tokens": [_document(token) for token in tokens]})
+        return
+    from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.layout import TableColumn, TextTable
+
+    names = ("id", "name", "scopes", "budget", "spent", "rate", "state")
+    table = TextTable(*(TableColumn(one, "name" if one == "name" else "word") for one in names))
+    for token in tokens:
+        table.add(
+            token.id,
+            token.name,
+            " ".join(token.scopes),
+            "" if token.budget_usd is None else f"${token.budget_usd:.2f}",
+            f"${token.spent_usd:.2f}" if token.budget_usd is not None else "",
+            "" if token.rate is None else f"{token.rate:g}/min",
+            "good" if token.revoked_at is None else "revoked",
+        )
+    table.show(Terminal())
+
+
+@app.command
+def revoke(
+    token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
+    /,
+    *,
+    common: Common = Common(),
+) -> None:
+    """End a token; a server that runs heeds it within a second."""
+    store = common.opened_store()
+    if not store.revoke_token(token_id, time.time()):
+        raise NotFoundError(
+            f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."
+        )
+    _note(store, "revoked a token", token_id)
+    if common.json:
+        write_json({"revoked": token_id})
+    else:
+        write_line(f"revoked {token_id}.")
+
+
+def _document(token: Token) -> dict[str, Any]:
+    return {name: value for name, value in asdict(token).items() if name != "hash"}
+
+
+def _note(store: Store, what: str, about: str) -> None:
+    store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))

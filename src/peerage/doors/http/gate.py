@@ -1,0 +1,250 @@
+"""What stands in front of every route: which hosts, which tokens, how large, how slow.
+
+Whoever binds to this machine's own address needs no token; a browser that was lured here by a
+name that points to it, or by a page of another site, is turned away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import time
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from peerage.doors.http.access import LOCAL, Client, TokenBook
+from peerage.doors.http.problems import peerage_problem, problem
+from peerage.errors import PeerageError
+from peerage.providers.trace import HEADER, THIS_COUNCIL, council_trace
+from peerage.service import Service
+from peerage.stores import Action, StoreError
+
+access_log = logging.getLogger("peerage.access")
+
+COOKIE = "peerage_token"
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+OPEN_PATHS = ("/healthz", "/login", "/static/")  # for whoever has no token yet
+CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
+MAX_BODY_BYTES = 4_000_000
+MAX_UPLOAD_BYTES = 1_000_000_000
+UPLOADS = "/api/imports"
+BODY_TIMEOUT_S = 30.0  # between two pieces of a request
+SEND_TIMEOUT_S = 60.0  # for one piece of a response
+MAX_TRACE = 16  # councils that one question may have passed
+HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRules:
+    """Who may come in: from where, and whether without a token."""
+
+    hosts: frozenset[str] = frozenset()  # names beside the machine's own; then tokens are needed
+    needs_token: bool = False
+    checks_host: bool = True  # False where it listens on addresses that have names of their own
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is of this machine alone."""
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+class RefusedError(Exception):
+    """A request that is answered here: the response to give."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__()
+        self.response = response
+
+
+class Gate:
+    """The outermost part of the app: lets a request in, or answers it."""
+
+    def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
+        self.app, self.service, self.rules, self.book = app, service, rules, book
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, status, place = time.perf_counter(), 0, ""
+
+        async def told(message: Message) -> None:
+            nonlocal status, place
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                place = Headers(raw=message["headers"]).get("location", "")
+                message["headers"] = [*message["headers"], *HEADERS]
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                await send(message)
+
+        try:
+            client = await self._admit(scope)
+            body = LimitedBody(receive, _max_bytes(scope))
+            body.check(Headers(scope=scope))
+            scope["peerage.client"] = client
+            await self.app(scope, body, told)
+        except RefusedError as refused:
+            client = scope.get("peerage.client")
+            if not status:
+                await refused.response(scope, receive, told)
+        except TimeoutError:  # a reader that stopped reading: its connection is dropped
+            client = scope.get("peerage.client")
+        await self._note(scope, client, status, place, time.perf_counter() - started)
+
+    async def _admit(self, scope: Scope) -> Client | None:
+        """Who makes a request; RefusedError where it may not come in."""
+        headers = Headers(scope=scope)
+        self._check_host(headers)
+        self._check_origin(scope["method"], headers)
+        _check_trace(headers)
+        bearer, cookie = _bearer(headers), _cookie(headers)
+        client = await self._client(bearer or cookie)
+        if client is None and not scope["path"].startswith(OPEN_PATHS):
+            if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
+                raise RefusedError(RedirectResponse("/login", status_code=303))
+            detail = "a token is needed." if not (bearer or cookie) else "this token is not good."
+            raise RefusedError(problem(401, detail, {"WWW-Authenticate": "Bearer"}))
+        if client is not None and client.token is not None:
+            self._count(client)
+            if not bearer and scope["method"] not in SAFE_METHODS:
+                _check_same_site(headers)
+        return client
+
+    async def _client(self, text: str) -> Client | None:
+        if not text:
+            return None if self.rules.needs_token else LOCAL
+        try:
+            return await self.book.client(text)
+        except StoreError as error:
+            raise RefusedError(peerage_problem(error)) from None
+
+    def _count(self, client: Client) -> None:
+        try:
+            if client.token is not None:
+                self.book.count(client.token)
+        except PeerageError as error:
+            raise RefusedError(peerage_problem(error)) from None
+
+    def _check_host(self, headers: Headers) -> None:
+        """Refuse a name that somebody else made point to this machine."""
+        name = _host_name(headers.get("host", ""))
+        if self.rules.checks_host and not (is_loopback(name) or name in self.rules.hosts):
+            detail = "this server does not answer to that name."
+            raise RefusedError(problem(421, detail, hint="Allow it with --allow-host."))
+
+    def _check_origin(self, method: str, headers: Headers) -> None:
+        """Refuse what a page of another site asks for."""
+        origin = headers.get("origin")
+        other = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+        crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
+        if other or crossed:
+            raise RefusedError(problem(403, "pages of other sites may not use this server."))
+
+    async def _note(
+        self, scope: Scope, client: Client | None, status: int, place: str, took_s: float
+    ) -> None:
+        """One line in the log; what changed something is kept in the store too."""
+        name = client.name if client else ""
+        line = {
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": status,
+            "ms": round(took_s * 1000, 1),
+            "client": name,
+        }
+        access_log.info("request", extra={"fields": line})
+        if scope["method"] not in SAFE_METHODS and 200 <= status < 400 and client is not None:
+            action = Action(time.time(), name, f"{scope['method']} {scope['path']}", place)
+            try:
+                await self.service.read(self.service.store.add_action, action)
+            except (StoreError, RuntimeError) as error:  # RuntimeError: the service has closed
+                access_log.warning("not noted: %s", error)
+
+
+class LimitedBody:
+    """A request's body that is neither too large nor too slow."""
+
+    def __init__(self, receive: Receive, max_bytes: int) -> None:
+        self.receive, self.max_bytes = receive, max_bytes
+        self.n_bytes = 0
+        self.whole = False
+
+    def check(self, headers: Headers) -> None:
+        """Refuse a body that says itself that it is too large."""
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > self.max_bytes:
+            raise RefusedError(problem(413, self._too_large()))
+
+    async def __call__(self) -> Message:
+        if self.whole:  # from now on only the end of the connection comes, whenever that is
+            return await self.receive()
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                message = await self.receive()
+        except TimeoutError:
+            raise HTTPException(408, "the request did not come in time.") from None
+        if message["type"] == "http.request":
+            self.n_bytes += len(message.get("body", b""))
+            self.whole = not message.get("more_body", False)
+            if self.n_bytes > self.max_bytes:
+                raise HTTPException(413, self._too_large())
+        return message
+
+    def _too_large(self) -> str:
+        return f"a body of more than {self.max_bytes:,} bytes is not taken."
+
+
+def _max_bytes(scope: Scope) -> int:
+    return MAX_UPLOAD_BYTES if scope["path"] == UPLOADS else MAX_BODY_BYTES
+
+
+def _host_name(host: str) -> str:
+    """A Host header without its port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _bearer(headers: Headers) -> str:
+    kind, _, text = headers.get("authorization", "").partition(" ")
+    return text.strip() if kind.lower() == "bearer" else ""
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _check_same_site(headers: Headers) -> None:
+    """Refuse a change that a cookie alone asks for: a form of another site could send it too."""
+    if "origin" not in headers and not any(name in headers for name in CUSTOM_HEADERS):
+        detail = "a change by cookie needs an Origin or an X-Peerage header."
+        raise RefusedError(problem(403, detail))
+
+
+def _check_trace(headers: Headers) -> None:
+    """Refuse a question that this council is asking itself, through whatever seats."""
+    trace = [one for one in headers.get(HEADER, "").split(",") if one]
+    if THIS_COUNCIL in trace:
+        detail = "this council is a seat of its own panel; it would ask itself for ever."
+        raise RefusedError(problem(409, detail, hint="Take the seat with this base_url away."))
+    council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))

@@ -1,0 +1,113 @@
+"""Sessions as OpenTelemetry traces: a span for each, and one in it for every call of a model.
+
+The names are those of the GenAI conventions, here and nowhere else. Where the spans go is said
+by the usual OTEL_* variables.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peerage.errors import MissingExtraError
+from peerage.events import Failed, Finished, Opened, call_made, read_event
+from peerage.types import Event
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+
+SYSTEM = "gen_ai.provider.name"
+OPERATION = "gen_ai.operation.name"
+MODEL = "gen_ai.request.model"
+AGENT = "gen_ai.agent.name"
+CONVERSATION = "gen_ai.conversation.id"
+TOKENS_IN = "gen_ai.usage.input_tokens"
+TOKENS_OUT = "gen_ai.usage.output_tokens"
+ERROR = "error.type"
+STAGE = "peerage.stage"
+ROUND = "peerage.round"
+STATUS = "peerage.status"
+COST_USD = "peerage.cost_usd"
+NS = 1_000_000_000
+
+
+class Telemetry:
+    """Makes spans of a service's events; an observer of them."""
+
+    def __init__(self, exporter: SpanExporter | None = None) -> None:
+        try:
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            exporter = exporter or _otlp_exporter()
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                f"telemetry needs {error.name}.", hint="pip install 'peerage[telemetry]'"
+            ) from None
+        resource = Resource.create({"service.name": "peerage"})
+        self._provider = TracerProvider(resource=resource)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("peerage")
+        self._spans: dict[str, Span] = {}  # of sessions that run
+        self._models: dict[str, dict[str, str]] = {}  # by session, then by seat
+
+    def see(self, event: Event) -> None:
+        """Begin, extend or end the trace of a session."""
+        fact, id_ = read_event(event), event.session_id
+        if isinstance(fact, Opened):
+            self._models[id_] = {seat.name: seat.model for seat in fact.seats}
+            span = self._tracer.start_span("session", start_time=int(event.at * NS))
+            span.set_attributes({OPERATION: "invoke_agent", CONVERSATION: id_})
+            self._spans[id_] = span
+        elif isinstance(fact, Finished) and id_ in self._spans:
+            span = self._spans.pop(id_)
+            self._models.pop(id_, None)
+            span.set_attribute(STATUS, fact.status)
+            if fact.cost_usd is not None:
+                span.set_attribute(COST_USD, fact.cost_usd)
+            span.end(int(event.at * NS))
+        elif fact is not None and id_ in self._spans:
+            self._call(event)
+
+    def _call(self, event: Event) -> None:
+        """A span for the call whose outcome an event is, if it is one."""
+        from opentelemetry.trace import set_span_in_context
+
+        fact = read_event(event)
+        call = None if fact is None else call_made(fact)
+        if fact is None or call is None:
+            return
+        latency_ms = getattr(fact, "latency_ms", None) or 0.0
+        model = self._models[event.session_id].get(call.seat, "")
+        span = self._tracer.start_span(
+            f"chat {model or call.seat}",
+            set_span_in_context(self._spans[event.session_id]),
+            start_time=int((event.at - latency_ms / 1000) * NS),
+        )
+        usage = call.usage
+        known: dict[str, str | int | float | None] = {
+            OPERATION: "chat",
+            SYSTEM: "peerage",
+            AGENT: call.seat,
+            MODEL: model,
+            CONVERSATION: event.session_id,
+            STAGE: call.stage,
+            ROUND: call.round,
+            TOKENS_IN: usage.tokens_in if usage else None,
+            TOKENS_OUT: usage.tokens_out if usage else None,
+            COST_USD: call.cost_usd,
+            ERROR: fact.kind if isinstance(fact, Failed) else None,
+        }
+        span.set_attributes({name: value for name, value in known.items() if value is not None})
+        span.end(int(event.at * NS))
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()
+
+
+def _otlp_exporter() -> SpanExporter:
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+    return OTLPSpanExporter()

@@ -1,0 +1,86 @@
+"""Judgements made elsewhere in, and the whole store out, over HTTP."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.background import BackgroundTask
+from starlette.responses import FileResponse
+
+from peerage.doors.http.access import ADMIN, READ, Serving
+from peerage.doors.http.problems import RESPONSES
+from peerage.imports import take
+from peerage.imports.exports import export
+from peerage.stores import Store
+
+Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
+
+router = APIRouter(prefix="/api", tags=["transfer"], responses=RESPONSES)
+SUFFIX_BY_TYPE = {
+    "text/csv": ".csv",
+    "application/json": ".json",
+    "application/x-ndjson": ".jsonl",
+    "application/jsonl": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+}
+DEFAULT_SUFFIX = ".jsonl"
+BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            name: {"schema": {"type": "string", "format": "binary"}} for name in SUFFIX_BY_TYPE
+        },
+    }
+}
+
+
+@router.post("/imports", status_code=201, dependencies=[ADMIN], openapi_extra=BODY)
+async def import_file(
+    service: Serving,
+    request: Request,
+    kind: Annotated[Kind, Query(alias="as", description="What the file holds.")],
+) -> dict[str, Any]:
+    """Load one file, whole or not at all; its content type says how it is written."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    folder = Path(tempfile.mkdtemp(prefix="peerage-"))
+    try:
+        path = folder / f"upload{SUFFIX_BY_TYPE.get(media_type, DEFAULT_SUFFIX)}"
+        with path.open("wb") as out:
+            async for piece in request.stream():
+                out.write(piece)
+        scale = service.settings.community.scale
+        taken = await service.read(take, service.store, path, kind, time.time, scale)
+    finally:
+        await service.read(shutil.rmtree, folder, True)
+    return asdict(taken)
+
+
+@router.get(
+    "/export",
+    dependencies=[READ],
+    response_class=FileResponse,
+    responses={200: {"content": {"application/zip": {}}, "description": "A ZIP archive."}},
+)
+async def export_store(service: Serving) -> FileResponse:
+    """The whole store as a ZIP of JSONL and Parquet, which `peerage import` takes unpacked."""
+    folder = Path(tempfile.mkdtemp(prefix="peerage-"))
+    try:
+        path = await service.read(_archive, service.store, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    tidy = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
+    return FileResponse(
+        path, media_type="application/zip", filename="peerage-export.zip", background=tidy
+    )
+
+
+def _archive(store: Store, folder: Path) -> str:
+    export(store, folder / "export")
+    return shutil.make_archive(str(folder / "peerage-export"), "zip", folder / "export")

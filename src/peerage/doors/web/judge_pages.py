@@ -1,0 +1,191 @@
+"""The judge bench: every reviewer measured, the findings in plain words, and two side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from peerage.doors.http.access import READ, Serving
+from peerage.doors.render.pages import FORESTS, forest_chart, position_chart
+from peerage.doors.render.phrases import audit_verdict, finding_value
+from peerage.doors.web.page_route import PageRoute
+from peerage.doors.web.templating import page
+from peerage.errors import InputError
+from peerage.reports.options import AuditOptions
+from peerage.reports.two_reviewers import TwoReviewers, compare_reviewers
+from peerage.reports.what_if import stored_rows
+from peerage.service import Service
+from peerage.types import Finding
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
+
+# What is measured of each reviewer: the head of its column, and what the number is.
+COLUMNS: Mapping[str, tuple[str, str]] = {
+    "calibration": ("Mean mark", "harsh or generous"),
+    "agreement": ("Agreement", "correlation with the others"),
+    "self_preference": ("Own answers", "points beyond the others’ view"),
+    "position": ("Shown first", "points for standing first"),
+    "length_relative": ("Length", "points a standard deviation of words"),
+    "drift": ("Drift", "a week"),
+}
+# A finding in words, by metric, and what to do where it is evidence or an indicator.
+WORDS: Mapping[str, tuple[str, str]] = {
+    "length": ("longer answers score {sign} with {who}", "Look at the board at equal length."),
+    "length_relative": (
+        "{who} gives {sign} for length than the others give the same answers",
+        "Leave this reviewer out in the what-if bar and see whether ranks move.",
+    ),
+    "position": (
+        "{who} gives {sign} to whatever it is shown first",
+        "Keep the balanced order: over a season it cancels out. Do not trust single ballots of it.",
+    ),
+    "calibration": (
+        "{who} marks at {value} on average",
+        "Read the calibrated board: there each reviewer’s level and spread are taken out.",
+    ),
+    "self_preference": (
+        "{who} rates its own answers {sign} than the others do",
+        "Keep own votes out, as they are by default.",
+    ),
+    "family_preference": (
+        "{who} rates its own family {sign} than the others do",
+        "Seat reviewers of other families, or leave this one out.",
+    ),
+    "anchoring": (
+        "the first answer that {who} reads pulls its later marks",
+        "Ask for fewer answers a ballot, or for two rounds.",
+    ),
+    "consistency": (
+        "{who} marks the same answer differently when asked again",
+        "Lower its temperature, or let it review in two rounds.",
+    ),
+    "style": ("{who} rewards how an answer looks", "Say in the rubric that form is no merit."),
+    "sycophancy": (
+        "{who}: one rates the other {sign} than anybody else does",
+        "Leave this reviewer out and compare the ranks.",
+    ),
+    "reasoning_length": ("long reasoning goes with {sign} marks by {who}", ""),
+    "agreement": (
+        "{who} agrees with the others at {value}",
+        "Below .3 its votes are mostly noise: seat another reviewer.",
+    ),
+    "effective_votes": (
+        "the panel’s votes are worth {value} independent ones",
+        "Seat models of other families: reviewers who err together count as fewer.",
+    ),
+    "drift": (
+        "{who} gets {sign} from week to week",
+        "Pin the model’s version, and compare boards of like windows.",
+    ),
+}
+SAID = ("evidence", "indicator", "clear", "inconclusive")
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """One reviewer and its finding of each metric."""
+
+    name: str
+    findings: Mapping[str, Finding]
+
+
+@router.get("/judges")
+async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
+    """Every reviewer with its numbers; two of them side by side."""
+    made = await service.read(_bench, service, a, b)
+    return page(request, "judges.html", a=a, b=b, **made)
+
+
+def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
+    try:
+        found = service.reports.audit(AuditOptions())
+    except InputError as error:
+        return {"judges": [], "hint": str(error)}
+    names = sorted({one.subject for one in found.findings if one.metric == "calibration"})
+    by_name = {
+        name: {one.metric: one for one in found.findings if one.subject == name} for name in names
+    }
+    charts = [position_chart(found)]
+    charts += [forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()]
+    held = stored_rows(service.reports) if a and b and a != b else None
+    pair = compare_reviewers(held, a, b) if held else None
+    strong = [one for one in found.findings if one.status in ("evidence", "indicator")]
+    return {
+        "judges": [Judge(name, by_name[name]) for name in names],
+        "columns": COLUMNS,
+        "verdict": audit_verdict(found),
+        "n_reviews": found.views.get("reviews", 0),
+        "findings": findings_in_words(strong),
+        "unknown": unknowns(found.findings),
+        "charts": [chart for chart in charts if chart],
+        "pair": pair,
+        "largest": max((max(row) for row in pair.confusion), default=1) if pair else 1,
+        "scatter": scatter(pair) if pair else [],
+        "hint": "",
+    }
+
+
+def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Status, sentence and advice of each finding that says something, the gravest first."""
+    said = [one for one in findings if one.status in SAID and one.value is not None]
+    said.sort(key=lambda one: SAID.index(one.status))
+    return [(one.status, sentence(one), _advice(one)) for one in said]
+
+
+def sentence(one: Finding) -> str:
+    """A finding as a sentence with its numbers."""
+    value = one.value or 0.0
+    who = "everybody" if one.subject == "all" else one.subject.replace(">", " on ")
+    numbers = f"{finding_value(one)}, n {one.n:,}"
+    topic = f"{one.metric.replace('_', ' ').capitalize()} of {who}"
+    if one.status not in ("evidence", "indicator"):
+        state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
+        return f"{topic}: {numbers}, {state}."
+    words, _ = WORDS.get(one.metric, (topic, ""))
+    said = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
+    first = said[:1] if said.startswith(who) else said[:1].upper()
+    return f"{first}{said[1:]}: {numbers}."
+
+
+def _advice(one: Finding) -> str:
+    grave = one.status in ("evidence", "indicator")
+    return WORDS.get(one.metric, ("", ""))[1] if grave else ""
+
+
+def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
+    """What could not be told, each once, and what data would tell it."""
+    told: dict[str, tuple[list[str], str]] = {}
+    for one in findings:
+        if one.status not in ("too_few", "not_identifiable", "inconclusive"):
+            continue
+        if one.status == "too_few":
+            would = f"{one.n} of the {one.n_min} observations it takes are there"
+        elif one.status == "inconclusive":
+            would = f"about {one.n_needed:,} observations would settle it" if one.n_needed else ""
+        else:
+            would = one.note
+        if not would:
+            continue
+        subjects, _ = told.setdefault(f"{one.metric}|{would}", ([], would))
+        subjects.append(one.subject)
+    return [
+        (f"{key.partition('|')[0].replace('_', ' ').capitalize()} of {_few(subjects)}", would)
+        for key, (subjects, would) in told.items()
+    ]
+
+
+def _few(names: Sequence[str], n: int = 4) -> str:
+    shown = ", ".join("everybody" if name == "all" else name for name in names[:n])
+    return shown + (f" and {len(names) - n} more" if len(names) > n else "")
+
+
+def scatter(pair: TwoReviewers) -> list[tuple[float, float]]:
+    """The two reviewers' marks as places in a chart of 100 by 100."""
+    return [
+        (round(100 * (x - 1) / 9, 1), round(100 - 100 * (y - 1) / 9, 1)) for x, y in pair.scores
+    ]

@@ -1,0 +1,209 @@
+"""People as reviewers: a blind ballot of a stored session, and the review that comes back.
+
+A person's review is an event of that session's log. The session stays as it was scored then;
+boards, audits and the reviews table see the rows like any reviewer's, marked as a person's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, field_validator
+
+from peerage.config import Settings
+from peerage.council.blinding import deal_order, label
+from peerage.council.fold import MAX_NOTE_CHARACTERS, fold
+from peerage.errors import InputError, NotFoundError, UsageError, shown
+from peerage.events import (
+    DealtBallot,
+    Finished,
+    Opened,
+    PersonReviewed,
+    ReviewReading,
+    opening_of,
+    read_events,
+    stored_event,
+)
+from peerage.panel import recorded_rubric
+from peerage.reports.options import Options
+from peerage.stores import SessionTakenError, Store
+from peerage.text import valid_text, valid_values
+from peerage.types import Event, Query, Response
+
+MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
+MAX_TRIES = 10  # to append a review while others do
+SEPARATOR = "."
+
+Mark = int | float
+Labels = str | list[str]
+
+
+class AlreadyReviewedError(InputError):
+    """This person has reviewed this session before."""
+
+
+class PersonReview(Options):
+    """What a person says about a ballot, in its labels."""
+
+    ballot: str = Field(max_length=300, description="The `ballot` of the one that was dealt.")
+    order: list[str] | None = Field(
+        default=None,
+        max_length=1000,
+        description="The labels in the order really shown, if not as dealt.",
+        examples=[["B", "A"]],
+    )
+    ranking: list[Labels] = Field(
+        default=[],
+        max_length=1000,
+        description="The labels, the best first; a list in it is a tie.",
+        examples=[["A", "B"]],
+    )
+    scores: dict[str, Mark] = Field(default={}, description="Marks from 1 to 10, by label.")
+    marks: dict[str, dict[str, Mark]] = Field(
+        default={}, description="Marks from 1 to 10 by label and dimension of the rubric."
+    )
+    notes: dict[str, str] = Field(default={}, description="Why, by label.")
+    abstained: str = Field(default="", max_length=1000, description="Why there is no judgement.")
+
+    @field_validator("notes")
+    @classmethod
+    def _bounded(cls, notes: dict[str, str]) -> dict[str, str]:
+        return {name: note[:MAX_NOTE_CHARACTERS] for name, note in notes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonBallot:
+    """What one person is shown: a question and answers under labels, without their authors."""
+
+    session_id: str
+    place: int  # in the balanced design
+    query: Query
+    order: tuple[str, ...]  # the authors, whom only the server knows
+    texts: Mapping[str, str]  # by author
+    opened: Opened
+
+    @property
+    def id(self) -> str:
+        return f"{self.session_id}{SEPARATOR}{self.place}"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(label(i) for i in range(len(self.order)))
+
+    def document(self, settings: Settings) -> dict[str, Any]:
+        """The JSON of the ballot, in which nobody is named."""
+        rubric = recorded_rubric(settings, self.opened)
+        shown = zip(self.labels, self.order, strict=True)
+        return {
+            "ballot": self.id,
+            "query": self.query.text,
+            "category": self.query.category,
+            "responses": [{"label": name, "text": self.texts[author]} for name, author in shown],
+            "dimensions": list(rubric.weights) if rubric else [],
+        }
+
+
+def next_ballot(store: Store, person: str, category: str | None = None) -> PersonBallot | None:
+    """A ballot of a session that this person has not judged and few others have, or None."""
+    for session_id in store.least_judged(category, MAX_LOOKED_AT):
+        events = store.events(session_id)
+        if may_review(events, person):
+            return deal_ballot(events)
+    return None
+
+
+def may_review(events: list[Event], person: str) -> bool:
+    """Whether a person can judge a session: not twice, and not under the name of a seat."""
+    facts = list(read_events(events))
+    judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
+    seats = {seat.name for seat in opening_of(events).seats}
+    return not judged and person not in seats and len(_answers(events)) > 1
+
+
+def deal_ballot(events: list[Event], place: int | None = None) -> PersonBallot:
+    """A person's ballot of a session: the next place of its balanced design, or a given one."""
+    session, opened = fold(events), opening_of(events)
+    answers = {answer.model: answer.text for answer in _answers(events)}
+    if place is None:
+        n_people = sum(isinstance(fact, PersonReviewed) for fact in read_events(events))
+        n_reviewers = sum("review" in seat.roles for seat in opened.seats)
+        place = session.ordinal + n_reviewers + n_people
+    order = deal_order(tuple(answers), place, session.seed)
+    return PersonBallot(session.id, place, session.query, order, answers, opened)
+
+
+def keep_review(
+    store: Store, person: str, said: PersonReview, clock: Callable[[], float]
+) -> PersonReviewed:
+    """Append a person's review to its session's log; refused if it does not fit its ballot."""
+    session_id, _, place = said.ballot.rpartition(SEPARATOR)
+    for _ in range(MAX_TRIES):
+        events = store.events(session_id)
+        if not events or not place.isdecimal() or len(place) > len(str(2**62)):
+            raise NotFoundError(f"there is no ballot {shown(said.ballot)}.")
+        fact = person_reviewed(events, person, said, int(place))
+        event = stored_event(session_id, events[-1].seq + 1, clock(), fact)
+        try:
+            store.append_all([event])
+        except SessionTakenError:  # somebody else's review came first: after that, then
+            continue
+        return fact
+    raise SessionTakenError("too many reviews of this session come in at once.")
+
+
+def person_reviewed(
+    events: list[Event], person: str, said: PersonReview, place: int
+) -> PersonReviewed:
+    """The event of a person's review."""
+    if not any(isinstance(fact, Finished) for fact in read_events(events)):
+        raise InputError("this session is not over yet.")
+    if not may_review(events, person):
+        raise AlreadyReviewedError(f"{person} cannot review this session (again).")
+    ballot = deal_ballot(events, place)
+    author_by_label = dict(zip(ballot.labels, ballot.order, strict=True))
+    order = tuple(said.order) if said.order is not None else ballot.labels
+    if sorted(order) != sorted(ballot.labels):
+        raise UsageError(f"the order names other answers than {', '.join(ballot.labels)}.")
+    as_dealt = order == ballot.labels
+    dealt = DealtBallot(
+        valid_text(person),
+        tuple(author_by_label[name] for name in order),
+        () if as_dealt else order,
+    )
+    return PersonReviewed(dealt, _reading(said, ballot), place if as_dealt else None)
+
+
+def _reading(said: PersonReview, ballot: PersonBallot) -> ReviewReading:
+    """A person's words as the log keeps a reviewer's; what names no answer shown is refused."""
+    tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in said.ranking)
+    ranked = [name for tier in tiers for name in tier]
+    named = {*ranked, *said.scores, *said.marks, *said.notes}
+    if unknown := sorted(named - set(ballot.labels)):
+        raise UsageError(
+            f"there is no answer {shown(unknown[0])} on this ballot.",
+            hint=f"Known: {', '.join(ballot.labels)}.",
+        )
+    if len(ranked) != len(set(ranked)):
+        raise UsageError("an answer is ranked twice.")
+    marks = [*said.scores.values(), *(m for each in said.marks.values() for m in each.values())]
+    if any(not 1 <= mark <= 10 for mark in marks):
+        raise UsageError("a mark is not from 1 to 10.")
+    if not (ranked or marks or said.abstained):
+        raise UsageError("it judges nothing.", hint="Give a ranking, scores or marks, or abstain.")
+    return ReviewReading(
+        ranking=tuple(tier for tier in tiers if tier),
+        scores=dict(said.scores),
+        marks=valid_values({name: dict(each) for name, each in said.marks.items()}),
+        claimed={},
+        notes=valid_values(dict(said.notes)),
+        abstained=valid_text(said.abstained),
+        recovered="",
+        flags=(),
+    )
+
+
+def _answers(events: list[Event]) -> list[Response]:
+    """The answers of a session that there is something to say about."""
+    return [response for response in fold(events).responses if response.text.strip()]

@@ -1,0 +1,72 @@
+"""Tokens of a server: made once, kept as a hash, compared in constant time."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Literal, get_args
+
+from peerage.errors import UsageError, meant
+from peerage.stores import Token
+
+Scope = Literal["read", "review", "run", "admin"]
+
+PREFIX = "pk_"  # known as the beginning of a key to whatever must not show one
+ID_BYTES = 4
+SECRET_BYTES = 32
+MAX_NAME_CHARACTERS = 100
+
+# What a token of a scope may do. A reviewer may not read: a session says whose the answers are.
+ALLOWED_BY_SCOPE: Mapping[Scope, frozenset[str]] = {
+    "read": frozenset({"read"}),
+    "review": frozenset({"review"}),
+    "run": frozenset({"read", "run"}),
+    "admin": frozenset({"read", "review", "run", "admin"}),
+}
+
+
+def make_token(
+    name: str,
+    scopes: Iterable[str],
+    at: float,
+    budget_usd: float | None = None,
+    rate: float | None = None,
+) -> tuple[str, Token]:
+    """A new token: the text that its owner is given once, and what the store keeps."""
+    chosen = tuple(dict.fromkeys(scopes))
+    for scope in chosen:
+        if scope not in ALLOWED_BY_SCOPE:
+            raise UsageError(f"there is no scope {scope!r}.", hint=meant(scope, get_args(Scope)))
+    if not chosen:
+        raise UsageError("a token needs a scope.", hint=f"Known: {', '.join(get_args(Scope))}.")
+    name = name.strip()
+    if not name or len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
+        raise UsageError(
+            f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
+            hint="People review under it.",
+        )
+    id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+    text = f"{PREFIX}{id_}_{secret}"
+    return text, Token(id_, name, chosen, hashed(text), budget_usd, rate, at)
+
+
+def hashed(text: str) -> str:
+    """What is kept of a token: it is long and random, so one round is enough."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def matching(text: str, tokens: Iterable[Token]) -> Token | None:
+    """The token of this text that is still good; every one is compared, in constant time."""
+    given, found = hashed(text), None
+    for token in tokens:
+        if hmac.compare_digest(given, token.hash) and token.revoked_at is None:
+            found = token
+    return found
+
+
+def allowed(token: Token) -> frozenset[str]:
+    """Everything that a token may do."""
+    scopes = (ALLOWED_BY_SCOPE[scope] for scope in get_args(Scope) if scope in token.scopes)
+    return frozenset().union(*scopes)

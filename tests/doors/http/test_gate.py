@@ -1,0 +1,138 @@
+"""What stands in front of every route: hosts, origins, tokens, sizes, and a log of it all."""
+
+import logging
+
+import httpx
+import pytest
+
+from peerage.doors.http import AppSettings
+from peerage.doors.http.gate import AccessRules, is_loopback
+from peerage.doors.http.logs import JsonLines
+from peerage.providers.trace import HEADER, THIS_COUNCIL
+
+PROBLEM = "application/problem+json"
+
+
+def test_names_that_others_point_here_and_pages_of_other_sites_are_turned_away(server):
+    port = server.client.base_url.port
+    cases = [
+        ({"Host": f"evil.example:{port}"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Host": f"localhost:{port}"}, 200),
+        ({"Origin": f"http://127.0.0.1:{port}"}, 200),
+    ]
+    for headers, status in cases:
+        answer = server.client.get("/api/sessions", headers=headers)
+        assert answer.status_code == status, headers
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_body_that_is_too_large_is_refused_before_and_while_it_comes(server):
+    body = b'{"query": "' + b"x" * 10_000_000 + b'"}'
+    headers = {"content-type": "application/json"}
+    whole = server.client.post("/api/sessions", content=body, headers=headers)
+    pieces = (body[i : i + 100_000] for i in range(0, len(body), 100_000))
+    try:
+        chunked = server.client.post("/api/sessions", content=pieces, headers=headers)
+    except httpx.WriteError:  # it answered and closed while we were still sending
+        chunked = whole
+    for answer in (whole, chunked):
+        assert (answer.status_code, answer.headers["content-type"]) == (413, PROBLEM)
+
+
+def test_a_token_opens_what_its_scope_says_and_nothing_once_revoked(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        client = server.client
+        assert client.get("/healthz").status_code == 200
+        refused = client.get("/api/sessions")
+        assert (refused.status_code, refused.headers["content-type"]) == (401, PROBLEM)
+        assert refused.headers["www-authenticate"] == "Bearer"
+        read, run = token(server, "Ada", "read"), token(server, "Bob", "run")
+        may_read = {"Authorization": f"Bearer {read}"}
+        may_run = {"Authorization": f"Bearer {run}"}
+        assert client.get("/api/sessions", headers=may_read).status_code == 200
+        question = {"query": "Why?"}
+        assert client.post("/api/sessions", json=question, headers=may_read).status_code == 403
+        assert client.post("/api/sessions", json=question, headers=may_run).status_code == 202
+        wrong = {"Authorization": f"Bearer {read[:-1]}_"}
+        assert client.get("/api/sessions", headers=wrong).status_code == 401
+        server.revoke(read)
+        assert client.get("/api/sessions", headers=may_read).status_code == 401
+
+
+def test_a_cookie_opens_the_pages_but_changes_nothing_from_elsewhere(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        cookie = {"Cookie": f"peerage_token={token(server, 'Ada', 'admin')}"}
+        client, question = server.client, {"query": "Why?"}
+        origin = {"Origin": str(client.base_url).rstrip("/")}
+        assert client.get("/api/sessions", headers=cookie).status_code == 200
+        assert client.post("/api/sessions", json=question, headers=cookie).status_code == 403
+        ours = {**cookie, **origin}
+        assert client.post("/api/sessions", json=question, headers=ours).status_code == 202
+
+
+def test_a_token_has_a_rate_and_a_budget(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        slow = {"Authorization": f"Bearer {token(server, 'Ada', 'read', rate=6)}"}
+        answers = [server.client.get("/api/sessions", headers=slow) for _ in range(3)]
+        assert [one.status_code for one in answers][-1] == 429
+        assert int(answers[-1].headers["retry-after"]) >= 1
+        poor = {"Authorization": f"Bearer {token(server, 'Bob', 'run', budget_usd=1.0)}"}
+        dear = {"query": "?", "budget_usd": 5}
+        refused = server.client.post("/api/sessions", json=dear, headers=poor)
+        assert (refused.status_code, refused.headers["content-type"]) == (402, PROBLEM)
+        cheap = {"query": "?", "budget_usd": 0.4}
+        held = server.client.post("/api/sessions", json=cheap, headers=poor)
+        assert held.status_code == 202, held.text
+        server.client.get(f"{held.headers['location']}/events", headers=slow | poor)
+        spent = {one.name: one.spent_usd for one in server.service.store.tokens()}
+        assert spent["Bob"] == pytest.approx(0.0)
+
+
+def test_who_did_what_is_kept(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        headers = {"Authorization": f"Bearer {token(server, 'Ada', 'run')}"}
+        started = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)
+        server.client.get(f"{started.headers['location']}/events", headers=headers)
+        (action,) = server.service.store.actions(5)
+        assert (action.who, action.what) == ("Ada", "POST /api/sessions")
+        assert action.about == started.headers["location"]
+
+
+def test_a_council_that_asks_itself_is_told_so(server):
+    headers = {HEADER: f"another,{THIS_COUNCIL}"}
+    answer = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)
+    assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)
+
+
+def test_no_line_of_the_log_holds_a_token(serving, token, caplog):
+    caplog.set_level(logging.DEBUG)
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        text = token(server, "Ada", "run")
+        headers = {"Authorization": f"Bearer {text}", "Cookie": f"peerage_token={text}"}
+        started = server.client.post(
+            f"/api/sessions?token={text}", json={"query": text}, headers=headers
+        )
+        server.client.get(f"/api/sessions/{text}", headers=headers)
+        server.client.get(f"{started.headers['location']}/events", headers=headers)
+    lines = [JsonLines().format(record) for record in caplog.records]
+    assert any('"path": "/api/sessions"' in line for line in lines)
+    assert not any(text in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.8.8", True),
+        ("::1", True),
+        ("localhost", True),
+        ("0.0.0.0", False),  # noqa: S104 - not bound to
+        ("192.168.1.2", False),
+        ("localhost.evil.example", False),
+        ("", False),
+    ],
+)
+def test_only_this_machine_is_loopback(host, here):
+    assert is_loopback(host) is here

@@ -1,0 +1,146 @@
+"""People over HTTP: blind ballots, reviews with the order really shown, opinions and items."""
+
+import pytest
+
+from peerage.council.fold import fold
+from peerage.stores import open_store
+
+PROBLEM = "application/problem+json"
+NAMES = ("ann", "bob", "cyd")
+
+
+@pytest.fixture
+def person(server, token):
+    """A client with a token to review, under a name of its own."""
+
+    def make(name, scope="review"):
+        return {"Authorization": f"Bearer {token(server, name, scope)}"}
+
+    return make
+
+
+def test_a_ballot_names_nobody_and_every_person_gets_an_order_of_its_own(server, person):
+    id_ = server.hold("Whose is it?")
+    orders = []
+    for name in ("Ada", "Bea", "Cleo"):
+        headers = person(name)
+        answer = server.client.get(f"/api/ballots/next?session={id_}", headers=headers)
+        ballot = answer.json()
+        shown = [response["text"] for response in ballot["responses"]]
+        assert not any(f'"{one}"' in answer.text for one in NAMES)
+        assert [response["label"] for response in ballot["responses"]] == ["A", "B", "C"]
+        said = {"ballot": ballot["ballot"], "ranking": ["A", "B", "C"]}
+        assert server.client.post("/api/ballots", json=said, headers=headers).status_code == 201
+        orders.append(tuple(shown))
+    assert len(set(orders)) == 3
+    firsts = {order[0] for order in orders}
+    assert len(firsts) == 3
+
+
+def test_a_review_token_reads_no_session_and_runs_none(server, person):
+    id_ = server.hold("Who is who?")
+    headers = person("Dot")
+    for method, place in [
+        ("GET", f"/api/sessions/{id_}"),
+        ("GET", f"/api/sessions/{id_}/events"),
+        ("GET", "/api/sessions"),
+        ("GET", "/api/boards/models"),
+        ("GET", "/api/export"),
+        ("DELETE", f"/api/sessions/{id_}"),
+    ]:
+        refused = server.client.request(method, place, headers=headers)
+        assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM), place
+    refused = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)
+    assert refused.status_code == 403
+
+
+def test_a_persons_review_is_in_the_log_as_it_was_shown_and_changes_no_score(server, person):
+    id_ = server.hold("What was shown?")
+    before = server.client.get(f"/api/sessions/{id_}").json()
+    headers = person("Eve")
+    ballot = server.client.get(f"/api/ballots/next?session={id_}", headers=headers).json()
+    said = {
+        "ballot": ballot["ballot"],
+        "order": ["C", "A", "B"],
+        "ranking": ["B", ["A", "C"]],
+        "scores": {"A": 3, "B": 9.5},
+        "notes": {"A": "Half of it is missing."},
+    }
+    assert server.client.post("/api/ballots", json=said, headers=headers).status_code == 201
+    store = open_store(server.service.settings.store)
+    event = store.events(id_)[-1]
+    assert event.kind == "person_reviewed"
+    assert event.body["ballot"]["reviewer"] == "Eve"
+    assert event.body["ballot"]["labels"] == ["C", "A", "B"]
+    assert len(fold(store.events(id_)).reviews) == 3
+    after = server.client.get(f"/api/sessions/{id_}").json()
+    assert after["scores"] == before["scores"]
+    again = server.client.post("/api/ballots", json=said, headers=headers)
+    assert (again.status_code, again.headers["content-type"]) == (409, PROBLEM)
+
+
+def test_boards_and_audits_count_a_persons_votes(server, person):
+    id_ = server.hold("Does it count?", category="people")
+    query = {"category": "people", "since": "all"}
+
+    def votes():
+        rows = server.client.get("/api/boards/models", params=query).json()["rows"]
+        return {row["model"]: row["total_votes"] for row in rows}
+
+    before = votes()
+    headers = person("Flo")
+    ballot = server.client.get(f"/api/ballots/next?session={id_}", headers=headers).json()
+    said = {"ballot": ballot["ballot"], "ranking": ["A", "B", "C"]}
+    server.client.post("/api/ballots", json=said, headers=headers)
+    assert votes() == {name: n + 1 for name, n in before.items()}
+    audit = server.client.get("/api/audit", params={"reviewer": "Flo"})
+    assert audit.status_code == 200
+    assert audit.json()["findings"]
+
+
+def test_who_has_judged_everything_gets_nothing_and_nobody_is_asked_twice(server, person):
+    headers, seen = person("Gus"), []
+    while (answer := server.client.get("/api/ballots/next", headers=headers)).status_code == 200:
+        seen.append(answer.json()["ballot"].split(".")[0])
+        said = {"ballot": answer.json()["ballot"], "abstained": "I know too little of it."}
+        assert server.client.post("/api/ballots", json=said, headers=headers).status_code == 201
+    assert answer.status_code == 204
+    assert len(set(seen)) == len(seen) >= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"ballot": "nobody.1"}, 404),
+        ({"ballot": ""}, 404),
+        ({"order": ["A", "A", "B"]}, 422),
+        ({"ranking": ["A", "Z"]}, 422),
+        ({"ranking": ["A", "A"]}, 422),
+        ({"scores": {"A": 11}}, 422),
+        ({"scores": {"A": "nine"}}, 422),
+        ({"ranking": []}, 422),
+        ({"author": "ann"}, 422),
+    ],
+)
+def test_a_review_that_does_not_fit_its_ballot_is_refused(server, person, change, status):
+    server.hold("Fits?")
+    headers = person("Hal")
+    ballot = server.client.get("/api/ballots/next", headers=headers).json()
+    said = {"ballot": ballot["ballot"], "ranking": ["A", "B"], **change}
+    refused = server.client.post("/api/ballots", json=said, headers=headers)
+    assert (refused.status_code, refused.headers["content-type"]) == (status, PROBLEM)
+
+
+def test_opinions_and_items_reach_the_community_boards_under_their_givers_names(server, person):
+    given = server.client.post("/api/items", json={"item_id": "p1"}, headers=person("Ida"))
+    assert (given.status_code, given.json()["item_ids"]) == (201, ["p1"])
+    for name, opinion in [("Joe", 1), ("Kit", 1), ("Lou", -1)]:
+        said = [{"item_id": "p1", "opinion": opinion}]
+        answer = server.client.post("/api/opinions", json=said, headers=person(name))
+        assert answer.status_code == 201, answer.text
+    (row,) = server.client.get("/api/boards/items").json()["rows"]
+    assert (row["contributor"], row["reviews"]) == ("Ida", 3)
+    wrong = server.client.post(
+        "/api/opinions", json={"item_id": "p1", "opinion": 7}, headers=person("Mia")
+    )
+    assert (wrong.status_code, wrong.headers["content-type"]) == (422, PROBLEM)

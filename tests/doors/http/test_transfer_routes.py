@@ -1,0 +1,30 @@
+"""Files into the store and the store out, over HTTP."""
+
+import io
+import json
+import zipfile
+
+PROBLEM = "application/problem+json"
+CSV = {"content-type": "text/csv"}
+REVIEWS = "session_id,reviewer,candidate,rank\ns,r,a,1\ns,r,b,2\n"
+
+
+def test_a_file_is_imported_whole_and_only_once(server):
+    place = "/api/imports?as=reviews"
+    first = server.client.post(place, content=REVIEWS, headers=CSV)
+    again = server.client.post(place, content=REVIEWS, headers=CSV)
+    assert (first.status_code, first.json()["n"], first.json()["already"]) == (201, 2, False)
+    assert again.json()["already"]
+    wrong = server.client.post(place, content="session_id,reviewer\ns,r\n", headers=CSV)
+    assert (wrong.status_code, wrong.headers["content-type"]) == (422, PROBLEM)
+    nothing = server.client.post("/api/imports?as=luck", content=REVIEWS, headers=CSV)
+    assert (nothing.status_code, nothing.headers["content-type"]) == (422, PROBLEM)
+
+
+def test_an_export_holds_every_session(server):
+    id_ = server.hold()
+    answer = server.client.get("/api/export")
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        lines = archive.read("sessions.jsonl").decode().splitlines()
+        assert id_ in {json.loads(line)["session_id"] for line in lines}
+        assert "export.json" in archive.namelist()
