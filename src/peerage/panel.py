@@ -41,7 +41,7 @@ from peerage.season import (
     run_season,
     season_cost,
 )
-from peerage.session import SessionConfig, SessionSpec, opening, run
+from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
 from peerage.stores import (
     Lease,
     SessionTakenError,
@@ -431,6 +431,11 @@ class Council:
             on_change=on_change,
             stop=stop,
         )
+
+    def vote_note(self, prompts: SeasonRows) -> str:
+        """What to tell of a season before it runs, where this panel's votes could not count."""
+        first = next(iter(prompts), None)
+        return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that nobody would answer."""
