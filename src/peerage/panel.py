@@ -382,7 +382,7 @@ class Council:
                 break
         seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
         seed = self.store.season_seed(id_, seed) if keep else seed
-        return Season(id_, seed, self.session_config, tuple(before))
+        return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     async def run_season(
         self,
