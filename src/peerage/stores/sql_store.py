@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from peerage.errors import UnreadableError
-from peerage.stores import LEASE_S, Action, Import, Lease, Listing, StoreError, Token
+from peerage.stores import LEASE_S, AccessToken, Action, Import, Lease, Listing, StoreError
 from peerage.stores.event_rows import (
     MAX_INTEGER,
     EventRow,
@@ -242,14 +242,14 @@ class SqlStore:
 
     # -- who may use a server ------------------------------------------------------------------
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[AccessToken]:
         rows = self.reader.execute(
             "SELECT id, name, scopes, hash, budget_usd, rate, created_at, revoked_at, spent_usd"
             " FROM tokens ORDER BY created_at, id"
         )
-        return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+        return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
-    def add_token(self, token: Token) -> None:
+    def add_token(self, token: AccessToken) -> None:
         with self.transaction() as db:
             db.execute(
                 "INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)"

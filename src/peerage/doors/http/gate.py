@@ -71,7 +71,7 @@ class RefusedError(Exception):
         self.response = response
 
 
-class Gate:
+class Gatekeeper:
     """The outermost part of the app: lets a request in, or answers it."""
 
     def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
