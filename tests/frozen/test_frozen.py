@@ -80,7 +80,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "rings": ("rings", *COMMUNITY),
     "season-models": ("board", "models", *STORE, "--since", "all", "--matrix"),
     "season-audit": ("audit", *STORE),
-    "season-session": ("show", "4f70c8803df137ef", *STORE),
+    "season-session": ("show", "8a6f779bc1700117", *STORE),
 }
 CLOCK = {"at", "as_of", "opened_at", "finished_at", "latency_ms"}
 

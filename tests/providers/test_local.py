@@ -301,7 +301,7 @@ def test_an_option_it_does_not_know_is_refused(options: dict[str, object]) -> No
 
 def test_the_panel_without_a_key_shares_one_model() -> None:
     seats = local_seats()
-    assert len({seat.name for seat in seats}) == len({seat.system for seat in seats}) == 4
+    assert len({seat.name for seat in seats}) == len({seat.system for seat in seats}) == 3
     assert len({Local.endpoint(seat) for seat in seats}) == 1
     assert {seat.provider for seat in seats} == {"local"}
     assert providers.get("local") is Local

@@ -30,6 +30,9 @@ class Direct:
     def can_constrain(self, _):
         return True
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, *_):  # noqa: ARG002
         self.n_calls += 1
         if self.crash_after is not None and self.n_calls > self.crash_after:
@@ -135,7 +138,7 @@ def test_a_session_without_a_quorum_is_reported_and_nothing_is_scored(url, tmp_p
     path.write_text("id,query\n1,broken\n2,fine\n")
     progress = go(url, open_prompts(path), Direct())
     assert progress.complete
-    assert progress.no_quorum == 1
+    assert len(progress.no_quorum) == 1
     assert progress.failures["a", "answer", "server_error"] == 1
     broken = next(s for s in sessions(url).values() if s.query.id == "1")
     assert broken.scores == ()
@@ -212,7 +215,7 @@ def test_given_answers_may_be_an_object_or_a_list(tmp_path):
 
 
 def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts):
-    """What one has begun the other leaves to it; neither ends in an error."""
+    """What one has begun the other waits for; both end with the whole season done."""
 
     async def scene():
         session_config = SessionConfig(SEATS, ScoringOptions(), chairs=SEATS)
@@ -238,8 +241,11 @@ def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts)
         return done
 
     first, second = asyncio.run(scene())
-    assert first.elsewhere + second.elsewhere > 0
+    assert first.complete
+    assert second.complete
+    assert first.elsewhere == second.elsewhere == 0
     assert first.done + second.done - first.reused - second.reused == prompts.n
+    assert first.calls + second.calls == 7 * prompts.n
     assert len(sessions(url)) == prompts.n
     assert all(len(session.reviews) == 3 for session in sessions(url).values())
 

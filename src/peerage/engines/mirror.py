@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -37,7 +37,7 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 2  # another format writes other names, and so begins again
+FORMAT = 4  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
@@ -116,7 +116,8 @@ class Mirror:
             for path in self._files()
             if (match := SEGMENT.fullmatch(path.name)) and int(match[1]) == FORMAT
         ]
-        return sorted(found, key=lambda one: (one[0], -one[1]))
+        newest = {folder: i for i, folder in enumerate(self._folders)}
+        return sorted(found, key=lambda one: (one[0], -one[1], -newest[one[2].parent]))
 
     def _files(self) -> list[Path]:
         return [path for folder in self._folders if folder.is_dir() for path in folder.iterdir()]
@@ -181,6 +182,30 @@ class Mirror:
             with reported(str(self.folder)), self._database() as db:
                 table = db.read_json(located(lines), columns=columns, format="newline_delimited")
                 self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
+
+    def drop_panels(self, sessions: Collection[str]) -> None:
+        """Write segments again without what the panels of these sessions said; people's stay."""
+        for segment in self.segments if sessions else ():
+            first, last = self.rows_of(segment)
+            with (
+                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
+                reported(str(self.folder)),
+                database([located(segment)], [located(scratch)]) as db,
+            ):
+                values = [pattern(located(segment)), sorted(sessions)]
+                held = db.execute(
+                    "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
+                    " WHERE person IS NULL AND session_id IN (SELECT unnest(?)) LIMIT 1",
+                    values,
+                ).fetchall()
+                if held:
+                    others = db.sql(
+                        "SELECT * FROM read_parquet(?, hive_partitioning = false)"
+                        " WHERE person IS NOT NULL OR session_id NOT IN (SELECT unnest(?))"
+                        " ORDER BY session_id, reviewer, position",
+                        params=values,
+                    )
+                    self._keep(others, first, last, scratch)
 
     def _database(self) -> duckdb.DuckDBPyConnection:
         """One that reaches this folder; to start one takes longer than to write a segment."""

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from peerage.errors import ConfigError
 from peerage.providers import (
     Call,
     CallError,
@@ -29,7 +30,7 @@ from peerage.providers import (
 from peerage.providers.redaction import well_formed
 from peerage.types import Seat, Usage
 
-SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,69}\.$"  # what a string in a constrained reply may be
+SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # what a string in a constrained reply may be
 LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
 SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -39,15 +40,24 @@ Schema: TypeAlias = dict[str, Any]
 CONTROL_TOKEN = re.compile(r"<\|(?=\w+\|>)")
 
 TEMPERAMENTS = (
-    ("plain", 0.2, "You answer plainly, in three or four short sentences."),
-    ("careful", 0.5, "You are cautious. You answer briefly and say what is uncertain."),
-    ("teacher", 0.7, "You are a patient teacher. You explain briefly, with one example."),
-    ("lively", 1.0, "You are a lively storyteller. You answer briefly, in vivid words."),
+    ("plain", 0.2, "You answer plainly, in two short sentences."),
+    ("careful", 0.5, "You are cautious. You answer in two short sentences."),
+    ("teacher", 0.7, "You are a patient teacher. You explain in two short sentences."),
+)
+ANSWER_TOKENS = 48
+TOY = (
+    "SmolLM2 with 135 million parameters, a toy that runs in this process: it writes fluently, is "
+    "often wrong, and judges badly."
 )
 
 
+def is_toy(seat: Seat) -> bool:
+    """Whether a seat is the small model that can be installed, and not weights of one's own."""
+    return seat.provider == "local" and not seat.options.get("weights")
+
+
 def local_seats() -> tuple[Seat, ...]:
-    """Four seats of different temperaments on the one model, for a panel without a key."""
+    """Three seats of different temperaments on the one model, for a panel without a key."""
     return tuple(
         Seat(
             name=name,
@@ -58,7 +68,7 @@ def local_seats() -> tuple[Seat, ...]:
             system=system,
             timeout_s=180.0,  # loading included, and a machine that is busy
             max_concurrency=1,
-            options={"max_tokens": 80},
+            options={"max_tokens": ANSWER_TOKENS},
         )
         for name, temperature, system in TEMPERAMENTS
     )
@@ -91,6 +101,8 @@ class Local(Provider):
     constrains = True
     streams = True
     is_free = True
+    remote = False
+    wants_brief = True
     max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:
@@ -100,6 +112,12 @@ class Local(Provider):
     @classmethod
     def check(cls, seat: Seat) -> None:
         seat_options(LocalOptions, seat)
+
+    @classmethod
+    def check_ready(cls, seat: Seat) -> None:
+        missing = available(seat_options(LocalOptions, seat).weights)
+        if missing is not None:
+            raise ConfigError(missing, place=f"seat {seat.name}")
 
     @classmethod
     def endpoint(cls, seat: Seat) -> tuple[str, int, int]:

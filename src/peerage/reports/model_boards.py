@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -557,6 +558,7 @@ class StoredReviews:
 
 FORMAT = 2
 SMALL_SEGMENT_BYTES = 200_000
+N_NAMED = 5  # of the candidates that a flag is about
 
 
 def _is_void(values: NDArray[Any]) -> bool:
@@ -674,7 +676,23 @@ def build_model_board(reviews: Reviews) -> Board:
         "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
+    said += _apart(columns, whole.n_sessions)
     return _board(reviews, columns, notes, said + flags)
+
+
+def _apart(columns: Mapping[str, list[Any]], n_sessions: int) -> list[str]:
+    """A flag where candidates were not always in the same company; none where they were.
+
+    Where all are compared two by two, that goes without saying.
+    """
+    appearances: Counter[str] = Counter()
+    for model, n in zip(columns["model"], columns["appearances"], strict=True):
+        appearances[model] += n
+    partly = [f"{name} ({n} of {n_sessions})" for name, n in appearances.items() if n < n_sessions]
+    if not partly or appearances.total() <= 2 * n_sessions:
+        return []
+    more = ", …" if len(partly) > N_NAMED else ""
+    return [f"not_in_every_session:{len(partly)}: {', '.join(partly[:N_NAMED])}{more}"]
 
 
 def plan_of(reviews: Reviews) -> Plan:

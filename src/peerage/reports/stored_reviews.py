@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from peerage.council.counting import count
@@ -16,14 +18,28 @@ from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError
-from peerage.events import Opened, PersonReviewed, opening_of, read_event
+from peerage.events import (
+    KIND_BY_TYPE,
+    Extended,
+    Finished,
+    Opened,
+    PersonReviewed,
+    SeatRecord,
+    opening_of,
+    panel_of,
+    read_event,
+    read_events,
+)
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Response, Review, Rubric, Session
+from peerage.types import Ballot, Counted, Event, Query, Response, Review, Rubric, Session
 
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
+MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
+FINISHED = KIND_BY_TYPE[Finished]
+NOBODY: Mapping[str, str] = MappingProxyType({})
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
@@ -31,29 +47,38 @@ RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's mark
 
 
 def review_rows(
-    events: list[Event], rubric: Rubric | None, seq: int | None = None
+    events: list[Event],
+    rubric: Rubric | None,
+    seq: int | None = None,
+    asked_first: Mapping[str, str] = NOBODY,
 ) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    With the place of a person's review in the log, its rows alone. Of a reviewer's marks those
-    of the rubric's dimensions are there. What else it named is in its reply only: a name of its
-    choosing must not become a column.
+    With the place in the log of a person's review or of the session's end, only the rows that came
+    with it. Of a reviewer's marks those of the rubric's dimensions are there. What else it named
+    is in its reply only: a name of its choosing must not become a column. The text of an answer
+    is in its first row. `asked_first` has the question that first came with each id.
     """
-    session = reviewed_ballots(fold(events))
-    opening = opening_of(events)
+    session, facts = reviewed_ballots(fold(events)), list(read_events(events))
+    query_id = _query_id(session.query, asked_first)
+    panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
     people = {event.seq: fact for event in events if (fact := _person_reviewed(event)) is not None}
-    ends = [event for event in events if event.seq not in people]
     if seq not in people:
-        for ballot, review, place in _panel(session, opening):
-            deal = _deal(session, ballot) if opening.law.order == "balanced" else None
-            for row in _rows(session, opening, ballot, review, rubric):
+        untold = {response.model: response.text for response in session.responses}
+        ends = [event for event in events if event.seq not in people]
+        for ballot, review, place in _standing(session, panel):
+            deal = _deal(session, ballot) if balanced else None
+            for row in _rows(session, panel, ballot, review, rubric):
+                text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
+                row |= {"query_id": query_id, "text": text or None}
                 yield row | {"at": ends[-1].at, "deal": deal, "place": place}
     for event in events:
         if event.seq in people and seq in (None, event.seq):
             fact = people[event.seq]
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
-            for row in _rows(session, opening, ballot, review, rubric):
+            for row in _rows(session, panel, ballot, review, rubric):
+                row |= {"query_id": query_id}
                 yield row | {"at": event.at, "deal": deal, "place": fact.place, "person": 1}
 
 
@@ -62,21 +87,38 @@ def _person_reviewed(event: Event) -> PersonReviewed | None:
     return fact if isinstance(fact, PersonReviewed) else None
 
 
-def _panel(session: Session, opening: Opened) -> Iterator[tuple[Ballot, Review, int]]:
-    """The ballots of a session's own reviewers, with their reviews and places in the design."""
-    reviewers = [seat.name for seat in opening.seats if "review" in seat.roles]
+def _standing(
+    session: Session, panel: Sequence[SeatRecord]
+) -> Iterator[tuple[Ballot, Review, int]]:
+    """The ballots of a session's own reviewers, with their reviews and places in the design.
+
+    Less those whose reviewer has since voted beside candidates who came later.
+    """
+    reviewers = [seat.name for seat in panel if "review" in seat.roles]
     index = {name: i for i, name in enumerate(reviewers)}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
+    voted = [b for b in session.ballots if not reviews[b.reviewer, b.round].abstained]
     for ballot in session.ballots:
-        place = session.ordinal + index.get(ballot.reviewer, 0)
-        yield ballot, reviews[ballot.reviewer, ballot.round], place
+        replaced = any(
+            one.reviewer == ballot.reviewer
+            and one.round > ballot.round
+            and set(one.authors) > set(ballot.authors)
+            for one in voted
+        )
+        if not replaced:
+            place = session.ordinal + index.get(ballot.reviewer, 0)
+            yield ballot, reviews[ballot.reviewer, ballot.round], place
 
 
 def _rows(
-    session: Session, opening: Opened, ballot: Ballot, review: Review, rubric: Rubric | None
+    session: Session,
+    panel: Sequence[SeatRecord],
+    ballot: Ballot,
+    review: Review,
+    rubric: Rubric | None,
 ) -> Iterator[dict[str, Any]]:
     """A row for each answer on a ballot, without where its order came from."""
-    families = {seat.name: seat.family for seat in opening.seats}
+    families = {seat.name: seat.family for seat in panel}
     answers = {response.model: response for response in session.responses}
     dimensions = [name for name in rubric.weights if is_safe(name)] if rubric else []
     reading = count(ballot, review, rubric)
@@ -94,7 +136,6 @@ def _rows(
             "words": answer.words if answer and answer.text else None,
             "category": session.query.category or None,
             "round": ballot.round,
-            "query_id": session.query.id or None,
             "reasoning_words": answer.reasoning_words if answer else None,
             "truncated": _cut_off(answer),
             "family": families.get(slot.author) or None,
@@ -105,6 +146,27 @@ def _rows(
 def _cut_off(answer: Response | None) -> int | None:
     """1 for an answer that was cut off, 0 for one that was not, None where nobody can tell."""
     return int(answer.truncated) if answer and answer.finish_reason else None
+
+
+def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
+    """What sessions that ask one question share: its id, unless another question came with it."""
+    if not query.id:
+        return None
+    return query.id if asked_first.get(query.id, query.own_id) == query.own_id else query.own_id
+
+
+def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
+    """The question that first came with each id, and the sessions whose panel has grown."""
+    asked_first: dict[str, str] = {}
+    grown: set[str] = set()
+    for event in store.openings():
+        with suppress(UnreadableError):
+            opened = read_event(event)
+            if isinstance(opened, Extended):
+                grown.add(event.session_id)
+            elif isinstance(opened, Opened) and opened.query.id:
+                asked_first.setdefault(opened.query.id, opened.query.own_id)
+    return asked_first, grown
 
 
 def _ranks(reading: Counted) -> dict[str, float]:
@@ -187,9 +249,12 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
 def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
     with mirror.locked():
         mirror.tidy()
+        asked_first, grown = _opened(store)
         while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+            again = grown & {session_id for _, session_id, _ in reviewed}
+            mirror.drop_panels(again)  # they were over, went on, and are over again
             unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, reviewed, unread)
+            rows = _readable_rows(store, rubric_of, reviewed, asked_first, unread)
             mirror.write(rows, done + 1, reviewed[-1][0], unread)
 
 
@@ -197,6 +262,7 @@ def _readable_rows(
     store: Store,
     rubric_of: RubricOf,
     reviewed: Iterable[tuple[int, str, int]],
+    asked_first: Mapping[str, str],
     unread: list[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
@@ -204,11 +270,20 @@ def _readable_rows(
         try:
             events = store.events(session_id)
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(events, rubric, seq)]
+            known = _as_finished(events, seq)
+            rows = [checked(row) for row in review_rows(known, rubric, seq, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
             yield from rows
+
+
+def _as_finished(events: list[Event], seq: int) -> list[Event]:
+    """The log up to its end at this place; of one that ended again later, the opening alone."""
+    ends = [event.seq for event in events if event.kind == FINISHED]
+    if seq not in ends:
+        return events
+    return [event for event in events if event.seq <= seq] if seq == ends[-1] else events[:1]
 
 
 def checked(row: dict[str, Any]) -> dict[str, Any]:
@@ -219,7 +294,8 @@ def checked(row: dict[str, Any]) -> dict[str, Any]:
         if value is None:
             fitting[name] = None
         elif kind == "VARCHAR":
-            if not isinstance(value, str) or len(value) > MAX_NAME_CHARACTERS:
+            longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
+            if not isinstance(value, str) or len(value) > longest:
                 raise UnreadableError(f"{name} is no name")
             fitting[name] = valid_text(value)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):

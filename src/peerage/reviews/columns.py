@@ -41,7 +41,7 @@ REVIEWS: Mapping[str, Column] = {
     "place": Column("whole", at_least=0.0),
     "person": Column("whole", at_least=0.0),  # 1 where a person is the reviewer
     "correct": Column("number", recorded=False),
-    "text": Column("text", recorded=False),
+    "text": Column("text"),  # of the answer, or its beginning
 }
 OPINIONS: Mapping[str, Column] = {
     "item_id": Column("text", required=True),

@@ -25,6 +25,7 @@ NAMES = (
     "conversation",
     "debate",
     "dissent",
+    "review_brief",
     "review_holistic",
     "review_rubric",
     "second_round",
@@ -83,14 +84,21 @@ def prompt(name: str) -> Prompt:
 # -- for a reviewer ---------------------------------------------------------------------------
 
 
+def review_prompt(rubric: Rubric | None, brief: bool = False) -> Prompt:
+    """The prompt of a review: by rubric, or holistic without one, and then perhaps a short one."""
+    holistic = "review_brief" if brief else "review_holistic"
+    return prompt(holistic if rubric is None else "review_rubric")
+
+
 def render_review(
     ballot: Ballot,
     query: Query,
     rubric: Rubric | None,
     boundary: str,
     critiques: Sequence[Critique] = (),
+    brief: bool = False,
 ) -> str:
-    """The prompt for one ballot: by rubric, or holistic without one.
+    """The page for one ballot, from its `review_prompt`.
 
     Answers stand in the ballot's order. Critiques make it a second-round prompt. The
     ceilings stay unsaid: they are ours to apply, and a reviewer who knew them might aim.
@@ -102,11 +110,11 @@ def render_review(
     if rubric is None:
         values["notes_skeleton"] = _lines(names, '"<why>"')
         values["scores_skeleton"] = _lines(names, "<score>")
-        return prompt("review_holistic").fill(values)
+        return review_prompt(rubric, brief).fill(values)
     marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
     values["skeleton"] = _lines(names, f'{{"notes": "<why>"{marks}}}')
     values["dimensions"] = _dimensions(rubric)
-    return prompt("review_rubric").fill(values)
+    return review_prompt(rubric).fill(values)
 
 
 def critiques_for(

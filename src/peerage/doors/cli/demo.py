@@ -22,7 +22,7 @@ from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.render.blocks import show_blocks
+from peerage.doors.render.page_blocks import show_blocks
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.panel import Council, recorded_rubric, scoring_options
 from peerage.reports.sessions import session_view
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
 N_SESSIONS = 120
-N_LOCAL_SEATS = 3  # each is about fifteen seconds on two cores
 PLANTS = {  # what is wrong with each simulated reviewer, and known to be
     "able": {"quality": 7.4},
     "baker": {"quality": 6.8, "position_bias": 1.5},
@@ -99,9 +98,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         "position cancels out. Believe no single row of the grid."
     )
     console.print()
-    settings = _settings(
-        folder / "local.db", [asdict(seat) for seat in local_seats()[:N_LOCAL_SEATS]], False
-    )
+    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
     show_blocks(console, ask_blocks(session_view(session, events, scoring_options(settings))))

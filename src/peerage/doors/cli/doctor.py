@@ -15,20 +15,23 @@ from peerage.errors import PeerageError
 from peerage.panel import NO_SEATS
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
+from peerage.providers.money import PER_TOKEN, Price
+from peerage.providers.openai_compatible import OPENAI
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Query, Seat
 
 if TYPE_CHECKING:
+    from peerage.config import Settings
     from peerage.doors.render.layout import TextTable
 
 PING = "Reply with the single word: ready."
 PING_SECONDS = 20.0
 NEEDED = ("configuration", "store", "seat")  # the rest a session can do without
-EXTRAS = {
-    "server": ("fastapi", "peerage serve"),
-    "mcp": ("mcp", "peerage mcp"),
-    "postgres": ("psycopg", "a store on PostgreSQL"),
-    "spark": ("pyspark", "boards on a cluster"),
+EXTRAS = {  # the package that is looked for, the part of us that needs it, and what for
+    "server": ("fastapi", "serve", "`peerage serve`: HTTP, web pages, OpenAI-compatible"),
+    "mcp": ("mcp", "mcp", "`peerage mcp`: a tool for assistants"),
+    "postgres": ("psycopg", "postgresql", "a store on PostgreSQL"),
+    "spark": ("pyspark", "spark", "boards on a cluster"),
 }
 
 
@@ -40,10 +43,12 @@ class Check:
     ok: bool
     finding: str
     fix: str = ""
+    calls: str = ""  # of a seat: the model, and where it is
+    price: str = ""
 
 
 def doctor(*, common: Common = Common()) -> int:
-    """Look at everything; 0 when a session could be held."""
+    """Ask each seat for one word, and look at the rest; 0 when a session could be held."""
     checks = asyncio.run(_checks(common))
     if common.json:
         write_json({"checks": [asdict(check) for check in checks]})
@@ -61,7 +66,9 @@ async def _checks(common: Common) -> list[Check]:
     found = config.find(common.config)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
-    if not settings.seats:
+    if settings.seats:
+        checks.append(_panel(settings))
+    else:
         checks.append(Check("seats", False, "there are none", NO_SEATS))
     caller = Caller()
     try:
@@ -98,19 +105,56 @@ async def answers(caller: Caller, seat: Seat) -> bool:
 
 async def _seat(caller: Caller, seat: Seat) -> Check:
     name = f"seat {seat.name}"
+    calls = _calls(seat)
     try:
+        price = _price(caller.channel(seat).price)
         reply = await _ping(caller, seat)
     except TimeoutError:
-        return Check(name, False, f"no reply in {PING_SECONDS:.0f} s", FIXES["timeout"])
+        late = f"no reply in {PING_SECONDS:.0f} s; {calls}"
+        return Check(name, False, late, FIXES["timeout"], calls)
     except PeerageError as error:
-        return Check(name, False, error.message, error.hint or "Correct the seat.")
+        return Check(name, False, error.message, error.hint or "Correct the seat.", calls)
     if isinstance(reply, Failure):
-        return Check(name, False, f"{reply.kind}: {reply.message}", FIXES.get(reply.kind, ""))
-    can = "can be held to a schema" if caller.can_constrain(seat) else "free text only"
-    price = "cost unknown" if reply.usage.cost_usd is None else "priced"
+        failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
+        return Check(name, False, failed, FIXES.get(reply.kind, ""), calls, price)
+    can = "held to a schema" if caller.can_constrain(seat) else "free text only"
     unset = seat.api_key_env and config.secret(seat.api_key_env) is None
     fix = f"{seat.api_key_env} is not set: it answered without a key." if unset else ""
-    return Check(name, True, f"answers in {reply.latency_ms or 0:.0f} ms; {can}; {price}", fix)
+    finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
+    return Check(name, True, finding, fix, calls, price)
+
+
+def _calls(seat: Seat) -> str:
+    """What a seat calls, and where."""
+    model = seat.model or "a model without a name"
+    places = {
+        "openai": f"{model} at {seat.base_url or OPENAI}",
+        "local": f"{model} in this process",
+        "simulated": "nobody: it is simulated",
+    }
+    return places.get(seat.provider, f"{model} by {seat.provider}")
+
+
+def _price(price: Price | None) -> str:
+    if price is None:
+        return "price unknown"
+    first = price.steps[0]
+    if not (first.token_in or first.token_out):
+        return "free"
+    in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
+    more = ", more for long prompts" if len(price.steps) > 1 else ""
+    return f"${in_:g} in, ${out:g} out per million tokens{more}"
+
+
+def _panel(settings: Settings) -> Check:
+    """How many calls one question makes, and who makes them."""
+    n_answers, n_reviews = (len(settings.seats_that(role)) for role in ("answer", "review"))
+    verdict = settings.council.verdict
+    n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
+    n = n_answers + n_reviews * settings.council.rounds + n_chair
+    said = f"a question takes about {n} calls: {n_answers} answer, {n_reviews} review"
+    rubric = settings.council.rubric or "none, one score an answer"
+    return Check("panel", True, f"{said}, verdict {verdict}, rubric {rubric}")
 
 
 FIXES = {
@@ -128,11 +172,17 @@ def _local() -> Check:
     from peerage.providers.local import available
 
     missing = available()
-    use = "a model in process, with no key"
+    use = "a toy of 135 million parameters in this process, with no key"
     return Check("local model", missing is None, use, missing or "")
 
 
 def _extras() -> list[Check]:
+    """What can be done here beside asking, or could be with one more installation."""
+    from peerage.doors.cli import COMMANDS
+    from peerage.engines import engines
+    from peerage.stores import stores
+
+    known = {*COMMANDS, *stores.names(), *engines.names()}
     return [
         _local(),
         *(
@@ -142,7 +192,8 @@ def _extras() -> list[Check]:
                 use,
                 "" if find_spec(module) else f"pip install 'peerage[{name}]'",
             )
-            for name, (module, use) in EXTRAS.items()
+            for name, (module, part, use) in EXTRAS.items()
+            if part in known
         ),
     ]
 
@@ -164,7 +215,9 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
     )
     table = TextTable(*columns)
     for check in checks:
-        mark = Cell("✓", "green") if check.ok else Cell("✗", "red")
+        needed = check.what.startswith(NEEDED)
+        missing = Cell("✗", "red") if needed else Cell("–", "dim")
+        mark = Cell("✓", "green") if check.ok else missing
         table.add(mark, check.what, check.finding)
         if check.fix:
             table.add("", "", Cell(f"→ {check.fix}", "yellow"))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -21,13 +24,14 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from peerage.doors.render.layout import TextTable
+    from peerage.estimate import SeasonEstimate
     from peerage.panel import Council
-    from peerage.season import Progress
-    from peerage.stores.prompt_files import Prompts
+    from peerage.season import Progress, Season, SeasonRows
 
 INTERRUPTED = 130
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
+N_SESSIONS_SHOWN = 3
 
 
 def season(
@@ -39,49 +43,140 @@ def season(
 ) -> int:
     """Run a session for every row of a file; the exit code says how the season ended."""
     from peerage.panel import Council
-    from peerage.season import Progress
+    from peerage.season import reused_answers
     from peerage.stores.prompt_files import open_prompts
 
-    rows = open_prompts(prompts)
-    council = Council(common.council_settings(options.flags()))
-    progress = Progress(rows.n)
+    rows: SeasonRows = open_prompts(prompts)
+    n_asked = rows.n
+    settings = common.council_settings(options.flags())
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
-    asyncio.run(_run_season(council, name, rows, options.concurrency, progress, common.quiet))
+    with _store_url(settings.store, options.dry_run) as url:
+        council = Council(settings, store=url)
+        if options.reuse_answers:
+            rows = reused_answers(council.store, options.reuse_answers, rows)
+            name = f"{name} with answers of {options.reuse_answers}"
+            if rows.n < n_asked:
+                say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
+        note = council.vote_note(rows)
+        if note:
+            say(note)
+        if options.dry_run:
+            return _estimate(council, name, rows, common)
+        progress, held = _held(council, name, rows, options.concurrency, common.quiet)
     if common.json:
-        write_json(summary(progress))
+        write_json(summary(progress, held))
     else:
-        _show(progress)
+        _show(progress, held)
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
-    return PARTIAL if progress.no_quorum or not progress.complete else 0
+    is_whole = progress.complete and not progress.no_quorum and rows.n == n_asked
+    return 0 if is_whole else PARTIAL
 
 
-async def _run_season(
-    council: Council,
-    name: str,
-    prompts: Prompts,
-    concurrency: int,
-    progress: Progress,
-    quiet: bool,
-) -> None:
-    from peerage.season import run_season
+@contextmanager
+def _store_url(url: str, dry_run: bool) -> Iterator[str]:
+    """A store's URL; for an estimate an empty one where there is none, as it makes no file."""
+    from peerage.stores.sqlite import PREFIX
 
-    stop = asyncio.Event()
-    with _Interrupts(stop), _watch(progress, quiet) as on_change:
+    is_missing = url.startswith(PREFIX) and not Path(url.removeprefix(PREFIX)).exists()
+    if not (dry_run and is_missing):
+        yield url
+        return
+    with TemporaryDirectory() as folder:
+        yield f"{PREFIX}{folder}/peerage.db"
+
+
+def _held(
+    council: Council, name: str, rows: SeasonRows, concurrency: int, quiet: bool
+) -> tuple[Progress, Season]:
+    """Run the season, and show how far it is; its counts, also where it was interrupted."""
+    from peerage.season import Progress
+
+    progress = Progress(rows.n)
+
+    async def run_it() -> Season:
+        stop = asyncio.Event()
         async with council:
-            await run_season(
-                council.season(name),
-                prompts,
-                council.caller,
-                council.store,
-                concurrency=concurrency,
-                clock=time.time,
-                progress=progress,
-                on_change=on_change,
-                stop=stop,
-            )
+            held = council.season(name)
+            if held.changed:
+                names = ", ".join(held.changed)
+                say(f"another season of this file begins, since these seats have changed: {names}.")
+            with (
+                _Interrupts(stop),
+                _watch(progress, quiet) as on_change,
+                suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
+            ):
+                await council.run_season(
+                    held,
+                    rows,
+                    concurrency=concurrency,
+                    progress=progress,
+                    on_change=on_change,
+                    stop=stop,
+                )
+        progress.stopped = progress.stopped or (stop.is_set() and not progress.complete)
+        return held
+
+    return progress, asyncio.run(run_it())
+
+
+def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> int:
+    """Say what the season would take; nobody is called and nothing is written."""
+    from peerage.doors.cli.terminal import Terminal
+    from peerage.doors.render.phrases import money
+    from peerage.estimate import estimate_season
+    from peerage.season import season_cost
+
+    async def look() -> SeasonEstimate:
+        async with council:
+            council.check_prompts(rows)
+            planned = council.season(name, keep=False)
+            found = await estimate_season(planned, rows, council.store, council.settings.seats)
+            found.progress.earlier_cost_usd, _ = season_cost(council.store, planned.id)
+            return found
+
+    found = asyncio.run(look())
+    if common.json:
+        write_json({**found.document(), "budget_usd": council.settings.council.budget_usd})
+        return 0
+    console, progress = Terminal(), found.progress
+    todo = progress.total - progress.reused
+    grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
+    console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
+    estimate_table(found).show(console)
+    rest = " of those with a price" if found.n_unpriced else ""
+    at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
+    console.print(f"Estimate: {money(found.cost_usd, found.n_unpriced)}{at_most}.")
+    if progress.earlier_cost_usd:
+        console.print(f"Earlier runs of this season have cost ${progress.earlier_cost_usd:.4f}.")
+    budget_usd = council.settings.council.budget_usd
+    if budget_usd is not None:
+        left = budget_usd - progress.earlier_cost_usd
+        console.print(f"The budget is ${budget_usd:.4f}; ${max(0.0, left):.4f} of it is left.")
+    console.print("Nobody was called, and nothing was written.")
+    return 0
+
+
+def estimate_table(found: SeasonEstimate) -> TextTable:
+    """What each seat would be asked, and about what that costs."""
+    from peerage.doors.render.layout import TableColumn, TextTable
+
+    counts = (TableColumn("answers"), TableColumn("reviews"), TableColumn("verdicts"))
+    tokens = (TableColumn("tokens in"), TableColumn("tokens out"))
+    costs = (TableColumn("about"), TableColumn("at most"))
+    table = TextTable(TableColumn("seat", "name"), *counts, *tokens, *costs, title="calls to make")
+    for seat in found.seats:
+        row = seat.document()
+        stages = [str(row[stage]) for stage in ("answer", "review", "conclude")]
+        prices = [
+            "unpriced" if row[key] is None else f"${row[key]:.4f}"
+            for key in ("cost_usd", "at_most_usd")
+        ]
+        sizes = [f"{row[key]:,}" for key in ("tokens_in", "tokens_out")]
+        table.add(row["seat"], *stages, *sizes, *prices)
+    return table
 
 
 class _Interrupts:
@@ -160,10 +255,11 @@ class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
         progress = self.progress
         rate = (progress.done - progress.reused) / max(1e-9, now - self.began)
         failed = sum(progress.failures.values())
+        waited = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
         left = progress.total - progress.done
         eta = f", about {left / rate:.0f} s to go" if rate and self.bar is None else ""
         return (
-            f"{progress.in_flight} in flight, {failed} calls failed, {rate:.1f}/s, "
+            f"{waited}{progress.in_flight} in flight, {failed} calls failed, {rate:.1f}/s, "
             f"{cost(progress)}{eta}"
         )
 
@@ -175,16 +271,20 @@ def cost(progress: Progress) -> str:
     return money(progress.cost_usd, progress.unpriced_calls)
 
 
-def summary(progress: Progress) -> dict[str, Any]:
+def summary(progress: Progress, held: Season) -> dict[str, Any]:
     """How the season ended, as plain JSON values."""
     return {
+        "season": held.id,
         "sessions": progress.total,
         "finished": progress.done,
         "reused": progress.reused,
-        "no_quorum": progress.no_quorum,
+        "extended": progress.extended,
+        "no_quorum": len(progress.no_quorum),
+        "sessions_without_quorum": progress.no_quorum,
         "calls": progress.calls,
         "cost_usd": progress.cost_usd,
         "unpriced_calls": progress.unpriced_calls,
+        "earlier_cost_usd": progress.earlier_cost_usd,
         "failures": [
             {"seat": seat, "stage": stage, "kind": kind, "n": n}
             for (seat, stage, kind), n in sorted(progress.failures.items())
@@ -196,23 +296,31 @@ def summary(progress: Progress) -> dict[str, Any]:
     }
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: Progress, held: Season) -> None:
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
-    again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
+    again = f" ({progress.reused} by other runs)" if progress.reused else ""
     console.print(
-        f"{progress.done} of {progress.total} sessions finished{again}, "
+        f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
         f"{progress.calls} calls, {cost(progress)}."
     )
+    if progress.extended:
+        console.print(f"{progress.extended} went on for seats that joined since.")
+    if progress.earlier_cost_usd:
+        console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
+        shown = ", ".join(progress.no_quorum[:N_SESSIONS_SHOWN])
+        more = ", …" if len(progress.no_quorum) > N_SESSIONS_SHOWN else ""
         console.print(
-            f"{progress.no_quorum} without a quorum: too few seats answered.", style="red"
+            f"{len(progress.no_quorum)} without a quorum: too few seats answered. What came in "
+            f"is kept: peerage show {shown}{more}",
+            style="red",
         )
     if progress.failures:
         failures_table(progress).show(console)
     if progress.elsewhere:
-        console.print(f"{progress.elsewhere} are run by another process, and were left to it.")
+        console.print(f"{progress.elsewhere} are run by another process.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:

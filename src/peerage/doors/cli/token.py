@@ -8,18 +8,27 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import NotFoundError
 from peerage.stores import AccessToken, Action, Store
 from peerage.tokens import Scope, make_token
 
-app = App(name="token")
+app = App(
+    name="token",
+    help_formatter=HelpPage("peerage token create --name ann --scope review", "peerage token list"),
+)
 
 AT_THIS_MACHINE = "the command line"
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage token create --name ann --scope review",
+        "peerage token create --name ci --scope run --budget-usd 5 --rate 60",
+    )
+)
 def create(
     *,
     scope: Annotated[
@@ -46,7 +55,7 @@ def create(
         say("this is the only time it is shown; the store keeps a hash of it.")
 
 
-@app.command(name="list")
+@app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
     tokens = common.reports(makes_store=True).store.tokens()
@@ -71,7 +80,7 @@ def list_(*, common: Common = Common()) -> None:
     table.show(Terminal())
 
 
-@app.command
+@app.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
 def revoke(
     token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
     /,

@@ -1,0 +1,59 @@
+"""`peerage init`: a file that loads, for what is there, and never over another."""
+
+import json
+
+import pytest
+
+from peerage import config
+from peerage.doors.cli.init import _server_seats, starter
+from peerage.providers.loopback import ModelServer
+
+KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}
+
+
+def test_keys_become_seats_that_load_and_no_key_is_written(peerage, tmp_path):
+    done = peerage("init", "--json", **KEYS)
+    assert done.returncode == 0, done.stderr
+    text = (tmp_path / "peerage.toml").read_text()
+    settings = config.load(tmp_path / "peerage.toml", environ={})
+    names = [seat.name for seat in settings.seats]
+    assert json.loads(done.stdout) == {"file": "peerage.toml", "seats": names}
+    assert {"gpt", "gpt-mini", "gemini-pro", "gemini-flash"} <= set(names)
+    assert not any(key in text for key in KEYS.values())
+
+
+def test_a_file_that_is_there_stays_as_it_is(peerage, tmp_path):
+    (tmp_path / "peerage.toml").write_text("# mine\n")
+    done = peerage("init")
+    assert done.returncode == 2
+    assert "peerage.toml: this file is there already, and stays as it is." in done.stderr
+    assert "peerage doctor" in done.stderr
+    assert (tmp_path / "peerage.toml").read_text() == "# mine\n"
+    assert peerage("init", "--config", "none/here.toml").returncode == 2
+
+
+def test_servers_get_a_seat_for_each_model_or_each_temperature():
+    many = ModelServer("Ollama", "http://127.0.0.1:11434/v1", ("a/qwen", "b/qwen", "c", "d"))
+    assert [seat["name"] for seat in _server_seats(many, set())] == ["qwen", "qwen-2", "c"]
+    lone = ModelServer("vLLM", "http://127.0.0.1:8000/v1", ("org/m",))
+    seats = _server_seats(lone, {"gpt"})
+    assert [(seat["name"], seat["temperature"]) for seat in seats] == [
+        ("m", 0.2),
+        ("m-2", 0.7),
+        ("m-3", 1.0),
+    ]
+    assert [seat["name"] for seat in _server_seats(lone, {"a", "b", "c"})] == ["m"]
+
+
+@pytest.mark.parametrize("odd", ['quo"te', "back\\slash", "a b#c"])
+def test_a_starter_with_any_name_loads(tmp_path, odd):
+    server = ModelServer("x", "http://127.0.0.1:1/v1", (odd, "second"))
+    file = tmp_path / "peerage.toml"
+    file.write_text(starter({"x": _server_seats(server, set())}))
+    assert [seat.model for seat in config.load(file, environ={}).seats] == [odd, "second"]
+
+
+def test_with_nothing_found_the_examples_are_comments(tmp_path):
+    (tmp_path / "peerage.toml").write_text(starter({}))
+    assert not config.load(tmp_path / "peerage.toml", environ={}).seats
+    assert "# [[seat]]" in starter({})
