@@ -282,6 +282,13 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Something a person should know before anybody is asked."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A seat is waited for before it is asked again: why, for how long, and which try follows."""
 
@@ -308,7 +315,7 @@ Stored: TypeAlias = (
     | Finished
     | PersonReviewed
 )
-Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
+Fact: TypeAlias = Stored | Noted | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "extended": Extended,
@@ -327,6 +334,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,
+    "noted": Noted,
     "asked": Asked,
     "piece": TextPiece,
     "waiting": Waiting,

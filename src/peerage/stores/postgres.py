@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -243,6 +244,8 @@ class _Server:
         """Connections for threads that read; made when they are needed."""
         from psycopg_pool import ConnectionPool
 
+        # A program that has set logging up hears of lost connections; a command says nothing.
+        logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
         return ConnectionPool(
             kwargs={**self._options, "autocommit": True},
             min_size=0,

@@ -43,7 +43,7 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Make a token, and show it this once."""
-    store = common.opened_store()
+    store = common.reports(makes_store=True).store
     text, token = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(token)
     _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
@@ -58,7 +58,7 @@ def create(
 @app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
-    tokens = common.opened_store().tokens()
+    tokens = common.reports(makes_store=True).store.tokens()
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
         return
@@ -88,7 +88,7 @@ def revoke(
     common: Common = Common(),
 ) -> None:
     """End a token; a server that runs heeds it within a second."""
-    store = common.opened_store()
+    store = common.reports(makes_store=True).store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
             f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."
