@@ -298,7 +298,7 @@ def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch)
         await asyncio.to_thread(server.close)
         lost = store.append(note("s", 1))
         await asyncio.wait_for(store.close(), 30)
-        with pytest.raises(StoreError, match="no server answers|connection was lost"):
+        with pytest.raises(StoreError, match=r"no server answers|connection was lost"):
             await lost
 
     asyncio.run(scene())

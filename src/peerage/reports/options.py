@@ -20,9 +20,7 @@ MAX_SESSIONS = 1_000_000  # in one list
 
 ReputationKind = Literal["fixed", "iterate"]
 VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
-SortColumn = Literal[
-    "total_score", "quality_score", "affiliation_bonus", "items", "reviews_received"
-]
+RankedBy = Literal["total", "quality", "bonus", "items", "reviews"]
 
 
 class Options(BaseModel):
@@ -170,7 +168,9 @@ class ContributorBoardOptions(CommunityBoardOptions):
     """How the board of contributors is made."""
 
     all: bool = Field(default=False, description=NOT_RANKED)
-    sort: SortColumn = Field(default="total_score", description="The column that ranks.")
+    by: RankedBy = Field(
+        default="total", description="What ranks: total is quality plus the affiliated's bonus."
+    )
 
 
 class ReviewerBoardOptions(CommunityBoardOptions):
@@ -323,7 +323,7 @@ class ReviewerBoardKeywords(ItemBoardKeywords, total=False):
 class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
     """The fields of `ContributorBoardOptions`."""
 
-    sort: SortColumn
+    by: RankedBy
 
 
 class AuditKeywords(TypedDict, total=False):
