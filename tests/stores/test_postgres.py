@@ -302,3 +302,21 @@ def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch)
             await lost
 
     asyncio.run(scene())
+
+
+def test_who_is_stopped_amid_a_transaction_loses_its_locks_and_does_it_again(url, monkeypatch):
+    monkeypatch.setattr("peerage.stores.postgres.MAX_IDLE_MS", 100)
+    writer, other = open_store(url)._writing(), open_store(url)._writing()
+    attempts = []
+
+    def work(db, again):
+        db.execute("SELECT in_turn()")
+        attempts.append(again)
+        if not again:
+            assert other.run(lambda db, _: db.execute("SELECT in_turn()").fetchall())
+        return db.execute("SELECT 7").fetchone()[0]
+
+    assert writer.run(work) == 7
+    assert attempts == [False, True]
+    writer.close()
+    other.close()
