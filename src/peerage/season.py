@@ -44,10 +44,9 @@ from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, 
 from peerage.stores import Lease, Listing, SessionTakenError
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
-from peerage.types import Event, Query, Seat
+from peerage.types import LEASE_S, Event, Query, Seat
 
 COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
-LEASE_S = 10.0  # after which a session of a process that died is taken over
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -104,6 +103,7 @@ class Season:
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
+    lease_s: float = LEASE_S
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
@@ -200,7 +200,7 @@ class SeasonRunner:
         if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
-        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", self.season.lease_s)
         if lease is None:
             return False
         try:
