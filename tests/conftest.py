@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests.postgres_server import PostgresServer, binaries
+from bench._postgres_server import PostgresServer, binaries
 
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code.
 settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))

@@ -132,14 +132,11 @@ async def run_season(
     """Run every session that is not finished yet; when `stop` is set, begin no more."""
     runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop)
     n_workers = max(1, min(concurrency, prompts.n))
-    try:
-        await runner.go_through(enumerate(prompts), n_workers)
-        while runner.waiting and not progress.stopped:
-            again, runner.waiting = runner.waiting, []
-            await store.changed(season.session_spec(*again[0]).id, LOOK_S)
-            await runner.go_through(iter(again), n_workers)
-    except BudgetError as error:
-        progress.out_of_budget = error.message
+    await runner.go_through(enumerate(prompts), n_workers)
+    while runner.waiting and not (progress.stopped or progress.out_of_budget):
+        again, runner.waiting = runner.waiting, []
+        await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+        await runner.go_through(iter(again), n_workers)
     return progress
 
 
@@ -175,6 +172,8 @@ class SeasonRunner:
 
     async def _work(self, rows: Iterator[tuple[int, Row]]) -> None:
         for ordinal, row in rows:
+            if self.progress.out_of_budget:
+                return
             if self.stop is not None and self.stop.is_set():
                 self.progress.stopped = True
                 return
@@ -185,6 +184,8 @@ class SeasonRunner:
                 self.progress.unreadable[spec.id] = error.message
             except SessionTakenError:
                 self.waiting.append((ordinal, row))
+            except BudgetError as error:  # what others have begun goes on as far as it can
+                self.progress.out_of_budget = error.message
             else:
                 if ended:
                     self.progress.done += 1

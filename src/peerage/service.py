@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -60,6 +61,10 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
+
+
+# The token of the request that is being answered; whatever door starts a session, it pays.
+asking_token: ContextVar[Token | None] = ContextVar("asking_token", default=None)
 
 
 class BusyError(PeerageError):
@@ -198,12 +203,14 @@ class Service:
 
     # -- sessions ------------------------------------------------------------------------------
 
-    async def start(self, request: SessionRequest, by: Token | None = None) -> str:
+    async def start(self, request: SessionRequest) -> str:
         """Begin a session, or put it in the queue; its id, when it is in the log.
 
-        The budget of a token is spent beforehand; what a session leaves of it is given back.
+        The budget of the token that it is asked with is spent beforehand; what the session
+        leaves of it is given back.
         """
         self._check_room()
+        by = asking_token.get()
         asked = _keywords(request)
         self._n_opening += 1
         try:

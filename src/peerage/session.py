@@ -650,7 +650,10 @@ class SessionRunner:
         round_: int,
         stop: Callable[[int], bool] | None,
     ) -> Literal["done", "late", "settled"]:
-        """Why the wait for these tasks is over; an error of one of them is raised at once."""
+        """Why the wait for these tasks is over; an error of one of them is raised at once.
+
+        But where the budget is out, the calls that were made are waited for: they are paid for.
+        """
         clock = asyncio.get_running_loop().time
         limit_s = self.config.deadline_s
         ends = None if limit_s is None else clock() + limit_s
@@ -661,7 +664,8 @@ class SessionRunner:
                 waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
-                task.result()
+                if not isinstance(task.exception(), BudgetError):
+                    task.result()
             if not done:
                 return "late"
             if waiting and stop is not None and stop(round_):

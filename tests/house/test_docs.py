@@ -86,7 +86,7 @@ def fault(words: list[str]) -> str:
     unknown = [option for option in sorted(options) if option not in page + help_of()]
     if unknown:
         return f"peerage {name} has no {', '.join(unknown)}"
-    if name in RUN_FOR_REAL:
+    if name in RUN_FOR_REAL and "-" not in rest:
         done = peerage(*rest)
         return "" if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
     return ""

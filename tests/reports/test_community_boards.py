@@ -53,10 +53,10 @@ def test_everyone_has_a_score_where_all_are_asked_for(
 
 def test_columns_of_a_contributor_can_be_sorted_by(seed_opinions: Rows, seed_users: Rows) -> None:
     carol = words("c1", "carol", ("bob", 1), ("alice", 1), ("dave", 1))
-    rows = board_contributors(seed_opinions + carol, seed_users, sort="quality_score").rows
+    rows = board_contributors(seed_opinions + carol, seed_users, by="quality").rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
-    with pytest.raises(UsageError, match="sort cannot be 'charm'"):
-        board_contributors(seed_opinions, sort="charm")
+    with pytest.raises(UsageError, match="by cannot be 'charm'"):
+        board_contributors(seed_opinions, by="charm")
 
 
 def test_an_item_below_three_opinions_has_quality_zero(seed_opinions: Rows) -> None:
@@ -266,6 +266,19 @@ def test_an_empty_table_is_an_empty_board() -> None:
     for board in (board_reviewers(rows), board_items(rows, category=None, as_of=0.0)):
         assert isinstance(board.document()["rows"], list)
     assert board_reviewers(rows).rows == []
+
+
+def test_a_model_that_did_not_settle_is_flagged() -> None:
+    """Dawid and Skene's, on opinions that are coin flips."""
+    rng = np.random.default_rng(0)
+    rows = [
+        word
+        for i in range(100)
+        for word in words(f"i{i}", "a", *((f"r{k}", int(rng.choice([-1, 1]))) for k in range(4)))
+    ]
+    board = board_reviewers(rows, reputation="iterate")
+    assert board.flags == ("dawid_skene_did_not_converge:200",)
+    assert board_reviewers(rows).flags == ()
 
 
 def test_unknown_questions_are_refused(seed_opinions: Rows) -> None:

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from peerage.engines.reviews import Reviews, RowsReading
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import SessionView
+    from peerage.reports.sessions import SessionEntry, SessionView
     from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
-    from peerage.stores import Listing, Store
+    from peerage.stores import Store
 
 T = TypeVar("T")
 FEW_ROWS = 2_000_000  # that one block holds
@@ -268,7 +268,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        return SessionList(tuple(self.store.sessions(limit=options.limit, before=options.before)))
+        from peerage.reports.sessions import session_entry
+
+        listed = self.store.sessions(limit=options.limit, before=options.before)
+        return SessionList(tuple(session_entry(one, self.store.events(one.id)) for one in listed))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -332,6 +335,19 @@ class Reports:
         if not files:
             raise NO_REVIEWS_YET
         return files
+
+    def items(self) -> list[dict[str, Any]]:
+        """The items that were imported or contributed: id, contributor, and text where given."""
+        files = self._with_imported(InputTables()).items
+        if files is None:
+            return []
+        engine = InputTables().runner()
+        engine.admit(files)
+        frame = engine.open(files)
+        kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
+        found = engine.arrays(frame.select(*kept))
+        rows = zip(*(found[name].tolist() for name in kept), strict=True)
+        return [dict(zip(kept, row, strict=True)) for row in rows]
 
     # -- where it is read from -----------------------------------------------------------------
 
@@ -421,7 +437,7 @@ class StoredSession:
 class SessionList(Tabular):
     """Stored sessions, one line each."""
 
-    sessions: tuple[Listing, ...]
+    sessions: tuple[SessionEntry, ...]
 
     def __repr__(self) -> str:
         return f"SessionList({len(self.sessions)} sessions)"

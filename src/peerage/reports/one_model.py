@@ -52,6 +52,15 @@ def sessions_of(held: HeldRows, model: str) -> list[SessionShare]:
     return sorted(found, key=lambda one: (-one.share, one.session_id))
 
 
+def sessions_judged_by(held: HeldRows, reviewer: str) -> list[str]:
+    """The sessions that somebody reviewed."""
+    rows = held.rows
+    if reviewer not in rows.names:
+        return []
+    found = np.unique(rows.session[rows.reviewer == rows.names.index(reviewer)])
+    return [held.sessions[i] for i in found.tolist()]
+
+
 def marks_of(held: HeldRows, model: str) -> list[MarkMean]:
     """A model's mean marks by dimension, given by others."""
     rows = held.rows

@@ -20,9 +20,7 @@ MAX_SESSIONS = 1_000_000  # in one list
 
 ReputationKind = Literal["fixed", "iterate"]
 VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
-SortColumn = Literal[
-    "total_score", "quality_score", "affiliation_bonus", "items", "reviews_received"
-]
+RankedBy = Literal["total", "quality", "bonus", "items", "reviews"]
 
 
 class Options(BaseModel):
@@ -71,6 +69,7 @@ def _an_instant(value: str | float) -> str | float:
 
 
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
+RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
 Rule = Annotated[str, AfterValidator(_known_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
@@ -169,7 +168,9 @@ class ContributorBoardOptions(CommunityBoardOptions):
     """How the board of contributors is made."""
 
     all: bool = Field(default=False, description=NOT_RANKED)
-    sort: SortColumn = Field(default="total_score", description="The column that ranks.")
+    by: RankedBy = Field(
+        default="total", description="What ranks: total is quality plus the affiliated's bonus."
+    )
 
 
 class ReviewerBoardOptions(CommunityBoardOptions):
@@ -210,7 +211,7 @@ class ScoreOptions(Options):
     rule: Rule = SCORING.rule
     own_votes: Own = SCORING.own_votes
     rubric: str | None = Field(
-        default=None, description="Rank by the marks under this rubric; without it, no rubric."
+        default=None, description=f"Rank by the marks: {RUBRICS}. Without it, no rubric."
     )
     safety_gate: bool = Field(
         default=False, description="Put answers that fail the safety gate last."
@@ -222,7 +223,7 @@ class ReplayOptions(Options):
 
     rule: RuleIfGiven = None
     rubric: str | None = Field(
-        default=None, description="A rubric's name, or none for holistic marks."
+        default=None, description=f"{RUBRICS}, or none: one score an answer."
     )
     own_votes: OwnIfGiven = None
     safety_gate: bool | None = Field(
@@ -322,7 +323,7 @@ class ReviewerBoardKeywords(ItemBoardKeywords, total=False):
 class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
     """The fields of `ContributorBoardOptions`."""
 
-    sort: SortColumn
+    by: RankedBy
 
 
 class AuditKeywords(TypedDict, total=False):

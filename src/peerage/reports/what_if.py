@@ -18,7 +18,7 @@ from pydantic import Field
 
 from peerage.boards import Board
 from peerage.boards.model_sums import ModelSums, Plan, add_tables, block_sums
-from peerage.errors import UsageError
+from peerage.errors import InputError, UsageError
 from peerage.reports.model_boards import CHUNK_ROWS, build_model_board, placings_of, window_of
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.columns import MARK, is_number
@@ -148,16 +148,18 @@ def what_if_board(
 
 def stored_rows(reports: Reports) -> HeldRows | None:
     """All stored reviews; they are kept in memory until the store has more."""
-    return _rows_of(tuple(reports.review_files()))
+    try:
+        files = reports.review_files()
+    except InputError:  # there are none yet
+        return None
+    return _rows_of(tuple(files))
 
 
 @lru_cache(maxsize=2)
-def _rows_of(files: tuple[str, ...]) -> HeldRows | None:
+def _rows_of(files: tuple[str, ...]) -> HeldRows:
     from peerage.engines import engines
     from peerage.engines.reviews import read_reviews
 
-    if not files:
-        return None
     engine = engines.get("duckdb")()
     engine.admit(list(files))
     table = read_reviews(engine, list(files))

@@ -18,7 +18,7 @@ from peerage.plugins import Registry
 from peerage.types import Event
 
 LEASE_S = 30.0
-USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):.*@")
+USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 
 

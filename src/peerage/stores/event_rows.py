@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peerage.errors import UnreadableError
-from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, read_event
+from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, PersonReviewed, read_event
 from peerage.stores import Listing, StoreError
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
@@ -19,6 +19,7 @@ MAX_INTEGER = 2**63 - 1
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
 LISTED = frozenset(KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished))  # told in lists
+NUMBERED = frozenset(KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed))  # read by row
 
 Columns = tuple[str | int | float, ...]
 
@@ -49,7 +50,7 @@ def event_row(event: Event) -> EventRow:
     if len(body) > MAX_BODY_CHARACTERS:
         raise StoreError(f"a {event.kind} event is over {MAX_BODY_CHARACTERS:,} characters long.")
     id_ = stored_text(event.session_id)
-    columns = (id_, event.seq, stored_text(event.kind), event.at, body)
+    columns = (id_, event.seq, stored_text(event.kind), float(event.at), body)
     try:
         fact = read_event(event) if event.kind in LISTED else None
     except UnreadableError as error:

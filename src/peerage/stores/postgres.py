@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -29,8 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from peerage.errors import MissingExtraError
 from peerage.stores import SessionTakenError, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS
-from peerage.stores.sql_store import SqlStore
-from peerage.stores.writer import TAKEN_HINT, Db, Sql
+from peerage.stores.sql_store import Snapshot, SqlStore
+from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db, Sql
 
 if TYPE_CHECKING:
     import psycopg
@@ -45,6 +46,7 @@ MAX_READERS = 10
 PATIENCE_S = 60.0  # how long a server that is gone is waited for
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 NOTIFY_EVERY_S = 0.1
+MAX_IDLE_MS = 5_000  # a process that is stopped amid a transaction holds its locks no longer
 LISTEN_S = 0.5
 MAX_PAYLOAD_BYTES = 7_900
 DEFAULTS = {  # of a connection, where the URL says nothing else; a dead server is noticed
@@ -65,6 +67,36 @@ WORDS = (
     (" TEXT", ' TEXT COLLATE "C"'),  # names in the order of their bytes, as in SQLite
     (" WITHOUT ROWID", ""),
 )
+# Statements for many rows, as one for all of them: how, and of how many columns it is made.
+AT_ONCE = {
+    FENCED_INSERT: (
+        """
+        INSERT INTO events (session_id, seq, kind, at, body, epoch)
+        SELECT new.session_id, new.seq, new.kind, new.at, new.body, new.epoch
+        FROM unnest(
+            %b::TEXT[], %b::BIGINT[], %b::TEXT[], %b::DOUBLE PRECISION[], %b::TEXT[], %b::BIGINT[]
+        ) AS new (session_id, seq, kind, at, body, epoch)
+        LEFT JOIN leases ON leases.session_id = new.session_id COLLATE "C"
+            AND (leases.epoch = new.epoch OR leases.ends_at > now_s())
+        WHERE new.epoch = COALESCE(leases.epoch, 0)
+        """,
+        6,
+    ),
+    EXTEND: (
+        """
+        UPDATE leases SET ends_at = now_s() + length_s
+        FROM unnest(%b::TEXT[], %b::BIGINT[]) AS held (session_id, epoch)
+        WHERE leases.session_id = held.session_id COLLATE "C" AND leases.epoch = held.epoch
+        """,
+        2,
+    ),
+}
+NUMBERING = (  # rows that came with numbers: the next one gets the next
+    "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
+    "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
+    "SELECT setval(pg_get_serial_sequence('actions', 'id'), max(id)) FROM actions",
+)
+PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks
 FUNCTIONS = (
     """
@@ -144,6 +176,19 @@ class PostgresStore(SqlStore):
         finally:
             self._pool.putconn(connection)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        with self._server.connected() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield _Cursors(connection)
+
+    @contextmanager
+    def filling(self) -> Iterator[tuple[Db, Snapshot]]:
+        with self._server.reported(), self._begun() as connection:
+            yield _Statements(connection), _Cursors(connection)
+            for statement in NUMBERING:
+                connection.execute(statement)
+
     async def changed(self, session_id: str, timeout_s: float) -> None:
         self._listener = self._listener or _Listener(self._server)
         await self._listener.wait(session_id, timeout_s)
@@ -165,17 +210,23 @@ class _Server:
     def __init__(self, url: str) -> None:
         psycopg = _driver()
         self.place = without_password(url)
-        try:
-            given = psycopg.conninfo.conninfo_to_dict(url)
-        except psycopg.Error:  # its message may repeat the password
-            raise StoreError(
-                "this is no URL of a PostgreSQL database.",
-                place=self.place,
-                hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password,"
-                " write special characters as %40 (for @), %2F (for /) and so on.",
-            ) from None
+        given = self._parsed(url)
         self._options = {**DEFAULTS, **given}
         self._error = psycopg.Error
+
+    def _parsed(self, url: str) -> dict[str, Any]:
+        """The parts of a URL; the driver's own errors would repeat those of a password."""
+        psycopg = _driver()
+        with suppress(psycopg.Error):
+            parts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
+            if PORTS.fullmatch(str(parts.get("port", ""))):
+                return parts
+        raise StoreError(
+            "this is no URL of a PostgreSQL database.",
+            place=self.place,
+            hint="Write postgresql://USER:PASSWORD@HOST:PORT/DATABASE; in a password,"
+            " write special characters as %40 (for @), %2F (for /) and so on.",
+        )
 
     def connect(self) -> Connection:
         """A new connection; the caller closes it."""
@@ -193,6 +244,8 @@ class _Server:
         """Connections for threads that read; made when they are needed."""
         from psycopg_pool import ConnectionPool
 
+        # A program that has set logging up hears of lost connections; a command says nothing.
+        logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
         return ConnectionPool(
             kwargs={**self._options, "autocommit": True},
             min_size=0,
@@ -267,7 +320,7 @@ PROBLEMS = (
     ("25006", "this server takes no writes.", "Name its primary server."),
 )
 # Errors that another try may not meet: the server stops, starts or is full; a deadlock.
-PASSING = frozenset({"40001", "40P01", "53300", "57P01", "57P02", "57P03"})
+PASSING = frozenset({"25P03", "40001", "40P01", "53300", "57P01", "57P02", "57P03"})
 
 
 def _may_pass(error: psycopg.Error) -> bool:
@@ -306,9 +359,24 @@ class _Statements:
         return self._connection.execute(_marked(text), values or None)
 
     def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
+        if text in AT_ONCE:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            statement, n_columns = AT_ONCE[text]
+            return self._connection.execute(statement, columns[:n_columns])
         cursor = self._connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor
+
+
+class _Cursors:
+    """Reads with cursors of the server, so that no table has to fit into memory."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def execute(self, text: Sql) -> Iterator[tuple[Any, ...]]:
+        with self._connection.cursor(name="rows") as cursor:
+            yield from cursor.execute(text)
 
 
 @cache
@@ -414,6 +482,7 @@ class _ServerWriter:
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.closed:
             self._connection = self._server.connect()
+            self._connection.execute(f"SET idle_in_transaction_session_timeout = {MAX_IDLE_MS}")
         return self._connection
 
     def run(self, work: Callable[[Db, bool], T]) -> T:

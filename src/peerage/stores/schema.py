@@ -150,14 +150,19 @@ def tokens_and_people(db: Tables) -> None:
     db.execute("DROP INDEX events_that_finish")
 
 
-# Every table by the columns that put its rows in order.
+# Every table with its columns, those first that put its rows in order.
 TABLES = {
-    "events": "id",
-    "sessions": "id",
-    "seasons": "id",
-    "imports": "id",
-    "import_parts": "import_id, part",
-    "leases": "session_id",
-    "tokens": "id",
-    "actions": "id",
-}
+    "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),
+    "sessions": (
+        "id", "season", "ordinal", "query", "category", "opened_at", "finished_at", "status"
+    ),
+    "seasons": ("id", "seed"),
+    "imports": ("id", "kind", "hash", "name", "n_rows", "at"),
+    "import_parts": ("import_id", "part", "data"),
+    "leases": ("session_id", "owner", "epoch", "length_s", "ends_at"),
+    "tokens": (
+        "id", "name", "scopes", "hash", "budget_usd", "rate", "created_at", "revoked_at",
+        "spent_usd",
+    ),
+    "actions": ("id", "at", "who", "what", "about"),
+}  # fmt: skip

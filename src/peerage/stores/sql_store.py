@@ -53,7 +53,7 @@ UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
         AND substr(leases.owner, 1, ?) = ?
-    ORDER BY leases.ends_at
+    ORDER BY leases.ends_at, leases.session_id
 """
 
 
@@ -61,6 +61,12 @@ class StatementReader(Protocol):
     """Runs one reading statement on the caller's thread."""
 
     def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+
+
+class Snapshot(Protocol):
+    """Reads rows one after the other, however many there are."""
+
+    def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
 
 
 class SqlStore:
@@ -79,6 +85,14 @@ class SqlStore:
 
     def transaction(self) -> AbstractContextManager[Db]:
         """One transaction on the caller's thread: all of it or nothing."""
+        raise NotImplementedError
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """The tables as they are now, whatever is written meanwhile."""
+        raise NotImplementedError
+
+    def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
+        """A transaction that puts rows with numbers of their own into empty tables."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -224,11 +238,11 @@ class SqlStore:
         return [str(row[0]) for row in rows]
 
     def version(self) -> str:
-        ((reviews, tables),) = self.reader.execute(
+        ((reviews, tables, n_tables),) = self.reader.execute(
             "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
-            " (SELECT max(id) FROM imports)"
+            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)"
         )
-        return f"{reviews or 0}.{tables or 0}"
+        return f"{reviews or 0}.{tables or 0}.{n_tables}"
 
     def find(self, prefix: str) -> list[str]:
         prefix = stored_text(prefix)

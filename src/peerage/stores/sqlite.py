@@ -13,13 +13,13 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from peerage.stores import SessionTakenError, StoreError, stores
 from peerage.stores.schema import MIGRATIONS
-from peerage.stores.sql_store import SqlStore
+from peerage.stores.sql_store import Snapshot, SqlStore
 from peerage.stores.writer import TAKEN_HINT, Db, Sql
 
 T = TypeVar("T")
@@ -58,6 +58,17 @@ class SqliteStore(SqlStore):
     def transaction(self) -> Iterator[Db]:
         with self._lock, _reported(self.path), _transaction(self._db):
             yield self._db
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        with _reported(self.path), closing(_connect(self.path)) as db:
+            db.execute("BEGIN")
+            yield db
+
+    @contextmanager
+    def filling(self) -> Iterator[tuple[Db, Snapshot]]:
+        with self.transaction() as db:
+            yield db, self._db
 
     async def close(self) -> None:
         """Write what is queued, then let go of the file."""

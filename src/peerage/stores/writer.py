@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from peerage.stores import Lease, SessionTakenError, StoreError
-from peerage.stores.event_rows import EventRow, is_integer
+from peerage.stores.event_rows import NUMBERED, EventRow, is_integer
 
 T = TypeVar("T")
 
@@ -280,25 +280,24 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
     """Insert events, each under the epoch of its writer's lease, 0 where nobody may hold one."""
     if not rows:
         return
-    if any(row.ended for row, _ in rows):
-        db.execute("SELECT in_turn()")  # so that finished sessions are numbered as they appear
+    if any(row.event[2] in NUMBERED for row, _ in rows):
+        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
     written = db.executemany(
         FENCED_INSERT,
         [(*row.event, epoch, epoch, row.event[0], epoch) for row, epoch in rows],
     )
     if written.rowcount != len(rows):
         raise SessionTakenError("another process has taken this session over.", hint=TAKEN_HINT)
-    for row, _ in rows:
-        if row.opened:
-            db.execute(
-                "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                row.opened,
-            )
-        elif row.ended:
-            db.execute("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", row.ended)
-            if row.ended[1]:
-                db.execute("UPDATE leases SET owner = '' WHERE session_id = ?", (row.ended[-1],))
+    if opened := [row.opened for row, _ in rows if row.opened]:
+        db.executemany(
+            "INSERT INTO sessions (id, season, ordinal, query, category, opened_at)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            opened,
+        )
+    if ended := [row.ended for row, _ in rows if row.ended]:
+        db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", ended)
+    if finished := [(id_,) for _, status, id_ in ended if status]:
+        db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
 
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
+from peerage.doors.cli.help_pages import EXAMPLES, HelpPage
 from peerage.doors.cli.screen import (
     ReaderLeftError,
     close_streams,
-    is_terminal,
     prepare_streams,
     say,
     write_line,
 )
 from peerage.errors import PeerageError, UsageError
-
-if TYPE_CHECKING:
-    from cyclopts.help import HelpEntry, HelpPanel
-    from rich.console import Console, ConsoleOptions
 
 INTERRUPTED = 130
 COMMANDS = {
@@ -59,6 +55,10 @@ COMMANDS = {
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
     ),
+    "move": (
+        "peerage.doors.cli.transfer:move",
+        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+    ),
     "serve": (
         "peerage.doors.cli.serve:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
@@ -68,7 +68,7 @@ COMMANDS = {
         "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
-        "peerage.doors.cli.mcp:mcp",
+        "peerage.doors.cli.agents:mcp",
         "Give agents the council as tools, over stdin and stdout.",
     ),
     "doctor": (
@@ -77,8 +77,6 @@ COMMANDS = {
     ),
     "demo": ("peerage.doors.cli.demo:demo", "Take a tour, with no key and no network."),
 }
-MAX_NAMES = 34  # columns of a help page for the names of options
-MIN_TEXT = 30  # columns for what they are for
 
 
 def version() -> None:
@@ -89,62 +87,21 @@ def version() -> None:
 
 
 def install_completion() -> None:
-    """Let the shell complete the commands and options of peerage."""
-    write_line(f"wrote {app.install_completion()}")
+    """Let bash, zsh or fish complete the commands and options of peerage."""
+    from cyclopts.completion.detect import ShellDetectionError
+
+    try:
+        written = app.install_completion()
+    except ShellDetectionError:
+        raise UsageError(
+            "your shell is not known.", hint="Set SHELL to the path of bash, zsh or fish."
+        ) from None
+    write_line(f"wrote {written}; it holds in the next shell")
 
 
 def _default(value: object) -> str | None:
     """A default as help shows it; what is off or not set is not worth a word."""
     return None if value in (None, False, "", ()) else str(value)
-
-
-class HelpPage:
-    """Writes help as plain lines: names on the left, what they are for on the right."""
-
-    def render_usage(self, _: Console, __: ConsoleOptions, usage: object) -> None:
-        write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
-
-    def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
-        write_line(f"{_wrapped(_plain(about))}\n", multiline=True)
-
-    def __call__(
-        self,
-        console: Console,  # noqa: ARG002 - every line goes through the screen
-        options: ConsoleOptions,  # noqa: ARG002
-        panel: HelpPanel,
-    ) -> None:
-        names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
-        room = min(max(map(len, names), default=0), MAX_NAMES) + 4
-        lines = [
-            f"  {name}".ljust(room) + _wrapped(_meaning(entry), room)
-            for name, entry in zip(names, panel.entries, strict=True)
-        ]
-        if lines:
-            write_line("\n".join([f"{panel.title}:", *lines, ""]), multiline=True)
-
-
-def _plain(described: object) -> str:
-    """The text of what cyclopts has made ready for a console."""
-    return str(getattr(described, "primary_renderable", described) or "")
-
-
-def _wrapped(text: str, indent: int = 0) -> str:
-    """Text in lines that fit the terminal, those after the first indented; else one line."""
-    if not is_terminal():
-        return text
-    import shutil
-    import textwrap
-
-    width = max(MIN_TEXT, shutil.get_terminal_size().columns - indent - 1)
-    return ("\n" + " " * indent).join(textwrap.wrap(text, width))
-
-
-def _meaning(entry: HelpEntry) -> str:
-    """What an option is for, what it can be, and what it is if not given."""
-    parts = [_plain(entry.description)] if entry.description else []
-    parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
-    parts += [f"Default: {entry.default}."] if entry.default else []
-    return " ".join(parts)
 
 
 app = App(
@@ -159,7 +116,11 @@ app = App(
     ),
 )
 for _order, (_name, (_path, _help)) in enumerate(COMMANDS.items()):
-    app.command(_path, name=_name, help=_help, sort_key=_order)
+    # A command that has commands of its own brings its own page.
+    _page: dict[str, Any] = (
+        {"help_formatter": HelpPage(*EXAMPLES[_name])} if _name in EXAMPLES else {}
+    )
+    app.command(_path, name=_name, help=_help, sort_key=_order, **_page)
 app.command(version, name="--version")
 app.command(install_completion, name="--install-completion")
 

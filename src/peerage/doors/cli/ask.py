@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -45,7 +46,9 @@ def ask(
     try:
         asyncio.run(_run_session(Council(settings), text, options, common, events))
     except KeyboardInterrupt:
-        say(resume_line(events[0].session_id) if events else "interrupted.")
+        said = f"session {events[0].session_id} is not finished. " if events else "interrupted."
+        again = resume_line(events[0].session_id, options=_where(common)) if events else ""
+        say(f"{said}{again}")
         return INTERRUPTED
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
@@ -81,7 +84,7 @@ def _show(
 ) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
     from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.blocks import show_blocks
+    from peerage.doors.render.page_blocks import show_blocks
     from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
     from peerage.reports.sessions import session_document, session_view
 
@@ -93,9 +96,16 @@ def _show(
     if common.quiet:
         write_line(bare_verdict(view), multiline=True)
         return
-    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
-        say(failure_line(failure))
     show_blocks(console, ask_blocks(view, full))
+    errors = Terminal(stderr=True)
+    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
+        errors.print(failure_line(failure), style="red")
+
+
+def _where(common: Common) -> str:
+    """The options that say where the session is, as they were given."""
+    given = {"--store": common.store, "--config": common.config}
+    return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
 
 
 def _keywords(options: AskOptions) -> AskKeywords:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
+from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.options import FLAT, Common, OpinionFiles, ReviewFiles
 from peerage.doors.cli.output import Output, write_audit, write_board
 from peerage.doors.cli.screen import say, write_json
@@ -30,7 +31,10 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
 }
 FOUND = 1
 
-app = App(name="board")
+app = App(
+    name="board",
+    help_formatter=HelpPage("peerage board models", "peerage board contributors --help"),
+)
 
 Against = Annotated[Path | None, Parameter(help="Compare with an outside ranking in this file.")]
 Tune = Annotated[bool, Parameter(help="Search the coefficients that agree best with --against.")]
@@ -59,7 +63,13 @@ def no_board(name: Annotated[str, Parameter(show=False)] = "", /) -> None:
     )
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage board models",
+        "peerage board models --reviews votes.csv --rule bradley_terry --csv",
+        "peerage board models --since all --by-category --html board.html",
+    )
+)
 def models(
     *,
     options: Annotated[ModelBoardOptions, FLAT] = ModelBoardOptions(),
@@ -76,7 +86,12 @@ def models(
     write_board(common.reports(tables).board(options), forms.output(common))
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage board contributors",
+        "peerage board contributors --opinions opinions.csv --users users.csv --sort quality_score",
+    )
+)
 def contributors(
     *,
     options: Annotated[ContributorBoardOptions, FLAT] = ContributorBoardOptions(),
@@ -90,7 +105,12 @@ def contributors(
     _community(options, opinions, against, tune, forms, common)
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage board reviewers",
+        "peerage board reviewers --reputation iterate --all --json",
+    )
+)
 def reviewers(
     *,
     options: Annotated[ReviewerBoardOptions, FLAT] = ReviewerBoardOptions(),
@@ -104,7 +124,12 @@ def reviewers(
     _community(options, opinions, against, tune, forms, common)
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage board items",
+        "peerage board items --half-life 90 --without-flagged",
+    )
+)
 def items(
     *,
     options: Annotated[ItemBoardOptions, FLAT] = ItemBoardOptions(),

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 
+STORE = (
+    "Where everything is kept: sqlite:///FILE or postgresql://HOST/DATABASE. "
+    "Default: sqlite:///peerage.db."
+)
+CONFIG = "The file of settings. Default: ./peerage.toml."
+
 FLAT = Parameter(name="*")  # the fields of a model, each as an option
 WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… for each switch
 
@@ -45,8 +51,8 @@ Dash = Parameter(allow_leading_hyphen=True, validator=_no_option)  # takes - for
 class Common:
     """What every command takes."""
 
-    store: Annotated[str | None, Parameter(help="Default: sqlite:///peerage.db.")] = None
-    config: Annotated[Path | None, Parameter(help="Default: ./peerage.toml.")] = None
+    store: Annotated[str | None, Parameter(help=STORE)] = None
+    config: Annotated[Path | None, Parameter(help=CONFIG)] = None
     json: Annotated[bool, Parameter(help="One JSON document on stdout and nothing else there.")] = (
         False
     )
@@ -83,8 +89,8 @@ class ReviewFiles:
     reviews: Annotated[
         list[str] | None, Parameter(help="A reviews table instead of the store; repeatable.")
     ] = None
-    engine: Annotated[str, Parameter(help="duckdb or spark.")] = "duckdb"
-    master: Annotated[str | None, Parameter(help="Spark's master URL.")] = None
+    engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
+    master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
     def tables(self, item_weights: Path | None = None, against: Path | None = None) -> InputTables:
         return InputTables(
@@ -101,11 +107,11 @@ class ReviewFiles:
 class OpinionFiles:
     """Opinions, items and users to be read instead of the store's."""
 
-    opinions: Annotated[str | None, Parameter(help="Opinions instead of the store's.")] = None
-    items: Annotated[str | None, Parameter(help="Whose the items are.")] = None
-    users: Annotated[str | None, Parameter(help="Who is affiliated.")] = None
-    engine: Annotated[str, Parameter(help="duckdb or spark.")] = "duckdb"
-    master: Annotated[str | None, Parameter(help="Spark's master URL.")] = None
+    opinions: Annotated[str | None, Parameter(help="A table of opinions, not the store's.")] = None
+    items: Annotated[str | None, Parameter(help="A table of whose the items are.")] = None
+    users: Annotated[str | None, Parameter(help="A table of who is affiliated.")] = None
+    engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
+    master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
     def tables(self, against: Path | None = None) -> InputTables:
         return InputTables(

@@ -125,7 +125,7 @@ def _held(
 def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> int:
     """Say what the season would take; nobody is called and nothing is written."""
     from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.phrases import cost_text
+    from peerage.doors.render.phrases import money
     from peerage.estimate import estimate_season
     from peerage.season import season_cost
 
@@ -147,7 +147,7 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
     console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
     estimate_table(found).show(console)
     at_most = f", at most ${found.at_most_usd:.4f}" if found.at_most_usd else ""
-    console.print(f"About {cost_text(found.cost_usd, found.n_unpriced)}{at_most}.")
+    console.print(f"About {money(found.cost_usd, found.n_unpriced)}{at_most}.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season have cost ${progress.earlier_cost_usd:.4f}.")
     budget_usd = council.settings.council.budget_usd
@@ -299,7 +299,7 @@ def _show(progress: Progress, held: Season) -> None:
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
-    again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
+    again = f" ({progress.reused} by other runs)" if progress.reused else ""
     console.print(
         f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
         f"{progress.calls} calls, {cost(progress)}."

@@ -91,6 +91,26 @@ def _export_reviews(files: Sequence[str], path: Path) -> int:
     return written[0]
 
 
+def move(
+    *,
+    to: Annotated[str, Parameter(help="An empty store: postgresql://… or sqlite:///FILE.")],
+    common: Common = Common(),
+) -> None:
+    """Copy the whole store into an empty one and compare the two; the old one stays as it is."""
+    from peerage.stores import open_store, without_password
+    from peerage.stores.moving import move as moved
+
+    source = open_store(common.settings().store, must_exist=True)
+    with _steps("", shown=not (common.json or common.quiet)) as step:
+        counts = asdict(moved(source, open_store(to), step))
+    if common.json:
+        write_json({"to": without_password(to), **counts})
+    else:
+        listed = ", ".join(f"{n:,} {name}" for name, n in counts.items())
+        write_line(f"{listed}: copied to {without_password(to)}, and the same there.")
+        write_line("The old store is as it was; name the new one as `store` in peerage.toml.")
+
+
 @contextmanager
 def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
     """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""

@@ -90,6 +90,5 @@ def needs(scope: Scope) -> Callable[[HTTPConnection], Client]:
 
 
 Serving = Annotated[Service, Depends(serving)]
-Runner = Annotated[Client, Depends(needs("run"))]
 Reviewer = Annotated[Client, Depends(needs("review"))]
 READ, RUN, ADMIN = Depends(needs("read")), Depends(needs("run")), Depends(needs("admin"))

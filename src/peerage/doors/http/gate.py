@@ -23,8 +23,9 @@ from peerage.doors.http.access import LOCAL, Client, TokenBook
 from peerage.doors.http.problems import peerage_problem, problem
 from peerage.errors import PeerageError
 from peerage.providers.trace import HEADER, THIS_COUNCIL, council_trace
-from peerage.service import Service
+from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
+from peerage.tokens import PREFIX as TOKEN_PREFIX
 
 access_log = logging.getLogger("peerage.access")
 
@@ -97,6 +98,7 @@ class Gate:
             body = LimitedBody(receive, _max_bytes(scope))
             body.check(Headers(scope=scope))
             scope["peerage.client"] = client
+            asking_token.set(client.token if client else None)
             await self.app(scope, body, told)
         except RefusedError as refused:
             client = scope.get("peerage.client")
@@ -126,8 +128,11 @@ class Gate:
         return client
 
     async def _client(self, text: str) -> Client | None:
+        # Clients of OpenAI's protocol always send a key; here one that is no token of ours is none.
+        if not self.rules.needs_token and not text.startswith(TOKEN_PREFIX):
+            return LOCAL
         if not text:
-            return None if self.rules.needs_token else LOCAL
+            return None
         try:
             return await self.book.client(text)
         except StoreError as error:

@@ -21,7 +21,7 @@ class Lenient(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
 
-class Message(Lenient):
+class ChatMessage(Lenient):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -62,7 +62,7 @@ class CouncilRequest(Lenient):
 class ChatRequest(CouncilRequest):
     """The body of `POST /v1/chat/completions`."""
 
-    messages: list[Message] = Field(
+    messages: list[ChatMessage] = Field(
         min_length=1, examples=[[{"role": "user", "content": "Is Python's sort stable?"}]]
     )
     n: int | None = Field(default=None, ge=1)
@@ -106,7 +106,7 @@ def _only_text_wanted(format_: Mapping[str, Any] | None, tool_choice: Any) -> No
         raise InputError("the council calls no tools.", hint="Leave out tool_choice.")
 
 
-def _turn(message: Message) -> tuple[str, str]:
+def _turn(message: ChatMessage) -> tuple[str, str]:
     return message.role, _text(message.content)
 
 
@@ -115,7 +115,7 @@ def _input_turns(given: str | list[dict[str, Any]]) -> list[tuple[str, str]]:
     if isinstance(given, str):
         return [("user", given)]
     return [
-        (Message.model_validate(one).role, _text(one.get("content")))
+        (ChatMessage.model_validate(one).role, _text(one.get("content")))
         for one in given
         if one.get("type", "message") == "message"
     ]

@@ -13,7 +13,14 @@ from peerage.types import Audit, Finding
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
+LOPSIDED = 0.005  # how far a value is from the middle of its interval before both ends are shown
 N_NAMED = 3  # of those a repeated flag is about
+
+OWN_VOTES = {
+    "out": "own votes left out",
+    "in": "own votes counted",
+    "seed": "own votes dropped, with the place kept",
+}
 
 # What a flag stands for. A count comes before it, and what it is about after it.
 MEANINGS = {
@@ -29,6 +36,7 @@ MEANINGS = {
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
     "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
@@ -37,6 +45,7 @@ MEANINGS = {
     "claim_dropped": "gave an overall score that is no number from 1 to 10",
     "evaluations_dropped": "gave evaluations that cannot be read",
     "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "no_reply": "no reply came",
     "no_accuracy": "gave no mark for accuracy",
     "no_ballots": "no ballot counts",
     "no_rubric_score": "gave too few marks for a score",
@@ -113,12 +122,15 @@ def ranks(row: Mapping[str, Any]) -> str:
 
 
 def share(row: Mapping[str, Any]) -> str:
-    """A share of rivals beaten with half the width of its interval: `0.713 ± 0.021`."""
-    if row["share"] is None:
+    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if one side is longer."""
+    value, low, high = row["share"], row["share_low"], row["share_high"]
+    if value is None:
         return "no votes"
-    if row["share_low"] is None:
-        return f"{row['share']:.3f}"
-    return f"{row['share']:.3f} ± {(row['share_high'] - row['share_low']) / 2:.3f}"
+    if low is None:
+        return f"{value:.3f}"
+    if abs((low + high) / 2 - value) > LOPSIDED:
+        return f"{value:.3f} ({low:.2f}–{high:.2f})"
+    return f"{value:.3f} ± {(high - low) / 2:.3f}"
 
 
 def minute(at: float) -> str:
@@ -188,7 +200,7 @@ def _repeated(who: str, name: str, about: Counter[str]) -> str:
     text = f"{who}: {meaning}" if who else meaning
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
-    named = [one for one in about if one]
+    named = [MEANINGS.get(one, one) for one in about if one]
     more = ", …" if len(named) > N_NAMED else ""
     return text + (f" ({', '.join(named[:N_NAMED])}{more})" if named else "")
 

@@ -14,6 +14,7 @@ from peerage.doors.web import (
     home_pages,
     judge_pages,
     model_pages,
+    people_pages,
     ring_pages,
     session_pages,
     settings_pages,
@@ -24,7 +25,7 @@ from peerage.service import Service
 
 PAGES = (
     *(home_pages, session_pages, board_pages, model_pages),
-    *(judge_pages, ring_pages, settings_pages),
+    *(judge_pages, people_pages, ring_pages, settings_pages),
 )
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 

@@ -1,0 +1,138 @@
+"""Help as plain lines that fit the terminal, with examples for every command."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from peerage.doors.cli.screen import is_terminal, write_line
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+MAX_NAMES = 34  # columns of a help page for the names of options
+MIN_TEXT = 30  # columns for what they are for
+EXAMPLES = {
+    "init": (
+        "peerage init",
+        "peerage init --config team.toml",
+    ),
+    "ask": (
+        'peerage ask "Why is the sky blue?"',
+        'peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy',
+        "git diff | peerage ask - --seats sonnet,gpt --category code",
+        'peerage ask "And at sunset?" --after 3f9a',
+    ),
+    "run": (
+        "peerage run prompts.jsonl --dry-run",
+        "peerage run prompts.jsonl --concurrency 8 --budget-usd 5",
+        "peerage run answers.csv --verdict none --json",
+    ),
+    "score": (
+        "peerage score ballots.json --rubric general",
+        "peerage score votes.csv --rule schulze --json",
+        'echo \'[["a", "b"], ["b", "a"], ["a", "b"]]\' | peerage score -',
+    ),
+    "import": (
+        "peerage import reviews.parquet --as reviews",
+        "peerage import opinions.csv --as opinions --store sqlite:///community.db",
+        "peerage import backup",
+    ),
+    "audit": (
+        "peerage audit",
+        "peerage audit --reviews reviews.csv --fail-on evidence",
+        "peerage audit --session 3f9a --json",
+    ),
+    "rings": (
+        "peerage rings",
+        "peerage rings --opinions opinions.csv --users users.csv --json",
+    ),
+    "sessions": (
+        "peerage sessions",
+        "peerage sessions --limit 100 --json",
+    ),
+    "show": (
+        "peerage show 3f9a",
+        "peerage show 3f9a --raw",
+        "peerage show 3f9a --html session.html",
+    ),
+    "replay": (
+        "peerage replay 3f9a --rule schulze",
+        "peerage replay 3f9a --rubric none --own-votes in --json",
+    ),
+    "export": (
+        "peerage export backup",
+        "peerage export --reviews reviews.parquet",
+    ),
+    "serve": (
+        "peerage serve",
+        "peerage serve --port 8500 --store sqlite:///team.db",
+    ),
+    "mcp": (
+        "peerage mcp",
+        "peerage mcp --config team.toml",
+    ),
+    "doctor": (
+        "peerage doctor",
+        "peerage doctor --config team.toml --json",
+    ),
+    "demo": (
+        "peerage demo",
+        'peerage demo "Why do cats purr?" --no-pause',
+    ),
+}
+
+
+class HelpPage:
+    """Writes help as plain lines: examples, then names with what they are for on the right."""
+
+    def __init__(self, *examples: str) -> None:
+        self.examples = examples
+
+    def render_usage(self, _: Console, __: ConsoleOptions, usage: object) -> None:
+        write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
+
+    def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
+        write_line(f"{_wrapped(_plain(about))}\n", multiline=True)
+        if self.examples:
+            lines = "".join(f"  {example}\n" for example in self.examples)
+            write_line(f"Examples:\n{lines}", multiline=True)
+
+    def __call__(
+        self,
+        console: Console,  # noqa: ARG002 - every line goes through the screen
+        options: ConsoleOptions,  # noqa: ARG002
+        panel: HelpPanel,
+    ) -> None:
+        names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
+        room = min(max(map(len, names), default=0), MAX_NAMES) + 4
+        lines = [
+            f"  {name}".ljust(room) + _wrapped(_meaning(entry), room)
+            for name, entry in zip(names, panel.entries, strict=True)
+        ]
+        if lines:
+            write_line("\n".join([f"{panel.title}:", *lines, ""]), multiline=True)
+
+
+def _plain(described: object) -> str:
+    """The text of what cyclopts has made ready for a console."""
+    return str(getattr(described, "primary_renderable", described) or "")
+
+
+def _wrapped(text: str, indent: int = 0) -> str:
+    """Text in lines that fit the terminal, those after the first indented; else one line."""
+    if not is_terminal():
+        return text
+    import shutil
+    import textwrap
+
+    width = max(MIN_TEXT, shutil.get_terminal_size().columns - indent - 1)
+    return ("\n" + " " * indent).join(textwrap.wrap(text, width))
+
+
+def _meaning(entry: HelpEntry) -> str:
+    """What an option is for, what it can be, and what it is if not given."""
+    parts = [_plain(entry.description)] if entry.description else []
+    parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
+    parts += [f"Default: {entry.default}."] if entry.default else []
+    return " ".join(parts)

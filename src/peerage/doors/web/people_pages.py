@@ -1,0 +1,214 @@
+"""People as reviewers and contributors: blind ballots, the reveal, prompts and opinions on them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from peerage.doors.http.access import Client, Reviewer, Serving
+from peerage.doors.http.people_routes import (
+    ItemGiven,
+    OpinionGiven,
+    contribute_items,
+    give_opinions,
+)
+from peerage.doors.http.session_routes import SessionId
+from peerage.doors.web.page_route import PageRoute
+from peerage.doors.web.templating import page
+from peerage.errors import NotFoundError, UsageError
+from peerage.events import opening_of
+from peerage.panel import recorded_options
+from peerage.people import (
+    PersonBallot,
+    PersonReview,
+    deal_ballot,
+    keep_review,
+    may_review,
+    next_ballot,
+)
+from peerage.reports.options import ItemBoardOptions
+from peerage.reports.people_views import Reveal, agreements_of, n_judged, reveal
+from peerage.reports.what_if import stored_rows
+from peerage.service import Service
+from peerage.types import Event
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+PLACE, NOTE = "place_", "note_"  # the beginnings of a form's fields, before a label
+N_PROMPTS = 50
+
+
+@router.get("/review")
+async def review_next(request: Request, service: Serving, client: Reviewer) -> Response:
+    """A ballot that the balanced design deals this person next."""
+    ballot = await service.read(next_ballot, service.store, client.name)
+    return _ballot_page(request, service, client, ballot)
+
+
+@router.get("/review/{id}")
+async def review_one(
+    request: Request, service: Serving, client: Reviewer, session_id: SessionId
+) -> Response:
+    """A ballot of one session, or the reveal where this person has judged it."""
+    id_ = await service.full_id(session_id)
+    events = await service.read(service.store.events, id_)
+    if not await service.read(may_review, events, client.name):
+        return RedirectResponse(f"/review/{id_}/reveal", 303)
+    return _ballot_page(request, service, client, await service.read(deal_ballot, events))
+
+
+@router.post("/review")
+async def judge(request: Request, service: Serving, client: Reviewer) -> Response:
+    """Keep a person's ranking, with the order really shown, and go to the reveal."""
+    form = {name: str(value) for name, value in (await request.form()).items()}
+    said = review_of_form(form)
+    await service.read(keep_review, service.store, client.name, said, time.time)
+    return RedirectResponse(f"/review/{said.ballot.rpartition('.')[0]}/reveal", 303)
+
+
+@router.get("/review/{id}/reveal")
+async def show_reveal(
+    request: Request, service: Serving, client: Reviewer, session_id: SessionId
+) -> Response:
+    """Who wrote what, and how far everybody agrees with this person."""
+    events = await service.read(service.store.events, await service.full_id(session_id))
+    found = await service.read(_revealed, service, events, client.name)
+    if found is None:
+        raise NotFoundError("you have not reviewed this session, or cannot.")
+    held = await service.read(stored_rows, service.reports)
+    overall = await service.read(agreements_of, held, client.name) if held else []
+    return page(
+        request,
+        "reveal.html",
+        here="/review",
+        found=found,
+        overall={one.name: one for one in overall},
+        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
+        person=client.name,
+    )
+
+
+@router.get("/me")
+async def own_page(request: Request, service: Serving, client: Reviewer) -> Response:
+    """A person's own page: reviews, agreement, and the prompts contributed."""
+    held = await service.read(stored_rows, service.reports)
+    prompts = await service.read(_prompts, service)
+    return page(
+        request,
+        "person.html",
+        here="/review",
+        person=client.name,
+        agreements=await service.read(agreements_of, held, client.name) if held else [],
+        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
+        prompts=[one for one in prompts if one.contributor == client.name],
+    )
+
+
+# -- prompts ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A contributed prompt, and what people say of it."""
+
+    item_id: str
+    text: str
+    contributor: str
+    quality: float | None
+    n_opinions: int
+
+
+@router.get("/prompts")
+async def prompts(request: Request, service: Serving, client: Reviewer) -> Response:
+    """The prompts that people contributed, to be approved or not."""
+    listed = await service.read(_prompts, service)
+    return page(
+        request, "prompts.html", here="/review", prompts=listed[:N_PROMPTS], person=client.name
+    )
+
+
+@router.post("/prompts")
+async def contribute(
+    service: Serving, client: Reviewer, text: Annotated[str, Form(min_length=1)]
+) -> Response:
+    """Keep a prompt."""
+    await contribute_items(service, client, ItemGiven(text=text.strip() or None))
+    return RedirectResponse("/prompts", 303)
+
+
+@router.post("/prompts/opinion")
+async def opine(
+    service: Serving,
+    client: Reviewer,
+    item_id: Annotated[str, Form()],
+    contributor: Annotated[str, Form()],
+    opinion: Annotated[float, Form()],
+) -> Response:
+    """Keep an opinion on a prompt."""
+    given = OpinionGiven(item_id=item_id, opinion=opinion, contributor=contributor)
+    await give_opinions(service, client, given)
+    return RedirectResponse("/prompts", 303)
+
+
+def _prompts(service: Service) -> list[Prompt]:
+    """The contributed prompts, those with the fewest opinions first."""
+    known = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
+    listed = [
+        Prompt(
+            one["item_id"],
+            one.get("text") or one["item_id"],
+            one["contributor"] or "",
+            known.get(one["item_id"], {}).get("quality"),
+            known.get(one["item_id"], {}).get("reviews") or 0,
+        )
+        for one in service.reports.items()
+    ]
+    return sorted(listed, key=lambda one: (one.n_opinions, one.item_id))
+
+
+# -- ballots ---------------------------------------------------------------------------------------
+
+
+def _ballot_page(
+    request: Request, service: Service, client: Client, ballot: PersonBallot | None
+) -> Response:
+    document = ballot.document(service.settings) if ballot else None
+    return page(
+        request,
+        "ballot.html",
+        here="/review",
+        ballot=document,
+        session_id=ballot.session_id if ballot else "",
+        person=client.name,
+    )
+
+
+def review_of_form(form: Mapping[str, str]) -> PersonReview:
+    """A person's review from the places and notes of a form."""
+    places: dict[int, list[str]] = {}
+    for name, value in form.items():
+        if name.startswith(PLACE):
+            if not value.isdecimal():
+                raise UsageError("a place is no number.")
+            places.setdefault(int(value), []).append(name.removeprefix(PLACE))
+    ranking: list[Any] = [tier if len(tier) > 1 else tier[0] for _, tier in sorted(places.items())]
+    notes = {
+        name.removeprefix(NOTE): value.strip()
+        for name, value in form.items()
+        if name.startswith(NOTE) and value.strip()
+    }
+    order = [label for label in form.get("order", "").split(",") if label]
+    return PersonReview(
+        ballot=form.get("ballot", ""), order=order or None, ranking=ranking, notes=notes
+    )
+
+
+def _revealed(service: Service, events: list[Event], person: str) -> Reveal | None:
+    options = recorded_options(service.settings, opening_of(events))
+    return reveal(events, person, options)
