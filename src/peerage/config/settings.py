@@ -54,9 +54,11 @@ def _without_controls(value: str) -> str:
 
 
 def _name_or_false(value: object) -> object:
-    is_name = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_NAME
-    if value is False or is_name:
+    name = value.strip() if isinstance(value, str) else ""
+    if value is False:
         return value
+    if name.isprintable() and 0 < len(name) <= MAX_NAME:
+        return name
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
 
 
