@@ -2,9 +2,9 @@
 
 import gzip
 import os
-from importlib.util import find_spec
 from pathlib import Path
 
+import axe_playwright_python
 import pytest
 
 from tests.doors.http.conftest import running, simulated
@@ -33,7 +33,7 @@ def url(server):
 
 
 def axe_source():
-    return (Path(find_spec("axe_playwright_python").origin).parent / "axe.min.js").read_text()
+    return (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text()
 
 
 @pytest.fixture(scope="module")
