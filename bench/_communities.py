@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bench._rates import wilson_interval
 from peerage.boards.opinions import Community, eligible
+from peerage.boards.rings import find_rings
 from peerage.stats.resampling import generator
 
 Ints = NDArray[np.int64]
@@ -132,3 +135,58 @@ def _reviews(
         np.concatenate((reviewer, author[item[answered]])),
         np.concatenate((item, back)),
     )
+
+
+# -- how often the search is right ---------------------------------------------------------------
+
+PLACES = ("uniform", "topics, 85% at home")
+SIZES = (4, 6, 8, 12)
+KINDS = {
+    "full praise": Ring(0),
+    "full praise, twice as many opinions on others": Ring(0, camouflage=2.0),
+    "70% praise": Ring(0, praise=0.7),
+    "40% praise": Ring(0, praise=0.4),
+}
+
+
+def n_flagged(kind: str, n: int) -> int:
+    """Of n honest communities of a kind, those in which anybody is flagged."""
+    return sum(bool(find_rings(made(HONEST[kind], f"{kind} {k}")[0]).rings) for k in range(n))
+
+
+def n_found(place: str, ring: Ring, n: int) -> int:
+    """Of n communities with a planted ring, those in which it is named.
+
+    Named is a ring with at least half of the planted members, who are at least half of it.
+    """
+    return sum(_is_found(place, ring, f"{place} {ring} {k}") for k in range(n))
+
+
+def _is_found(place: str, ring: Ring, seed: str) -> bool:
+    community, (planted,) = made(HONEST[place], seed, (ring,))
+    for named in find_rings(community).rings:
+        n_right = len(set(named.members.tolist()) & set(planted.tolist()))
+        if 2 * n_right >= max(len(planted), len(named.members)):
+            return True
+    return False
+
+
+def honest_lines(n: int) -> Iterator[str]:
+    yield f"| honest community | flagged, of {n} | 95% interval |"
+    yield "|---|---:|---|"
+    for kind in HONEST:
+        k = n_flagged(kind, n)
+        low, high = wilson_interval(k, n) or (0.0, 1.0)
+        yield f"| {kind} | {k} | {low:.0%} to {high:.0%} |"
+
+
+def planted_lines(n: int) -> Iterator[str]:
+    yield (
+        f"| planted ring, found of {n} | " + " | ".join(f"{size} members" for size in SIZES) + " |"
+    )
+    yield "|---" * (len(SIZES) + 1) + "|"
+    for place in PLACES:
+        for name, like in KINDS.items():
+            rings = (Ring(size, like.praise, like.camouflage) for size in SIZES)
+            counts = " | ".join(str(n_found(place, ring, n)) for ring in rings)
+            yield f"| {name}; {place} | {counts} |"

@@ -22,13 +22,9 @@ from peerage.reviews.deviations import DeviationSums, deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
 from peerage.reviews.one_scale import (
-    NOBODY,
-    Ints,
     Scales,
     ScoredRows,
-    panel_sums,
-    scales_of_panel,
-    scales_of_rows,
+    fit_scales,
 )
 from peerage.stats.tails import benjamini_hochberg
 
@@ -100,12 +96,6 @@ def edge_of(name: str, one: Measurement, compares: bool) -> float:
     if name == "position":
         return HEALTHY[name] * (1.0 if compares else 9.0)
     return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
-
-
-def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
-    """Levels and scales from rows in memory, by patterns of judges where those are few."""
-    sums = panel_sums(reviews, aside)
-    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
 def two_passes(reviews: ScoredRows) -> TwoPasses:
@@ -202,6 +192,7 @@ FAIR = (
     Trial("late entrants", replace(PANEL, late={"c": 0.6, "e": 0.9})),
     Trial("queries repeated", replace(PANEL, repeats=0.8)),
     Trial("balanced orders", replace(PANEL, order="balanced")),
+    Trial("with texts", replace(PANEL, text=True)),
     Trial("3 seats", replace(PANEL, seats=tuple("abc"))),
     Trial("12 seats, 100", replace(PANEL, seats=tuple(TWELVE), spread=TWELVE, n_sessions=100)),
     Trial("outsiders", replace(PANEL, outsiders=tuple(OUTSIDERS), spread=OUTSIDERS)),

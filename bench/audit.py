@@ -1,6 +1,8 @@
 """The audit's speed beside a bare scan, scoring and llm-council's audits; and its own calibration.
 
-Writes the tables of false alarms and of power into docs/audit.md, between their markers.
+Writes the tables of false alarms, power and coverage into docs/audit.md, and those of the search
+for rings into docs/community.md. How many audits and communities a cell has is in the environment,
+as PEERAGE_BENCH_AUDITS and PEERAGE_BENCH_COMMUNITIES; ten of each take a few minutes.
 llm-council is no dependency of ours: where it is not installed, its rows say so.
 """
 
@@ -8,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import re
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -20,7 +21,9 @@ import numpy as np
 
 from bench import Row, compare, growth, measure, memory
 from bench._calibration import fair_lines, moved_lines, power_lines
+from bench._communities import honest_lines, planted_lines
 from bench._coverage import coverage_lines
+from bench._tables import write_table
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
@@ -29,7 +32,7 @@ from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Sessi
 
 N_SESSIONS = 40_000  # of five seats: a million rows
 N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
-DOCUMENT = Path(__file__).parents[1] / "docs" / "audit.md"
+N_COMMUNITIES = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))
 AT_MOST = 40.0  # times a scan of the same file
 GROWTH = 13.0
 MEMORY_MB = 1_000.0
@@ -39,13 +42,12 @@ def run() -> list[Row]:
     rows = [_beside_scoring(5), _beside_council(10)]
     with tempfile.TemporaryDirectory() as folder:
         rows += _across(Path(folder))
-    for name, lines in (
-        ("moves", moved_lines()),
-        ("fair", fair_lines(N_AUDITS)),
-        ("power", power_lines(N_AUDITS)),
-        ("coverage", coverage_lines(5 * N_AUDITS)),
-    ):
-        _write(name, list(lines))
+    write_table("audit.md", "moves", moved_lines())
+    write_table("audit.md", "fair", fair_lines(N_AUDITS))
+    write_table("audit.md", "power", power_lines(N_AUDITS))
+    write_table("audit.md", "coverage", coverage_lines(5 * N_AUDITS))
+    write_table("community.md", "honest", honest_lines(N_COMMUNITIES))
+    write_table("community.md", "planted", planted_lines(max(1, N_COMMUNITIES // 2)))
     return rows
 
 
@@ -209,13 +211,3 @@ def write_reviews(file: Path, n_sessions: int, k: int = 5) -> None:
         position::integer as position, words::integer as words, 'query-' || query as query_id,
         1.7e9 + session * 60.0 as "at" from columns) to '{file}' (format parquet)"""  # noqa: S608
     )
-
-
-def _write(name: str, lines: list[str]) -> None:
-    """The lines between their markers in the document, and on the terminal."""
-    print("\n".join(lines))
-    text = DOCUMENT.read_text(encoding="utf-8")
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
-    block = "\n".join([begin, *lines, end])
-    DOCUMENT.write_text(pattern.sub(lambda _: block, text), encoding="utf-8")

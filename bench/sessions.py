@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import Row
+from bench import Row, peak_mb
 from peerage import config
 from peerage.providers.calling import Caller
 from peerage.season import Progress, Season, run_season
@@ -110,6 +109,9 @@ class Bench:
         class Recording:
             def can_constrain(self, seat: Seat) -> bool:
                 return caller.can_constrain(seat)
+
+            def wants_brief(self, seat: Seat) -> bool:
+                return caller.wants_brief(seat)
 
             async def call(self, call: Any, on_text: Any = None, *_: Any) -> Any:
                 body: dict[str, Any] = {
@@ -225,6 +227,7 @@ def _memory(url: str, folder: Path) -> Row:
             capture_output=True,
             text=True,
             check=True,
+            cwd=Path(__file__).parents[1],
         )
         peaks[n] = float(done.stdout)
     few, many = SESSIONS_IN_MEMORY
@@ -238,4 +241,4 @@ async def season_of(url: str, folder: Path, n: int) -> float:
     bench = Bench(url, folder, 32)
     async with Caller(bench.seats) as caller:
         await bench.ours(caller, prompts_file(folder, n))
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return peak_mb()

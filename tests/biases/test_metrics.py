@@ -9,8 +9,8 @@ import pytest
 
 from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.biases import metrics
-from peerage.biases.many_sessions import ORDER, plan
+from peerage.biases import metrics, thresholds
+from peerage.biases.many_sessions import ORDER, plan, q_values
 from peerage.biases.wording import what_it_takes
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
@@ -377,6 +377,69 @@ def test_levels_and_scales_are_in_the_notes_and_in_the_views() -> None:
     assert scales["e"]["scale"] > 2.0 * scales["a"]["scale"]
     assert scales["a"]["status"] == "estimated"
     assert "scale 0." in of(found, "calibration", "a").note
+
+
+def test_a_scale_that_cannot_be_told_has_a_status_and_no_number() -> None:
+    found = season(seats=("a", "b", "c"), own_votes=False)
+    assert {one["status"] for one in found.views["scales"]} == {"assumed"}
+    assert {one["scale"] for one in found.views["scales"]} == {None}
+    assert "its scale cannot be told" in of(found, "calibration", "a").note
+
+
+def test_a_wide_reviewer_who_writes_like_good_answers_has_no_taste_for_style() -> None:
+    """Fair judges whose spreads differ; the better an answer, the more it has of e's words."""
+    rng = np.random.default_rng(4)
+    columns = simulated_reviews(SimulatedSeason(), Planted(), 4)
+    answers = dict.fromkeys(zip(columns["session_id"], columns["candidate"], strict=True))
+    quality = {answer: rng.normal() for answer in answers}
+    text = {
+        (s, c): " ".join(
+            f"{'e' if rng.random() < 1 / (1 + np.exp(-2 * q)) else c}word{rng.integers(9)}"
+            for _ in range(30)
+        )
+        for (s, c), q in quality.items()
+    }
+    wide = np.array([SPREADS[name] for name in columns["reviewer"]])
+    rows = list(zip(columns["session_id"], columns["candidate"], strict=True))
+    columns["text"] = np.array([text[row] for row in rows], dtype=object)
+    noise = rng.normal(0.0, 0.6, len(rows))
+    columns["score"] = 6.0 + wide * (np.array([quality[row] for row in rows]) + noise)
+    assert not {one for one in evidence(audited(columns)) if one[0] == "style"}
+
+
+def test_two_rounds_in_swapped_orders_tell_who_favours_the_first() -> None:
+    """All reviewers see one order in each round, so only a reviewer's own rounds can tell."""
+    rng = np.random.default_rng(2)
+    rows = []
+    for s in range(80):
+        quality = rng.normal(0.0, 1.0, 2)
+        for who, bonus in (("x", 1.0), ("y", 0.0), ("z", -0.5)):
+            for again in (0, 1):
+                for i, name in enumerate("ab"):
+                    place = (i + again + s) % 2
+                    score = 6.0 + quality[i] + bonus * (place == 0) + rng.normal(0.0, 0.5)
+                    rows.append((f"s{s:02d}", who, name, again, place, score))
+    heads = ("session_id", "reviewer", "candidate", "round", "position", "score")
+    found = audited({head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)})
+    for who, bonus in (("x", 1.0), ("y", 0.0), ("z", -0.5)):
+        one = of(found, "position", who)
+        assert one.low is not None
+        assert one.high is not None
+        assert one.low < bonus < one.high
+    assert {("position", "x"), ("position", "z")} <= evidence(found)
+    assert of(found, "anchoring").status == "not_identifiable"
+
+
+def test_what_one_metric_finds_lowers_the_bar_for_no_other() -> None:
+    """Five evident levels leave the q of everything else as it is without them."""
+
+    def tested(metric: str, p: float) -> thresholds.Tested:
+        return thresholds.Tested(metric, "a", 1.0, 0.5, 1.5, p, 99, 20, 0.1)
+
+    doubtful = [tested("length_relative", 0.004), tested("sycophancy", 0.5)]
+    levels = [tested("calibration", 1e-9) for _ in range(5)]
+    assert q_values([*doubtful, *levels])[0] == pytest.approx(0.004 * 7)
+    assert q_values([*doubtful, *levels])[-1] == pytest.approx(1e-9 * 7 / 5)
 
 
 def test_a_contrarian_is_named_by_agreement_and_by_nothing_else() -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._communities import HONEST, Ring, made
-from bench.rings import n_flagged, n_found
+from bench._communities import HONEST, Ring, made, n_flagged, n_found
 from peerage.boards.exchange import candidate_blocks, exchanges
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import deal_again, exposure, fit, informative

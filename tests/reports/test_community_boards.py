@@ -268,6 +268,19 @@ def test_an_empty_table_is_an_empty_board() -> None:
     assert board_reviewers(rows).rows == []
 
 
+def test_a_model_that_did_not_settle_is_flagged() -> None:
+    """Dawid and Skene's, on opinions that are coin flips."""
+    rng = np.random.default_rng(0)
+    rows = [
+        word
+        for i in range(100)
+        for word in words(f"i{i}", "a", *((f"r{k}", int(rng.choice([-1, 1]))) for k in range(4)))
+    ]
+    board = board_reviewers(rows, reputation="iterate")
+    assert board.flags == ("dawid_skene_did_not_converge:200",)
+    assert board_reviewers(rows).flags == ()
+
+
 def test_unknown_questions_are_refused(seed_opinions: Rows) -> None:
     with pytest.raises(UsageError, match="no option 'colour'"):
         board_items(seed_opinions, colour="red")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench._one_scale import FAIR as FAIR_TRIALS
-from bench._one_scale import PANEL, Trial, audited, fit_scales, ranked, reviews_of, trial
+from bench._one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
 from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.reviews.departures import (
     calibration,
@@ -19,6 +19,7 @@ from peerage.reviews.departures import (
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
+from peerage.reviews.one_scale import fit_scales
 
 FAIR = replace(PANEL, n_sessions=100)
 

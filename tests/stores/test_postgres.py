@@ -8,11 +8,11 @@ import threading
 import psycopg
 import pytest
 
+from bench._postgres_server import PASSWORD, PostgresServer
 from peerage.errors import PeerageError
 from peerage.stores import StoreError, open_store, without_password
 from peerage.stores.sqlite import SqliteStore
 from peerage.types import Event
-from tests.postgres_server import PASSWORD, PostgresServer
 
 pytestmark = pytest.mark.needs("postgres")
 

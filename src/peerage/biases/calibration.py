@@ -64,12 +64,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 def _scale(who: int, panel: Panel) -> str:
     """A reviewer's level and scale in words, with how far to trust them."""
     scales = panel.compared.scales
-    error = f" ± {1.96 * scales.scale_se[who]:.2f}"
-    assumed = ", assumed: too few answers shared with two others"
-    return (
-        f"level {scales.level[who]:.2f}, scale {scales.scale[who]:.2f}{error}"
-        f"{assumed if scales.status[who] == 'assumed' else ''}"
-    )
+    level = f"level {scales.level[who]:.2f}"
+    if scales.status[who] == "assumed":
+        return f"{level}, its scale cannot be told: too few answers shared with two others"
+    return f"{level}, scale {scales.scale[who]:.2f} ± {1.96 * scales.scale_se[who]:.2f}"
 
 
 def _word(mean: float | None, middle: float, reach: float) -> str:

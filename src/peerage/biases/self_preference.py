@@ -14,7 +14,7 @@ def findings(_: Sums, panel: Panel) -> list[Tested]:
     note = "own answers beside the others' view of them, all on one scale"
     found = self_preference(panel.compared.sums, panel.compared.scales)
     if not found:
-        why = "nobody reviewed its own answer where others did too"
+        why = "no own answer was reviewed by its author and by others who can be compared"
         return [unknown(NAME, panel.n_min(NAME), why)]
     return [compared_with_others(NAME, one, panel, note) for one in found if one.n > 0]
 

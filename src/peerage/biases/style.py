@@ -2,24 +2,27 @@
 
 Likeness is the cosine between an answer's character trigrams, hashed, and the mean of the
 reviewer's own answers in other sessions. It is compared within an answer: is the reviewer who
-writes most like it also the one who likes it most? Under the null, reviewers may be
-permuted within answers.
+writes most like it also the one who likes it most, all reviewers being on one scale? Under the
+null, reviewers may be permuted within answers.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested
 from peerage.biases.wording import unknown
-from peerage.reviews.cells import Cells, count_of
-from peerage.reviews.rows import Floats, Groups, Ints, group
+from peerage.reviews.cells import Cells, count_of, table_of
+from peerage.reviews.comparisons import scored_rows
+from peerage.reviews.intervals import Estimate, estimates
+from peerage.reviews.one_scale import fit_scales
+from peerage.reviews.rows import Floats, Ints, Rows, group
 from peerage.reviews.view import View, select
-from peerage.stats.correlations import fisher_interval
+from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 
 NAME = "style"
@@ -29,76 +32,62 @@ MAX_ANSWERS = 20_000  # beyond it every so-many-th session is looked at
 
 
 def sums(view: View) -> Sums:
-    """By reviewer: n, likeness times liking, its variance when permuted, both squares."""
-    rows = view.all
-    texts = rows.text if rows.text is not None else np.zeros(0, dtype=object)
-    step = max(1, -(-rows.n_sessions * _n_candidates(view) // MAX_ANSWERS))
-    sampled = view if step == 1 else _sample(view, step)
-    texts = sampled.all.text if sampled.all.text is not None else texts
-    every = group((sampled.all.session, rows.n_sessions), (sampled.all.candidate, len(view.names)))
-    likeness, known = _likeness(sampled, every, texts)
-    nobody = np.zeros(0, dtype=np.int64)
-    if not known.any():
-        return {"reviews": Cells(nobody, nobody, np.zeros((0, 5))), "step": count_of(0.0)}
-    judged = sampled.judged
-    who, n_names = judged.reviewer[known], len(view.names)
-    answer = Groups(sampled.answer.code[known], sampled.answer.n)
-    liking = _centred(sampled.score[known], who, answer, n_names)
-    like = _centred(likeness[known], who, answer, n_names)
-    n = answer.count()
-    variance = (answer.sum(like * like) / np.maximum(n - 1.0, 1.0))[answer.code]
-    columns = [like * liking, liking * liking * variance, like * like, liking * liking]
-    seen = np.flatnonzero(np.bincount(who, minlength=n_names))
-    table = np.column_stack(
-        [np.bincount(who, c, minlength=n_names) for c in (np.ones(len(who)), *columns)]
-    ).astype(np.float64)
-    cells = Cells(seen, np.zeros_like(seen), table[seen])
-    return {"reviews": cells, "step": count_of(float(step))}
+    """By reviewer and cluster: n, likeness times liking, its variance when permuted, both squares.
+
+    Levels and scales are fitted on the block itself, which is the whole table where that is not
+    large; reviewers who have no voice on that scale are left out.
+    """
+    rows, given = view.all, view.given
+    step = max(1, -(-rows.n_sessions * _n_candidates(rows) // MAX_ANSWERS))
+    if step > 1:
+        kept = rows.session % step == 0
+        rows, given = select(rows, kept), given[kept]
+    value = "rank" if "rank" in rows.numbers else "score"
+    numbers = {**rows.numbers, "likeness": _likeness(rows)}
+    if value == "score":
+        numbers[value] = given  # the marks of a dimension, where that is audited
+    reviews = scored_rows(replace(rows, numbers=numbers), value)
+    scales = fit_scales(reviews)
+    who = reviews.reviewer
+    likeness = np.zeros(reviews.n) if reviews.likeness is None else reviews.likeness
+    at = np.flatnonzero(~reviews.own & np.isfinite(likeness) & scales.voice[who])
+    who, answer = who[at], reviews.answer[at]
+    liking = _centred((reviews.score[at] - scales.level[who]) / scales.scale[who], who, answer)
+    like = _centred(likeness[at], who, answer)
+    n = np.bincount(answer)
+    variance = (np.bincount(answer, like * like) / np.maximum(n - 1, 1))[answer]
+    columns = [None, like * liking, liking * liking * variance, like * like, liking * liking]
+    cells = table_of(who, reviews.cluster[at], columns)
+    return {"reviews": cells, "step": count_of(float(step) if len(at) else 0.0)}
 
 
-def _n_candidates(view: View) -> int:
-    rows = view.all
+def _n_candidates(rows: Rows) -> int:
     return -(-rows.n // max(1, rows.n_sessions * max(1, len(np.unique(rows.reviewer)))))
 
 
-def _sample(view: View, step: int) -> View:
-    kept = view.all.session % step == 0
-    return View(select(view.all, kept), view.given[kept])
-
-
-def _likeness(
-    view: View, every: Groups, texts: NDArray[np.object_]
-) -> tuple[Floats, NDArray[np.bool_]]:
-    """For each judged row the answer's likeness to the reviewer's own, and if that is known."""
-    rows = view.all
-    held = np.flatnonzero(np.bincount(every.code, minlength=every.n))
-    place = np.full(every.n, -1, dtype=np.int64)
+def _likeness(rows: Rows) -> Floats:
+    """For each row the answer's likeness to the reviewer's other answers; NaN where unknown."""
+    texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
+    answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
+    held = np.flatnonzero(answers.count())
+    place = np.full(answers.n, -1, dtype=np.int64)
     place[held] = np.arange(len(held))
     told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
-    every_text = np.full(every.n, None, dtype=object)
-    every_text[every.code[told]] = texts[told]
-    text = every_text[held]
+    every_text = np.full(answers.n, None, dtype=object)
+    every_text[answers.code[told]] = texts[told]
+    text, candidate = every_text[held], answers.first(rows.candidate)[held]
+    session = answers.first(rows.session)[held]
     features = np.stack([trigrams(one) for one in text]) if len(held) else np.zeros((0, N_FEATURES))
-    candidate, session = every.first(rows.candidate)[held], every.first(rows.session)[held]
-    total = np.zeros((len(view.names), N_FEATURES))
+    total = np.zeros((len(rows.names), N_FEATURES))
     np.add.at(total, candidate, features)
-    own = np.full((rows.n_sessions, len(view.names)), -1, dtype=np.int64)
+    own = np.full((rows.n_sessions, len(rows.names)), -1, dtype=np.int64)
     own[session, candidate] = np.arange(len(held))
-    judged = view.judged
-    answer = place[_codes(view, every)]
-    mine = own[judged.session, judged.reviewer]
-    profile = total[judged.reviewer] - np.where((mine >= 0)[:, None], features[mine], 0.0)
+    answer, mine = place[answers.code], own[rows.session, rows.reviewer]
+    profile = total[rows.reviewer] - np.where((mine >= 0)[:, None], features[mine], 0.0)
     length = np.linalg.norm(profile, axis=1)
     known = (length > 1e-9) & (np.linalg.norm(features[answer], axis=1) > 0)
-    likeness = (profile * features[answer]).sum(axis=1) / np.where(length > 1e-9, length, 1.0)
-    return likeness, known
-
-
-def _codes(view: View, every: Groups) -> Ints:
-    """The answers of the judged rows, in the codes of all rows."""
-    kept = np.isfinite(view.given)
-    codes = every.code[kept]
-    return codes[~view.is_own] if view.is_own.any() else codes
+    cosine = (profile * features[answer]).sum(axis=1) / np.where(length > 1e-9, length, 1.0)
+    return np.where(known, cosine, np.nan)
 
 
 def trigrams(text: object) -> Floats:
@@ -116,29 +105,51 @@ def trigrams(text: object) -> Floats:
     return out
 
 
-def _centred(values: Floats, who: Ints, answer: Groups, n_names: int) -> Floats:
+def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
     """Values less their answer's mean, then less their reviewer's."""
-    gap = values - (answer.sum(values) / np.maximum(answer.count(), 1.0))[answer.code]
-    mean = np.bincount(who, gap, n_names) / np.maximum(np.bincount(who, minlength=n_names), 1)
-    out: Floats = gap - mean[who]
-    return out
+    for code in (answer, who):
+        mean = np.bincount(code, values) / np.maximum(np.bincount(code), 1)
+        values = values - mean[code]
+    return values
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min, edge = panel.n_min(NAME), panel.healthy(NAME)
     sampled = sums["step"].sums.max(initial=0.0) > 1.0
-    out = []
-    for who, row in zip(sums["reviews"].subject, sums["reviews"].sums, strict=True):
-        n, both, variance, like, liking = (float(value) for value in row)
-        r = both / math.sqrt(like * liking) if like * liking > 0.0 else None
-        p = normal_p(both / math.sqrt(variance)) if variance > 0.0 else None
-        interval = None if r is None else fisher_interval(r, int(n))
-        low, high = interval if interval is not None else (None, None)
-        note = "likeness to its own answers against liking, within answers"
-        note += "; from a sample of the sessions" if sampled else ""
-        name = panel.names[who]
-        out.append(Tested(NAME, name, r, low, high, p, int(n), n_min, edge, note, correlation=True))
-    return out or [unknown(NAME, n_min, "no reviewer has answers of its own to compare with")]
+    note = "likeness to its own answers against liking, on one scale and within answers"
+    note += "; from a sample of the sessions" if sampled else ""
+    found = [_tested(one, panel, note) for one in _correlations(sums["reviews"])]
+    why = "no reviewer has answers of its own to compare with"
+    return found or [unknown(NAME, panel.n_min(NAME), why)]
+
+
+def _correlations(cells: Cells) -> list[tuple[Estimate, float | None]]:
+    """Each reviewer's correlation, and its p: permuted, or from clusters where those vary more.
+
+    Answers to one query that was asked again are liked alike, and are not permuted apart.
+    """
+    spread = np.bincount(cells.subject, cells.sums[:, 1] ** 2)
+    found = []
+    for one in estimates(cells, _correlation, fisher=True):
+        variance = max(float(one.sums[2]), float(spread[one.subject]))
+        z = float(one.sums[1]) / math.sqrt(variance) if variance > 0.0 else None
+        found.append((one, None if z is None else normal_p(z)))
+    return found
+
+
+def _correlation(totals: Floats) -> Floats:
+    both, like, liking = totals[:, 1], totals[:, 3], totals[:, 4]
+    return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))
+
+
+def _tested(found: tuple[Estimate, float | None], panel: Panel, note: str) -> Tested:
+    one, p = found
+    name, n, n_min = panel.names[one.subject], int(one.sums[0]), panel.n_min(NAME)
+    if one.value is None or p is None:
+        return unknown(NAME, n_min, "its answers are as much like one answer as another", name, n)
+    edge = panel.healthy(NAME)
+    return Tested(
+        NAME, name, one.value, one.low, one.high, p, n, n_min, edge, note, correlation=True
+    )
 
 
 metrics.register(NAME)(

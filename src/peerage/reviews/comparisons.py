@@ -22,8 +22,9 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
     given = rows.numbers[value]
     at = places(np.isfinite(given))
     n_names = len(rows.names)
-    session, n_sittings = _sittings(rows)
-    session, reviewer, candidate = session[at], rows.reviewer[at], rows.candidate[at]
+    sitting, n_sittings = _sittings(rows)
+    has_rounds = sitting is not rows.session
+    sitting, reviewer, candidate = sitting[at], rows.reviewer[at], rows.candidate[at]
 
     def number(name: str) -> Floats | None:
         return rows.numbers[name][at] if name in rows.numbers else None
@@ -32,19 +33,21 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
     scored = ScoredRows(
         n_names=n_names,
         n_clusters=rows.n_clusters,
-        answer=_counted(group((session, n_sittings), (candidate, n_names))),
+        answer=_counted(group((sitting, n_sittings), (candidate, n_names))),
         reviewer=reviewer,
         candidate=candidate,
         cluster=rows.cluster[rows.session[at]],
         score=given[at],
         own=reviewer == candidate,
-        ballot=_counted(group((session, n_sittings), (reviewer, n_names))),
+        ballot=_counted(group((sitting, n_sittings), (reviewer, n_names))),
         first=None if position is None else (position == 0.0).astype(np.float64),
         length=None if words is None else np.log(1.0 + words),
+        likeness=number("likeness"),
+        session=rows.session[at] if has_rounds else None,
         week=None if time is None else np.floor(time / WEEK_S) - MID_WEEK,
         family=rows.family,
     )
-    return comparisons(session, scored, given[at]) if value == "rank" else scored
+    return comparisons(sitting, scored, given[at]) if value == "rank" else scored
 
 
 def _sittings(rows: Rows) -> tuple[Ints, int]:
@@ -99,6 +102,8 @@ def comparisons(
         ballot=reviews.ballot[left],
         first=difference(reviews.first),
         length=difference(reviews.length),
+        likeness=difference(reviews.likeness),
+        session=None if reviews.session is None else reviews.session[left],
         rival=rival,
         rivals=np.maximum(rivals, 1.0),
         family=reviews.family,

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
 from peerage.reviews.one_scale import (
@@ -180,7 +178,7 @@ class _Rows:
         """
         at, pair, _ = self._signed_pairs
         several = self.seen.n_others[at] > 1
-        code = 0.0
+        code = np.zeros(len(at))
         if not several.all():
             mine = np.where(self.heard, self.reviews.reviewer + 1.0, 0.0)
             code = others(self.reviews.answer, mine)[at]
@@ -280,31 +278,41 @@ class _Rows:
         if k > MAX_JOINT:
             share = others(reviews.answer, b * first)[at] / whole[at]
             return table_of(start, cluster, [share, x * share])
-        answer, reviewer, weight = reviews.answer[at], reviews.reviewer[at], 1.0 / whole[at]
-        kept, subjects, shares = [], [], []
-        firsts = np.flatnonzero(self.heard & (first != 0.0))
-        shown_to = reviews.reviewer[firsts]
-        for other in np.unique(shown_to).tolist():
-            his = firsts[shown_to == other]
-            shown = np.zeros(reviews.n_answers)
-            shown[reviews.answer[his]] = b[his] * first[his]
-            there = shown[answer]
-            rows = np.flatnonzero((there != 0.0) & (reviewer != other))
-            kept.append(rows)
-            subjects.append(start[rows] + other)
-            shares.append(there[rows] * weight[rows])
-        row, share = _concatenated(kept), _concatenated(shares)
-        return table_of(_concatenated(subjects), cluster[row], [share, x[row] * share])
+        row, shown = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
+        apart = reviews.reviewer[at[row]] != reviews.reviewer[shown]
+        row, shown = row[apart], shown[apart]
+        share = (b * first)[shown] / whole[at[row]]
+        other = reviews.reviewer[shown]
+        return table_of(start[row] + other, cluster[row], [share, x[row] * share])
 
     def first_alone(self, first: Floats) -> Cells:
-        """Answers nobody else judged, by reviewer and candidate (or the two compared)."""
+        """Answers nobody else judged, by reviewer and candidate (or the two compared).
+
+        Beside them, as if of the reviewer's own answers, those that it judged in several rounds:
+        both columns less their mean over the rounds, since an answer does not change with its place.
+        """
         reviews, k = self.reviews, self.reviews.n_names
         at = np.flatnonzero(self.judged & ~self.compared)
-        x, y = first[at], reviews.score[at]
-        subject = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
+        x, y, ballots = first[at], reviews.score[at], self._ballots(first[at], at)
+        start, named = reviews.reviewer.astype(np.int64) * k, reviews.candidate
+        subject = (start + named)[at]
+        own = start + reviews.reviewer
         if reviews.rival is not None:
-            subject = subject * k + reviews.rival[at]
-        columns = [np.ones(len(at)), x, y, x * x, x * y, y * y, self._ballots(x, at)]
+            subject, own = subject * k + reviews.rival[at], own * k + reviews.reviewer
+            named = named.astype(np.int64) * k + reviews.rival
+        if reviews.session is not None:
+            again = np.flatnonzero(self.judged & np.isfinite(first))
+            answers = held_group(
+                (reviews.session[again], int(reviews.session.max(initial=0)) + 1),
+                (reviews.reviewer[again], k),
+                (named[again], k * k),
+            )
+            subject = np.append(subject, own[again])
+            x = np.append(x, answers.centred(first[again]))
+            y = np.append(y, answers.centred(reviews.score[again]))
+            ballots = np.append(ballots, np.zeros(len(again)))
+            at = np.append(at, again)
+        columns = [None, x, y, x * x, x * y, y * y, ballots]
         return table_of(subject, reviews.cluster[at], columns)
 
     def _ballots(self, x: Floats, at: Ints) -> Floats:
@@ -345,5 +353,12 @@ class _Rows:
         return table_of(reviews.reviewer[at][first], reviews.cluster[at][first], columns)
 
 
-def _concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+    """Every pair of a place in `left` and a row of `right` that have one key."""
+    order = right[np.argsort(key[right], kind="stable")]
+    counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
+    sizes = counts[key[left]]
+    starts = (np.cumsum(counts) - counts)[key[left]]
+    place = np.repeat(np.arange(len(left)), sizes)
+    step = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return place, order[starts[place] + step]

@@ -7,7 +7,7 @@ the first answer is in the quality that it is held against, and nothing can tell
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -60,10 +60,17 @@ def pooled_slope(found: Sequence[Measurement]) -> Measurement | None:
 
 
 def _without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
-    """Reviewers whose position effect cannot be told, because all saw the same order."""
-    if len(scales.sd) > MAX_JOINT:
+    """Reviewers whose position effect cannot be told, because all saw the same order.
+
+    Other rounds in another order do not help: on each of them all had the same anchor.
+    """
+    k = len(scales.sd)
+    if k > MAX_JOINT or sums.first_alone is None:
         return NOBODY
-    system = _PositionSystem.of(sums, scales)
+    alone = sums.first_alone
+    once = alone.subject // k != alone.subject % k  # anchors are not measured on comparisons
+    alone = Cells(alone.subject[once], alone.cluster[once], alone.sums[once])
+    system = _PositionSystem.of(replace(sums, first_alone=alone), scales)
     unknown: Ints = system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
     return unknown
 

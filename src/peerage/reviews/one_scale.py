@@ -84,7 +84,9 @@ class ScoredRows:
     first: Floats | None = None  # 1 for the answer shown first, else 0
     length: Floats | None = None  # log words
     week: Floats | None = None
+    likeness: Floats | None = None  # of the answer to the reviewer's own
     rival: Ints | None = None
+    session: Ints | None = None  # where answers were judged in several rounds, each with a code
     rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
     family: Ints | None = None  # by name; negative where none is known
 
@@ -197,6 +199,12 @@ class Scales:
         scale = np.where(known, free, self.scale[reviewer])
         prior = np.where(known, ridge / np.where(whole > 0.0, whole, 1.0), 1.0)
         return scale, prior
+
+
+def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
+    """Levels and scales from rows in memory, by patterns of judges where those are few."""
+    sums = panel_sums(reviews, aside)
+    return scales_of_rows(reviews, aside) if sums is None else scales_of_panel(sums, aside)
 
 
 def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
@@ -332,7 +340,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
             fixed[voice.tobytes()] = one, two, columns
         one, two, (n1, y1, n2, y2, yy) = fixed[voice.tobytes()]
         b = weight[reviewer]
-        q, p = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
+        q, p, _ = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
         q2 = q * two
         return Moments(
             n1, y1, total(q), n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2)
@@ -359,23 +367,31 @@ class Quality:
 def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Quality:
     """For each row, the quality of its answer by the heard rows of other reviewers."""
     answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
-    b = np.where(heard, scales.scale[reviewer], 0.0)
-    a = np.where(heard, scales.level[reviewer], 0.0)
+    b = np.nan_to_num(scales.scale)[reviewer] * heard
+    a = np.nan_to_num(scales.level)[reviewer]
     n_others = np.rint(others(answer, heard)).astype(np.int64)
     one, two = n_others > 0, n_others > 1
     w = b * b
-    q, p = _quality(answer, b * (y - a), w, one, two)
-    share = np.where(one, 1.0 / np.where(one, others(answer, w), 1.0), 0.0)
-    scale = share * others(answer, w * b)
-    return Quality(n_others, q, p, share * others(answer, w * y) - scale * q, scale)
+    q, p, whole = _quality(answer, b * (y - a), w, one, two)
+    scale = others(answer, w * b) / whole
+    level = others(answer, w * y) / whole - scale * q
+    if not one.all():
+        scale, level = scale * one, level * one
+    return Quality(n_others, q, p, level, scale)
 
 
-def _quality(answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools) -> tuple[Floats, Floats]:
-    """q where there is one other and P where there are two; 0 elsewhere."""
-    sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
-    pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
+def _quality(
+    answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools
+) -> tuple[Floats, Floats, Floats]:
+    """q where there is one other and P where there are two, 0 elsewhere; and the weight in q."""
+    sx, sw = others(answer, x), others(answer, w)
     squares = sx * sx - others(answer, x * x)
-    return np.where(one, sx / sw, 0.0), np.where(two, squares / pairs, 0.0)
+    if not one.all():
+        sx, sw = sx * one, np.where(one, sw, 1.0)
+    pairs = sw * sw - others(answer, w * w)
+    if not two.all():
+        squares, pairs = squares * two, np.where(two, pairs, 1.0)
+    return sx / sw, squares / pairs, sw
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:

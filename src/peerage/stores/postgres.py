@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -66,10 +67,9 @@ WORDS = (
     (" TEXT", ' TEXT COLLATE "C"'),  # names in the order of their bytes, as in SQLite
     (" WITHOUT ROWID", ""),
 )
-# Statements for many rows, as one for all of them: how, and of how many columns it is made.
+# Statements for many rows, as one for all of them; it takes the first columns, each as an array.
 AT_ONCE = {
-    FENCED_INSERT: (
-        """
+    FENCED_INSERT: """
         INSERT INTO events (session_id, seq, kind, at, body, epoch)
         SELECT new.session_id, new.seq, new.kind, new.at, new.body, new.epoch
         FROM unnest(
@@ -79,16 +79,11 @@ AT_ONCE = {
             AND (leases.epoch = new.epoch OR leases.ends_at > now_s())
         WHERE new.epoch = COALESCE(leases.epoch, 0)
         """,
-        6,
-    ),
-    EXTEND: (
-        """
+    EXTEND: """
         UPDATE leases SET ends_at = now_s() + length_s
         FROM unnest(%b::TEXT[], %b::BIGINT[]) AS held (session_id, epoch)
         WHERE leases.session_id = held.session_id COLLATE "C" AND leases.epoch = held.epoch
         """,
-        2,
-    ),
 }
 NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
@@ -243,6 +238,8 @@ class _Server:
         """Connections for threads that read; made when they are needed."""
         from psycopg_pool import ConnectionPool
 
+        # A program that has set logging up hears of lost connections; a command says nothing.
+        logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
         return ConnectionPool(
             kwargs={**self._options, "autocommit": True},
             min_size=0,
@@ -358,8 +355,8 @@ class _Statements:
     def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
         if text in AT_ONCE:
             columns = [list(column) for column in zip(*rows, strict=True)]
-            statement, n_columns = AT_ONCE[text]
-            return self._connection.execute(statement, columns[:n_columns])
+            n_columns = AT_ONCE[text].count("%b")
+            return self._connection.execute(AT_ONCE[text], columns[:n_columns])
         cursor = self._connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor

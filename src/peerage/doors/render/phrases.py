@@ -27,6 +27,7 @@ MEANINGS = {
     # of boards and imports
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "truncated_answers": "answers were cut off at their length limit",
     "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates that were not judged in every session, so that their"
@@ -36,6 +37,7 @@ MEANINGS = {
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
+    "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
     "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
