@@ -223,7 +223,7 @@ def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> 
     n, of = len(candidates), "answer" if len(candidates) == 1 else "answers"
     voters = [name for name in reviewers if n - (name in candidates and not own) >= 2]
     outsider = 'a seat that only reviews (roles = ["review"])'
-    if len(voters) > 1:
+    if len(voters) > 1 or not n:
         return ""
     if len(voters) == 1:
         return f"only the ballot of {voters[0]} will count: it ranks alone. Add {outsider}."
