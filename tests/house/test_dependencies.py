@@ -48,12 +48,17 @@ def third_party_imports(text: str) -> set[str]:
 
 
 def distributions(imported: set[str]) -> set[str]:
-    """The packages of an index that hold these modules, as far as they are installed."""
+    """The packages of an index that hold these modules, as far as they are installed.
+
+    Of several that share a module, as those of OpenTelemetry do, the declared ones are meant.
+    """
     known = packages_distributions()
     found: set[str] = set()
     for name in imported:
-        owner = PARTS.get(name) or next(iter(known.get(name, [name])))
-        found.add(canonicalize_name(owner))
+        owners = {canonicalize_name(one) for one in [PARTS.get(name)] if one} or {
+            canonicalize_name(one) for one in known.get(name, [name])
+        }
+        found |= owners & {*CORE, *EXTRAS} or owners
     return found
 
 

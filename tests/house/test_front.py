@@ -101,7 +101,7 @@ def test_keywords_are_the_fields_of_the_options(name):
 
 def test_a_council_takes_the_options_of_ask():
     fields = set(options.AskOptions.model_fields) - {"category"}
-    assert set(get_type_hints(AskKeywords)) - {"answers", "earlier"} == fields
+    assert set(get_type_hints(AskKeywords)) - {"answers", "by", "earlier"} == fields
 
 
 def test_results_are_tables_with_a_short_name_and_escaped_html():

@@ -101,8 +101,8 @@ class Local(Provider):
     constrains = True
     streams = True
     is_free = True
-    wants_brief = True
     remote = False
+    wants_brief = True
     max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:

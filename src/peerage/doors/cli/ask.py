@@ -127,10 +127,8 @@ def _keywords(options: AskOptions) -> AskKeywords:
 
 
 def exit_code(session: Session, asked_for: str) -> int:
-    """0 done, 1 the panel did not approve what it was asked to, 3 not enough seats answered."""
-    if session.status != "done":
-        return PARTIAL
+    """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
     approved = None if session.verdict is None else session.verdict.approved
-    if approved is False or (asked_for == "binary" and approved is not True):
-        return REFUSED
-    return 0
+    if session.status != "done" or (asked_for == "binary" and approved is None):
+        return PARTIAL
+    return REFUSED if approved is False else 0

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from peerage import config
+from peerage.config.keys import OPENAI_URL
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
@@ -16,7 +17,6 @@ from peerage.panel import NO_SEATS
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.providers.money import PER_TOKEN, Price
-from peerage.providers.openai_compatible import OPENAI
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Query, Seat
 
@@ -128,7 +128,7 @@ def _calls(seat: Seat) -> str:
     """What a seat calls, and where."""
     model = seat.model or "a model without a name"
     places = {
-        "openai": f"{model} at {seat.base_url or OPENAI}",
+        "openai": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
         "simulated": "nobody: it is simulated",
     }

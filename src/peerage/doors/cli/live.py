@@ -18,6 +18,7 @@ from peerage.events import (
     Dealt,
     Fact,
     Failed,
+    Noted,
     Opened,
     Reviewed,
     StoppedEarly,
@@ -70,6 +71,8 @@ def _line(fact: Fact | None) -> str | None:
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
         case Reviewed():
             return f"{fact.reviewer} reviewed"
+        case Noted() as fact:
+            return fact.text
         case Failed(kind="skipped", message=""):
             return None  # said before
         case Failed():
@@ -149,6 +152,8 @@ class LiveView:
             case Opened() as fact:
                 self.seats = {seat.name: SeatState() for seat in fact.seats}
                 self.question = fact.query.text[:TAIL_CHARACTERS]
+            case Noted() as fact:
+                self.console.print(fact.text)
             case TextPiece() as fact:
                 self._piece(fact.stage, fact.seat, fact.text)
             case Asked() as fact:

@@ -57,6 +57,9 @@ def season(
             name = f"{name} with answers of {options.reuse_answers}"
             if rows.n < n_asked:
                 say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
+        note = council.vote_note(rows)
+        if note:
+            say(note)
         if options.dry_run:
             return _estimate(council, name, rows, common)
         progress, held = _held(council, name, rows, options.concurrency, common.quiet)

@@ -72,7 +72,7 @@ class RefusedError(Exception):
         self.response = response
 
 
-class Gate:
+class RequestGate:
     """The outermost part of the app: lets a request in, or answers it."""
 
     def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
