@@ -34,6 +34,7 @@ from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
 from peerage.season import (
+    LEASE_S,
     Progress,
     Season,
     SeasonRows,
@@ -430,6 +431,7 @@ class Council:
             progress=progress,
             on_change=on_change,
             stop=stop,
+            lease_s=min(LEASE_S, self.settings.lease_s),
         )
 
     def vote_note(self, prompts: SeasonRows) -> str:

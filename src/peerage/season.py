@@ -129,9 +129,10 @@ async def run_season(
     progress: Progress,
     on_change: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
+    lease_s: float = LEASE_S,
 ) -> Progress:
     """Run every session that is not finished yet; when `stop` is set, begin no more."""
-    runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop)
+    runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop, lease_s)
     n_workers = max(1, min(concurrency, prompts.n))
     await runner.go_through(enumerate(prompts), n_workers)
     while runner.waiting and not (progress.stopped or progress.out_of_budget):
@@ -153,6 +154,7 @@ class SeasonRunner:
         progress: Progress,
         on_change: Callable[[], None],
         stop: asyncio.Event | None,
+        lease_s: float,
     ) -> None:
         self.season = season
         self.caller = caller
@@ -161,6 +163,7 @@ class SeasonRunner:
         self.progress = progress
         self.on_change = on_change
         self.stop = stop
+        self.lease_s = lease_s
         self.panels = panels(store, season.id)
         self.finished = {row.id: row.status for row in store.sessions(season.id) if row.status}
         self.waiting: list[tuple[int, Row]] = []  # sessions that another process runs
@@ -200,7 +203,7 @@ class SeasonRunner:
         if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
-        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", self.lease_s)
         if lease is None:
             return False
         try:
@@ -313,6 +316,7 @@ class ReusedAnswers:
     """Prompts with the answers of an earlier season; those it has none for are left out."""
 
     prompts: SeasonRows
+    season: str  # its id
     answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
 
     @property
@@ -342,7 +346,7 @@ def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> Reus
             session = fold(store.events(listed.id))
             texts = {response.model: response.text for response in session.responses}
             answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
-    reused = ReusedAnswers(prompts, answers)
+    reused = ReusedAnswers(prompts, ids[0], answers)
     if not reused.n:
         raise InputError(
             f"season {ids[0]} has no answer to any of these questions.",
