@@ -109,7 +109,6 @@ class AskKeywords(CouncilKeywords, total=False):
     after: str  # the id of a session (or its beginning) whose question and verdict are carried
     answers: Mapping[str, str]  # by candidate: judged instead of asked for
     budget_usd: float  # of this session alone
-    by: str  # the id of the token that it is asked with
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
@@ -240,13 +239,14 @@ class Council:
         category: str = "",
         *,
         live: bool = False,
+        by: str = "",
         **options: Unpack[AskKeywords],
     ) -> tuple[Lease, AsyncGenerator[Event, None]]:
         """Put a session in the log; its lease, to be released, and its events, read to run it.
 
         What is never read, or not to its end, can be resumed.
         """
-        spec, session_config = self._new_session(text, category, options)
+        spec, session_config = self._new_session(text, category, options, by)
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
@@ -308,7 +308,7 @@ class Council:
                 await finish(self.caller.close())
 
     def _new_session(
-        self, text: str, category: str, asked: AskKeywords
+        self, text: str, category: str, asked: AskKeywords, by: str = ""
     ) -> tuple[SessionSpec, SessionConfig]:
         """A session that is asked for now, and how it is run."""
         settings = self.settings
@@ -334,7 +334,7 @@ class Council:
             answers=answers,
             after=after,
             budget_usd=asked.get("budget_usd"),
-            by=asked.get("by", ""),
+            by=by,
         )
         check_ready(settings.seats)
         unchanged = settings is self.settings
@@ -401,7 +401,7 @@ class Council:
         if keep:
             drawn = seed if council.seed is not None else str(secrets.randbits(32))
             seed = self.store.season_seed(id_, drawn)
-        return Season(id_, seed, self.session_config, tuple(before))
+        return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     async def run_season(
         self,

@@ -29,7 +29,6 @@ from peerage.events import (
     Fact,
     Failed,
     Finished,
-    Opened,
     Reviewed,
     SeatRecord,
     billed_calls,
@@ -37,16 +36,17 @@ from peerage.events import (
     panel_of,
     read_event,
     read_events,
+    seats_in,
+    since_extended,
     total_cost,
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, Listing, SessionTakenError
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
-from peerage.types import Event, Query, Seat
+from peerage.types import LEASE_S, Event, Query, Seat
 
 COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
-LEASE_S = 10.0  # after which a session of a process that died is taken over
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -103,6 +103,7 @@ class Season:
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
+    lease_s: float = LEASE_S
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
@@ -199,7 +200,7 @@ class SeasonRunner:
         if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
-        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", self.season.lease_s)
         if lease is None:
             return False
         try:
@@ -242,8 +243,8 @@ class SeasonRunner:
 
 def _final_status(facts: list[Fact]) -> str:
     """How a session ended, or nothing while it has not."""
-    last = facts[-1] if facts else None
-    return last.status if isinstance(last, Finished) else ""
+    ends = [fact.status for fact in since_extended(facts) if isinstance(fact, Finished)]
+    return ends[-1] if ends else ""
 
 
 def _note(progress: Progress, event: Event) -> None:
@@ -267,13 +268,11 @@ def _note(progress: Progress, event: Event) -> None:
 
 def panels(store: SeasonStore, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
     """Who sits in each session of a season, by its id."""
-    facts: dict[str, list[Fact]] = defaultdict(list)
+    joined: dict[str, list[Fact]] = defaultdict(list)
     for event in store.openings(season):
         with suppress(UnreadableError):  # said when its turn comes
-            fact = read_event(event)
-            if isinstance(fact, Opened | Extended):
-                facts[event.session_id].append(fact)
-    return {session_id: panel_of(some) for session_id, some in facts.items()}
+            joined[event.session_id].append(Extended(seats_in(event)))
+    return {session_id: panel_of(some) for session_id, some in joined.items()}
 
 
 def changed_seats(store: SeasonStore, season: str, seats: Iterable[Seat]) -> list[str]:
@@ -296,7 +295,12 @@ def season_cost(store: SeasonStore, season: str) -> tuple[float, int]:
     cost_usd, n_unpriced = 0.0, 0
     for listed in store.sessions(season):
         with suppress(UnreadableError):
-            spent, n = total_cost(billed_calls(read_events(store.events(listed.id))))
+            events = store.events(listed.id)
+            last = read_event(events[-1]) if events else None
+            if isinstance(last, Finished) and last.cost_usd is not None:
+                spent, n = last.cost_usd, last.unpriced_calls
+            else:  # it is not over, or from the first logs
+                spent, n = total_cost(billed_calls(read_events(events)))
             cost_usd, n_unpriced = cost_usd + spent, n_unpriced + n
     return cost_usd, n_unpriced
 
@@ -309,6 +313,7 @@ class ReusedAnswers:
     """Prompts with the answers of an earlier season; those it has none for are left out."""
 
     prompts: SeasonRows
+    season: str  # its id
     answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
 
     @property
@@ -338,7 +343,7 @@ def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> Reus
             session = fold(store.events(listed.id))
             texts = {response.model: response.text for response in session.responses}
             answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
-    reused = ReusedAnswers(prompts, answers)
+    reused = ReusedAnswers(prompts, ids[0], answers)
     if not reused.n:
         raise InputError(
             f"season {ids[0]} has no answer to any of these questions.",

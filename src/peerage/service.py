@@ -36,7 +36,7 @@ from peerage.events import (
 from peerage.panel import AskKeywords, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
-from peerage.stores import Lease, SessionTakenError, StoreError, Token, full_id
+from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import end, finish
 from peerage.types import Event, Turn
@@ -64,7 +64,7 @@ CLOSING_RETRY_S = 5.0
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
-asking_token: ContextVar[Token | None] = ContextVar("asking_token", default=None)
+asking_token: ContextVar[AccessToken | None] = ContextVar("asking_token", default=None)
 
 
 class BusyError(PeerageError):
@@ -211,15 +211,16 @@ class Service:
         """
         self._check_room()
         by = asking_token.get()
-        asked = _keywords(request)
+        asked, payer = _keywords(request), by.id if by else ""
         self._n_opening += 1
         try:
             if by is not None:
-                asked["by"] = by.id
                 await self._reserve(by, asked)
-            begun = await self.council.open(request.query, request.category, live=True, **asked)
+            begun = await self.council.open(
+                request.query, request.category, live=True, by=payer, **asked
+            )
         except PeerageError:
-            await self._give_back(asked.get("by", ""), asked.get("budget_usd", 0.0))
+            await self._give_back(payer, asked.get("budget_usd", 0.0))
             raise
         finally:
             self._n_opening -= 1
@@ -227,7 +228,7 @@ class Service:
         self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
         return id_
 
-    async def _reserve(self, token: Token, asked: AskKeywords) -> None:
+    async def _reserve(self, token: AccessToken, asked: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
 
         A session that is refused has nothing to give back, so it has no budget then.

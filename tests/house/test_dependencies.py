@@ -20,7 +20,11 @@ PROJECT = PYPROJECT["project"]
 
 BY_CALENDAR = {"xllamacpp", "pyarrow"}  # a new number says nothing about what breaks
 # Imported under a name that is no package of its own on the index.
-PARTS = {"pydantic_core": "pydantic", "psycopg_pool": "psycopg"}
+PARTS = {
+    "pydantic_core": "pydantic",
+    "psycopg_pool": "psycopg",
+    "opentelemetry": "opentelemetry-sdk",
+}
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:

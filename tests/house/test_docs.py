@@ -79,7 +79,7 @@ def fault(words: list[str]) -> str:
     if program == "dev":
         return "" if not rest or name in dev_commands() else f"./dev has no command {name!r}"
     words = [word for word in rest if not word.startswith("-")]
-    page = help_of(*words[:2]) if name == "board" else help_of(*words[:1])
+    page = help_of(*words[:2]) if name in ("board", "token") else help_of(*words[:1])
     if not page:
         return f"peerage has no command {name!r}"
     options = {word.partition("=")[0] for word in rest if word.startswith("--")}

@@ -129,6 +129,13 @@ def test_the_version_is_that_of_the_package():
     assert "__version__" in peerage.__all__
 
 
+def test_every_name_that_is_offered_is_there():
+    assert sorted(peerage.__all__, key=str.lower) == sorted(
+        [*peerage.HOMES, "__version__"], key=str.lower
+    )
+    assert all(getattr(peerage, name) is not None for name in peerage.__all__)
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = peerage.nothing

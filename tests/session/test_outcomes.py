@@ -61,6 +61,9 @@ class Uneven:
     def can_constrain(self, _):
         return True
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, *_):  # noqa: ARG002
         number = self.n_calls
         self.n_calls += 1

@@ -554,10 +554,22 @@ def _audit(
     compared = compared_over(blocks, totals, plan, bounds)
     found = conclude(totals, compared, reading.names, plan, bounds)
     views = {**found.views, "since": options.since, "not_finite": table.not_finite}
+    if people := _people(engine, table, frame):
+        views["people"] = people
     found = replace(found, views=views)
     if options.reviewer is not None:
         found = _about(found, options.reviewer, reading.names)
     return found
+
+
+def _people(engine: Engine, table: Reviews, frame: Any) -> list[str]:
+    """The reviewers who are people, not models."""
+    if "person" not in table.columns:
+        return []
+    import narwhals.stable.v2 as nw
+
+    named = frame.filter(nw.col("person") == 1).select("reviewer").unique()
+    return sorted(engine.arrays(named)["reviewer"].tolist())
 
 
 def _prepared(

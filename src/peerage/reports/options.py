@@ -112,6 +112,9 @@ class ModelBoardOptions(Options):
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
     length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    without_truncated: bool = Field(
+        default=False, description="Leave out answers that were cut off at their length limit."
+    )
     history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
 
     @model_validator(mode="after")
@@ -302,6 +305,7 @@ class ModelBoardKeywords(RingsKeywords, total=False):
     matrix: bool
     compare_rules: bool
     length_controlled: bool
+    without_truncated: bool
     history: Literal["week"] | None
 
 

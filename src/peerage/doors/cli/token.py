@@ -12,7 +12,7 @@ from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import NotFoundError
-from peerage.stores import Action, Store, Token
+from peerage.stores import AccessToken, Action, Store
 from peerage.tokens import Scope, make_token
 
 app = App(
@@ -100,7 +100,7 @@ def revoke(
         write_line(f"revoked {token_id}.")
 
 
-def _document(token: Token) -> dict[str, Any]:
+def _document(token: AccessToken) -> dict[str, Any]:
     return {name: value for name, value in asdict(token).items() if name != "hash"}
 
 

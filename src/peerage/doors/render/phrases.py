@@ -27,6 +27,7 @@ MEANINGS = {
     # of boards and imports
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "truncated_answers": "answers were cut off at their length limit",
     "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates that were not judged in every session, so that their"
