@@ -108,8 +108,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres"))])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """A new store of each kind in turn."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where mirrors go
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'p.db'}"
     server: PostgresServer = request.getfixturevalue("postgres_server")

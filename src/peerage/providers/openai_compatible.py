@@ -107,7 +107,7 @@ class OpenAICompatible(Provider):
         base_url, name = cls.endpoint(seat)
         fault = _key_fault(base_url, name, secret(name))
         if fault is not None:
-            hint = f"Set {name}." if name else "Name a variable as api_key_env."
+            hint = "Set it, or name another as api_key_env." if name else "Name its variable."
             raise ConfigError(f"{fault}.", place=f"seat {seat.name}", hint=hint)
 
     def can_constrain(self, seat: Seat) -> bool:

@@ -44,6 +44,7 @@ T = TypeVar("T")
 OLDEST_SERVER = 120_000
 MAX_READERS = 10
 PATIENCE_S = 60.0  # how long a server that is gone is waited for
+LEAVING_S = 5.0  # the same, when the store is being closed
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 NOTIFY_EVERY_S = 0.1
 MAX_IDLE_MS = 5_000  # a process that is stopped amid a transaction holds its locks no longer
@@ -189,6 +190,7 @@ class PostgresStore(SqlStore):
 
     async def close(self) -> None:
         """Write what is queued, then let go of the connections."""
+        self._server.leaving = True
         await super().close()
         if self._listener is not None:
             await asyncio.to_thread(self._listener.close)
@@ -205,6 +207,7 @@ class _Server:
         psycopg = _driver()
         self.place = without_password(url)
         given = self._parsed(url)
+        self.leaving = False
         self._options = {**DEFAULTS, **given}
         self._error = psycopg.Error
 
@@ -262,12 +265,13 @@ class _Server:
 
         The work is told whether it may have been done already.
         """
-        deadline, pause_s, again = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
+        began, pause_s, again = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             try:
                 return work(again)
             except self._error as error:
-                if not _may_pass(error) or time.monotonic() > deadline:
+                limit_s = LEAVING_S if self.leaving else PATIENCE_S
+                if not _may_pass(error) or time.monotonic() - began > limit_s:
                     raise self.store_error(error) from None
             again = True
             time.sleep(pause_s)

@@ -92,7 +92,10 @@ def _store(url: str) -> Check:
 async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:
     """A seat's reply to the shortest question there is."""
     call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
-    return await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
+        return Reply("")  # it thinks before it speaks, so it is there
+    return reply
 
 
 async def answers(caller: Caller, seat: Seat) -> bool:
@@ -118,8 +121,9 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
         return Check(name, False, failed, FIXES.get(reply.kind, ""), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
-    unset = seat.api_key_env and config.secret(seat.api_key_env) is None
-    fix = f"{seat.api_key_env} is not set: it answered without a key." if unset else ""
+    variable = config.key_name(seat)
+    unset = variable and config.secret(variable) is None
+    fix = f"{variable} is not set: it answered without a key." if unset else ""
     finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
     return Check(name, True, finding, fix, calls, price)
 
