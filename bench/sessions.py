@@ -110,6 +110,9 @@ class Bench:
             def can_constrain(self, seat: Seat) -> bool:
                 return caller.can_constrain(seat)
 
+            def wants_brief(self, seat: Seat) -> bool:
+                return caller.wants_brief(seat)
+
             async def call(self, call: Any, on_text: Any = None, *_: Any) -> Any:
                 body: dict[str, Any] = {
                     "model": call.seat.model,

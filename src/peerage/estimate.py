@@ -82,6 +82,9 @@ class Estimator:
     def can_constrain(self, seat: Seat) -> bool:
         return providers.get(seat.provider).constrains
 
+    def wants_brief(self, seat: Seat) -> bool:
+        return providers.get(seat.provider).wants_brief
+
     async def call(
         self,
         call: Call,

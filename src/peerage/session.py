@@ -17,6 +17,7 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
+    Collection,
     Coroutine,
     Iterable,
     Mapping,
@@ -49,6 +50,7 @@ from peerage.events import (
     Fact,
     Failed,
     Finished,
+    Noted,
     Opened,
     Reviewed,
     RubricRecord,
@@ -68,9 +70,10 @@ from peerage.events import (
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
+from peerage.providers.breaker import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
-from peerage.tasks import end, finish, read_aside
+from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_text, valid_values
 from peerage.types import (
     Ballot,
@@ -88,6 +91,8 @@ from peerage.types import (
 from peerage.verdicts import VerdictContext, conclude, settled
 
 COUNCIL = CouncilSettings()  # the defaults
+GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
+LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
 
 
@@ -95,6 +100,8 @@ class ModelCaller(Protocol):
     """Calls models for a session: waits, retries and counts the money."""
 
     def can_constrain(self, seat: Seat) -> bool: ...
+
+    def wants_brief(self, seat: Seat) -> bool: ...
 
     async def call(
         self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
@@ -208,6 +215,28 @@ def newcomers(
     )
 
 
+def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
+    """What to tell before anybody is paid, where no vote could count or one decides alone."""
+    candidates = {seat.name for seat in config.with_role("answer")} if answers is None else answers
+    reviewers = [seat.name for seat in config.with_role("review")]
+    own = config.scoring.own_votes == "in"
+    n, of = len(candidates), "answer" if len(candidates) == 1 else "answers"
+    voters = [name for name in reviewers if n - (name in candidates and not own) >= 2]
+    outsider = 'a seat that only reviews (roles = ["review"])'
+    if len(voters) > 1 or not n:
+        return ""
+    if len(voters) == 1:
+        return f"only the ballot of {voters[0]} will count: it ranks alone. Add {outsider}."
+    if n < 2:
+        return f"with {n} {of} there is nothing to compare, and no ranking. Add seats that answer."
+    if not reviewers:
+        return f"no seat reviews, so the {n} {of} will not be ranked. Add {outsider}."
+    return (
+        f"no vote can count: a reviewer's own answer is left out, and with {n} {of} that leaves "
+        f"nothing to compare. Add {outsider}, or a third seat that answers."
+    )
+
+
 async def run(
     spec: SessionSpec,
     config: SessionConfig,
@@ -283,6 +312,9 @@ class SessionRunner:
         if self._happened(Finished) and not self._newcomers():
             return
         await self._open()
+        note = vote_note(self.config, self.spec.answers)
+        if note and len(self.facts) == 1:
+            self._say(Noted(note))
         await self._gather_answers()
         await self._screen()
         n_given = len(self.spec.answers) if self.spec.answers is not None else None
@@ -296,7 +328,7 @@ class SessionRunner:
         if self._result_stands():
             self._finish("done")
             return
-        scored = self._tally()
+        scored = await self._tally()
         if not self._happened(Verdict):
             context = VerdictContext(
                 scored,
@@ -470,9 +502,9 @@ class SessionRunner:
         unheard = reviewers - self._outcomes("review", round_)
         return settled(score_session(session, self.config.scoring), self.config.scoring, unheard)
 
-    def _tally(self) -> Scored:
+    async def _tally(self) -> Scored:
         session = reviewed_ballots(self.session)
-        scored = score_session(session, self.config.scoring)
+        scored = await in_turn(partial(score_session, session, self.config.scoring))
         if not self._happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
         if scored.audit is not None and not self._happened(Audited):
@@ -495,6 +527,10 @@ class SessionRunner:
         """One reply, or the failure that stands in its place and is already in the log."""
         spec = self.spec
         round_ = ballot.round if ballot else 0
+        given_up = self._given_up(seat)
+        if given_up is not None:
+            await self._keep(Failed(seat.name, stage, "skipped", given_up, round_))
+            return Failure(seat.name, "skipped", given_up, stage)
         call = Call(
             seat=seat,
             stage=stage,
@@ -504,6 +540,8 @@ class SessionRunner:
             schema=schema,
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
+            deadline_s=self._deadline_s(seat),
+            may_retry=not self._out_of_reach(seat),
         )
         reply = await (self._watched(call) if self.live else self.caller.call(call))
         if isinstance(reply, Reply):
@@ -520,6 +558,29 @@ class SessionRunner:
             Failed(seat.name, stage, failure.kind, failure.message, round_, failure.usage)
         )
         return failure
+
+    def _out_of_reach(self, seat: Seat) -> list[Failed]:
+        """The failures of a seat in this session that say that it cannot be reached."""
+        kinds = OUT_OF_REACH | {"skipped"}
+        return [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in kinds]
+
+    def _deadline_s(self, seat: Seat) -> float | None:
+        """How long one call to a seat may take in all; who hung before is given less.
+
+        Nobody sits and waits for a season: there a call that hung is made again in full.
+        """
+        if any(failure.kind == "timeout" for failure in self._out_of_reach(seat)):
+            return seat.timeout_s * LATER_PATIENCE
+        return None if self.spec.season else seat.timeout_s
+
+    def _given_up(self, seat: Seat) -> str | None:
+        """Why a seat is not asked any more in this session, in words the first time; or None."""
+        failed = self._out_of_reach(seat)
+        if any(failure.kind == "skipped" for failure in failed):
+            return ""
+        if len(failed) >= GIVE_UP_AFTER or any(f.kind == "unauthorized" for f in failed):
+            return f"not asked any more in this session: {failed[-1].message}"
+        return None
 
     async def _watched(self, call: Call) -> Reply | Failure:
         """A call that is told of while it goes on: its text, and why it is waited for."""
@@ -591,7 +652,10 @@ class SessionRunner:
         round_: int,
         stop: Callable[[int], bool] | None,
     ) -> Literal["done", "late", "settled"]:
-        """Why the wait for these tasks is over; an error of one of them is raised at once."""
+        """Why the wait for these tasks is over; an error of one of them is raised at once.
+
+        But where the budget is out, the calls that were made are waited for: they are paid for.
+        """
         clock = asyncio.get_running_loop().time
         limit_s = self.config.deadline_s
         ends = None if limit_s is None else clock() + limit_s
@@ -602,7 +666,8 @@ class SessionRunner:
                 waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
             )
             for task in done:
-                task.result()
+                if not isinstance(task.exception(), BudgetError):
+                    task.result()
             if not done:
                 return "late"
             if waiting and stop is not None and stop(round_):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from peerage.errors import UsageError, meant
-from peerage.stores import Token
+from peerage.stores import AccessToken
 
 Scope = Literal["read", "review", "run", "admin"]
 
@@ -33,7 +33,7 @@ def make_token(
     at: float,
     budget_usd: float | None = None,
     rate: float | None = None,
-) -> tuple[str, Token]:
+) -> tuple[str, AccessToken]:
     """A new token: the text that its owner is given once, and what the store keeps."""
     chosen = tuple(dict.fromkeys(scopes))
     for scope in chosen:
@@ -49,7 +49,7 @@ def make_token(
         )
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"
-    return text, Token(id_, name, chosen, hashed(text), budget_usd, rate, at)
+    return text, AccessToken(id_, name, chosen, hashed(text), budget_usd, rate, at)
 
 
 def hashed(text: str) -> str:
@@ -57,7 +57,7 @@ def hashed(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def matching(text: str, tokens: Iterable[Token]) -> Token | None:
+def matching(text: str, tokens: Iterable[AccessToken]) -> AccessToken | None:
     """The token of this text that is still good; every one is compared, in constant time."""
     given, found = hashed(text), None
     for token in tokens:
@@ -66,7 +66,7 @@ def matching(text: str, tokens: Iterable[Token]) -> Token | None:
     return found
 
 
-def allowed(token: Token) -> frozenset[str]:
+def allowed(token: AccessToken) -> frozenset[str]:
     """Everything that a token may do."""
     scopes = (ALLOWED_BY_SCOPE[scope] for scope in get_args(Scope) if scope in token.scopes)
     return frozenset().union(*scopes)

@@ -99,10 +99,11 @@ def _succession(failed: Sequence[str], successor: str) -> str:
 
 
 async def _binary(context: VerdictContext) -> Verdict:
-    """The panel's majority; its size is the confidence, and a deadlock is the chair's to break.
+    """The panel's majority; its size is the confidence.
 
     A seat whose decision cannot be read abstains: it counts for neither side, and is named.
-    Where no more than half of the panel gave one that can be read, nothing is approved.
+    Where no more than half of the panel gave one that can be read, and where the sides are
+    equal, nothing is decided: `approved` is None. A chair who is not on the panel has one vote.
     """
     votes = await together(_decision(context, seat) for seat in context.panel)
     cast = {s.name: vote for s, vote in zip(context.panel, votes, strict=True) if vote is not None}
@@ -112,33 +113,38 @@ async def _binary(context: VerdictContext) -> Verdict:
     yes = sum(decision.approved is True for decision in decisions.values())
     no = len(decisions) - yes
     if not decisions:
-        note = f"nobody on the panel gave a decision, so nothing is approved{abstained}"
-        return Verdict("binary", "", approved=False, note=note)
+        note = f"nobody on the panel gave a decision, so nothing is decided{abstained}"
+        return Verdict("binary", "", note=note)
     if 2 * len(decisions) <= len(context.panel) and yes >= no:
         n, asked = len(decisions), len(context.panel)
-        note = f"only {n} of {asked} gave a decision, so nothing is approved{abstained}"
-        return Verdict("binary", "", confidence=yes / asked, approved=False, note=note)
+        note = f"only {n} of {asked} gave a decision, so nothing is decided{abstained}"
+        return Verdict("binary", _reasons(decisions), confidence=yes / asked, note=note)
     if yes == no:
-        verdict = await _break_deadlock(context, decisions)
+        verdict = await _deadlock(context, decisions)
         return replace(verdict, note=f"{verdict.note}{abstained}")
     approved = yes > no
-    side = [name for name, decision in decisions.items() if decision.approved is approved]
-    reasons = [f"{name}: {why}" for name in side for why in decisions[name].reasons[:1]]
+    side = {name: vote for name, vote in decisions.items() if vote.approved is approved}
     verb = "approve" if approved else "reject"
     return Verdict(
         "binary",
-        "\n".join(reasons),
+        _reasons(side),
         confidence=max(yes, no) / len(decisions),
         approved=approved,
         note=f"{max(yes, no)} of {len(decisions)} {verb}{abstained}",
     )
 
 
-async def _break_deadlock(context: VerdictContext, decisions: Mapping[str, Decision]) -> Verdict:
-    """A split panel: the chair's own vote decides, and without a chair nothing is approved."""
+def _reasons(decisions: Mapping[str, Decision]) -> str:
+    """The first reason of each, a line each."""
+    return "\n".join(f"{name}: {why}" for name, one in decisions.items() for why in one.reasons[:1])
+
+
+async def _deadlock(context: VerdictContext, decisions: Mapping[str, Decision]) -> Verdict:
+    """A split panel: a chair outside it has one vote; without one nothing is decided."""
     half = len(decisions) // 2
+    voted = {seat.name for seat in context.panel}
     for seat in context.chairs:
-        decision = decisions.get(seat.name) or await _decision(context, seat)
+        decision = None if seat.name in voted else await _decision(context, seat)
         if decision is not None and decision.approved is not None:
             return Verdict(
                 "binary",
@@ -148,8 +154,8 @@ async def _break_deadlock(context: VerdictContext, decisions: Mapping[str, Decis
                 approved=decision.approved,
                 note=f"deadlock, {half} to {half}, broken by {seat.name}",
             )
-    note = f"deadlock, {half} to {half}, and no chair to break it: not approved"
-    return Verdict("binary", "", confidence=0.5, approved=False, note=note)
+    note = f"deadlock, {half} to {half}, and no chair outside the panel to break it: undecided"
+    return Verdict("binary", _reasons(decisions), confidence=0.5, note=note)
 
 
 async def _decision(context: VerdictContext, seat: Seat) -> Decision | None:
@@ -160,12 +166,16 @@ async def _decision(context: VerdictContext, seat: Seat) -> Decision | None:
 
 
 async def _tie_breaker(context: VerdictContext) -> Verdict:
-    """The first-ranked answer; where several are, the chair chooses one of them."""
+    """The first-ranked answer; where several are, a chair who is none of the tied chooses.
+
+    Without such a chair it is the answer with the higher mean mark.
+    """
     best = context.best
     if len(best) == 1:
         return _top_answer(context)
     failed: list[str] = []
-    for seat in context.chairs:
+    tied = {score.model for score in best}
+    for seat in (seat for seat in context.chairs if seat.name not in tied):
         slots = _slots(context, seat, [score.model for score in best])
         fence = _fence(context, seat)
         page = render_chair("tie_breaker", context.session.query, slots, best, fence)
@@ -188,7 +198,22 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
             note = f"{len(best)} answers tied for first; {seat.name} chose {choice}'s"
             return Verdict("tie_breaker", context.text_of(choice), by=seat.name, note=note)
         failed.append(f"{seat.name} (no choice)")
-    return _top_answer(context, failed)
+    return _by_marks(context, failed)
+
+
+def _by_marks(context: VerdictContext, failed: Sequence[str]) -> Verdict:
+    """Of the tied, the one with the higher mean mark, then more wins; else the tie stays."""
+
+    def merit(score: Score) -> tuple[float, int]:
+        return (0.0 if score.mean_score is None else score.mean_score, score.wins)
+
+    order = sorted(context.best, key=merit, reverse=True)
+    if merit(order[0]) == merit(order[1]):
+        return _top_answer(context, failed)
+    why = f"failed: {', '.join(failed)}" if failed else "all are among the tied"
+    name = order[0].model
+    note = f"{len(order)} answers tied for first; no chair could choose ({why}), so the marks do"
+    return Verdict("tie_breaker", context.text_of(name), note=f"{note}: {name}'s")
 
 
 KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {

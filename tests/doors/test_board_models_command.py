@@ -48,7 +48,7 @@ def test_the_table_shows_ranks_with_their_ranges_and_intervals(full: Any) -> Non
     assert "row above the column" in text
     assert "rules side by side" in text
     assert "share by week" in text
-    assert "share of rivals beaten over sessions" in text
+    assert "95% intervals of the share of rivals beaten over" in text
 
 
 def test_a_tier_is_parted_by_a_line() -> None:

@@ -205,7 +205,13 @@ def test_a_person_sees_boards_rings_and_agreement(
     assert "Kendall τ +" in shown
     assert "cross-validated" in shown
     run_rings(tables, Output())
-    assert "ring of 5" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "ring of 5" in shown
+    assert "unexplained mutual praise" in shown
+    assert "shuffles" not in shown
+    run_board("contributors", tables, {"by": "quality"}, Output(json=True))
+    qualities = [round(row["quality_score"], 9) for row in printed(capsys)["rows"]]
+    assert qualities == sorted(qualities, reverse=True)
     run_board("reviewers", tables, {}, Output())
     assert "pearson" in capsys.readouterr().out
     run_board("items", tables, {"category": None}, Output(quiet=True))

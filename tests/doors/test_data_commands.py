@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sqlite3
 
 import pytest
 
@@ -298,3 +299,34 @@ def test_reviews_are_exported_as_one_table(peerage, tmp_path):
     refused = peerage("export", "--reviews", "all.txt")
     assert (refused.returncode, "Known: .parquet, .csv, .jsonl" in refused.stderr) == (2, True)
     assert "Name a folder" in peerage("export").stderr
+
+
+@pytest.mark.parametrize("command", ["sessions", "ask Why?", "export d", "board models"])
+def test_a_store_of_a_newer_version_is_refused_with_what_to_do(at_once, panel, tmp_path, command):
+    panel([{"name": name, "provider": "simulated"} for name in "abc"])
+    db = sqlite3.connect(tmp_path / "peerage.db")
+    db.execute("CREATE TABLE events (id)")
+    db.execute("PRAGMA application_id = 1346717010")
+    db.execute("PRAGMA user_version = 999")
+    db.close()
+    done = at_once(*command.split())
+    assert done.returncode == 2
+    assert "this store has version 999" in done.stderr
+    assert "Update peerage, or choose another file with --store." in done.stderr
+
+
+def test_a_board_is_the_same_from_the_store_that_another_was_moved_to(peerage, store_url, tmp_path):
+    file = reviews(tmp_path / "reviews.csv")
+    peerage("import", file, "--as", "reviews", "--store", "sqlite:///old.db")
+    moved = document(peerage("move", "--store", "sqlite:///old.db", "--to", store_url, "--json"))
+    assert (moved["imports"], moved["events"]) == (1, 0)
+    assert "sesame" not in moved["to"]
+    old, new = (
+        document(peerage("board", "models", "--since", "all", "--json", "--store", store))
+        for store in ("sqlite:///old.db", store_url)
+    )
+    assert old == new
+    again = peerage("move", "--store", "sqlite:///old.db", "--to", store_url)
+    assert again.returncode == 2
+    assert "not empty" in again.stderr
+    assert "sesame" not in again.stderr

@@ -8,6 +8,24 @@ import pytest
 
 from peerage.doors.files import write_file
 from peerage.errors import UsageError
+from peerage.imports.exports import export
+
+NOT_READ = None  # a store that an export does not come to read
+
+
+@pytest.fixture
+def nobody(tmp_path):
+    """Lets a test go on as a user who owns nothing: the rights of files do not bind root."""
+    root = os.geteuid() == 0
+    tmp_path.chmod(0o555)
+    if root:
+        for folder in (tmp_path, *tmp_path.parents[:3]):
+            folder.chmod(0o755)
+        os.seteuid(65534)
+    yield
+    if root:
+        os.seteuid(0)
+    tmp_path.chmod(0o755)
 
 
 def writes(text):
@@ -74,3 +92,11 @@ def test_a_link_stays_a_link_and_a_mode_a_mode(tmp_path):
 def test_a_device_is_written_to_and_not_replaced(tmp_path):
     write_file(Path(os.devnull), writes("new"))
     assert not Path(os.devnull).is_file()
+
+
+def test_a_folder_that_cannot_be_written_to_is_said_and_nothing_is_left(tmp_path, nobody):
+    with pytest.raises(UsageError, match=r"page.html: cannot be written: Permission denied\."):
+        write_file(tmp_path / "page.html", writes("new"))
+    with pytest.raises(UsageError, match=r"out: cannot be written: Permission denied\."):
+        export(NOT_READ, tmp_path / "deep" / "out")
+    assert not list(tmp_path.iterdir())

@@ -44,10 +44,9 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.reports.sessions import session_view
+from peerage.reports.sessions import SessionEntry, session_view
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import Listing
 from peerage.types import (
     Ballot,
     Finding,
@@ -95,6 +94,7 @@ def models(names):
             "share_high": 0.734,
             "aggregate_borda": 3.25,
             "mean_score": 7.25,
+            "mean_score_plain": 7.5,
             "z_score": -0.5,
             "share_length_controlled": 0.7,
             "total_wins": PLAIN,
@@ -138,6 +138,14 @@ def pairs(names):
     return report_views.pairs_table(rows)
 
 
+def clusters(names):
+    rows = [
+        {"members": names, "density": 1.0, "n": HUGE, "gap": 0.25, "note": "nothing stands out"},
+        {"members": names[:4], "density": 0.5, "n": PLAIN, "gap": None, "note": "too few items"},
+    ]
+    return report_views.clusters_table(rows)
+
+
 def community(names, kind, **columns):
     n = len(names)
     columns = {key: [value] * n for key, value in columns.items()}
@@ -172,7 +180,20 @@ def findings(names):
     statuses = ("evidence", "indicator", "clear", "too_few", "not_identifiable")
     return report_views.findings_table(
         [
-            Finding("self_preference", subject, -0.00386, -0.078, 0.0703, 0.0001, HUGE, 30, status)
+            Finding(
+                "self_preference",
+                subject,
+                -0.00386,
+                -0.078,
+                0.0703,
+                0.0001,
+                HUGE,
+                30,
+                status,
+                mde=0.41,
+                n_needed=2 * HUGE,
+                edge=0.25,
+            )
             for subject, status in zip(subjects, statuses * 20, strict=False)
         ]
     )
@@ -235,7 +256,19 @@ def failures(names):
 def sessions(names):
     return sessions_table(
         [
-            Listing(f"0190e6a2-7b1c-{i:04}-9a51", "", i, "Why so?", name, 1.8e9, None, "done")
+            SessionEntry(
+                f"0190e6a2-7b1c-{i:04}-9a51",
+                "",
+                i,
+                "Why so?",
+                name,
+                1.8e9,
+                None,
+                "done",
+                name,
+                1234.5678,
+                HUGE,
+            )
             for i, name in enumerate(names)
         ]
     )
@@ -263,6 +296,7 @@ TABLES = {
     "history_table": history,
     "movers_table": movers,
     "pairs_table": pairs,
+    "clusters_table": clusters,
     "findings_table": findings,
     "means_table": means,
     "ranking_table": ranking,
@@ -447,7 +481,7 @@ def test_a_board_is_drawn_where_it_has_one_number_to_draw():
 
 
 def test_a_column_with_nothing_in_it_takes_no_room():
-    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    listed = [SessionEntry("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
     assert "category" not in " ".join(drawn(sessions_table(listed), 60))
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -203,3 +204,39 @@ def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_pa
     listed = document(peerage("sessions", "--limit", "500", "--json"))["sessions"]
     assert {entry["status"] for entry in listed} == {"done"}
     assert document(peerage("run", file, "--json"))["finished"] == 100
+
+
+@pytest.mark.parametrize(
+    ("faults", "said"),
+    [
+        ("hang,ok", {"seat-1 answered", "seat-2 answered", "seat-3 answered"}),
+        ("ok,hang,ok", {"seat-1 reviewed", "seat-2 reviewed", "seat-3 reviewed"}),
+        ("ok,ok,hang,ok", {f"seat-{i} reviewed" for i in range(4)}),
+    ],
+    ids=["answer", "review", "conclude"],
+)
+def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
+    peerage, panel, mock_server, tmp_path, faults, said
+):
+    seats = mock_seats(mock_server(), timeout_s=60.0)
+    seats[0]["model"] = f"mock-0?do={faults}"
+    panel(seats, seed=7)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "peerage", "ask", "Why?"],
+        cwd=tmp_path,
+        env=peerage.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    lines = []
+    while not all(any(line.startswith(one) for line in lines) for one in said):
+        lines.append(running.stderr.readline())
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert (running.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    (id_,) = re.findall(r"--resume (\w+)", err)
+    got = document(peerage("ask", "--resume", id_, "--json"))
+    assert got["status"] == "done"
+    assert got["failures"] == []

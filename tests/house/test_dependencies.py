@@ -20,7 +20,11 @@ PROJECT = PYPROJECT["project"]
 
 BY_CALENDAR = {"xllamacpp", "pyarrow"}  # a new number says nothing about what breaks
 # Imported under a name that is no package of its own on the index.
-PARTS = {"pydantic_core": "pydantic", "psycopg_pool": "psycopg"}
+PARTS = {
+    "pydantic_core": "pydantic",
+    "psycopg_pool": "psycopg",
+    "opentelemetry": "opentelemetry-sdk",
+}
 
 
 def requirements(lines: list[str]) -> dict[str, Requirement]:
@@ -48,12 +52,17 @@ def third_party_imports(text: str) -> set[str]:
 
 
 def distributions(imported: set[str]) -> set[str]:
-    """The packages of an index that hold these modules, as far as they are installed."""
+    """The packages of an index that hold these modules, as far as they are installed.
+
+    Of several that share a module, as those of OpenTelemetry do, the declared ones are meant.
+    """
     known = packages_distributions()
     found: set[str] = set()
     for name in imported:
-        owner = PARTS.get(name) or next(iter(known.get(name, [name])))
-        found.add(canonicalize_name(owner))
+        owners = {canonicalize_name(one) for one in [PARTS.get(name)] if one} or {
+            canonicalize_name(one) for one in known.get(name, [name])
+        }
+        found |= owners & {*CORE, *EXTRAS} or owners
     return found
 
 

@@ -79,14 +79,14 @@ def fault(words: list[str]) -> str:
     if program == "dev":
         return "" if not rest or name in dev_commands() else f"./dev has no command {name!r}"
     words = [word for word in rest if not word.startswith("-")]
-    page = help_of(*words[:2]) if name == "board" else help_of(*words[:1])
+    page = help_of(*words[:2]) if name in ("board", "token") else help_of(*words[:1])
     if not page:
         return f"peerage has no command {name!r}"
     options = {word.partition("=")[0] for word in rest if word.startswith("--")}
     unknown = [option for option in sorted(options) if option not in page + help_of()]
     if unknown:
         return f"peerage {name} has no {', '.join(unknown)}"
-    if name in RUN_FOR_REAL:
+    if name in RUN_FOR_REAL and "-" not in rest:
         done = peerage(*rest)
         return "" if done.returncode == 0 else f"exit {done.returncode}: {done.stderr}"
     return ""

@@ -101,7 +101,7 @@ def test_keywords_are_the_fields_of_the_options(name):
 
 def test_a_council_takes_the_options_of_ask():
     fields = set(options.AskOptions.model_fields) - {"category"}
-    assert set(get_type_hints(AskKeywords)) - {"answers", "earlier"} == fields
+    assert set(get_type_hints(AskKeywords)) - {"answers", "by", "earlier"} == fields
 
 
 def test_results_are_tables_with_a_short_name_and_escaped_html():
@@ -127,6 +127,13 @@ def test_a_long_table_is_cut_in_html_and_says_so():
 def test_the_version_is_that_of_the_package():
     assert re.fullmatch(r"\d+\.\d+\.\d+.*", peerage.__version__)
     assert "__version__" in peerage.__all__
+
+
+def test_every_name_that_is_offered_is_there():
+    assert sorted(peerage.__all__, key=str.lower) == sorted(
+        [*peerage.HOMES, "__version__"], key=str.lower
+    )
+    assert all(getattr(peerage, name) is not None for name in peerage.__all__)
 
 
 def test_an_unknown_name_is_an_attribute_error():

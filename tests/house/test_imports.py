@@ -28,6 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "verdicts",
         "session",
         "season",
+        "estimate",
         "panel",
         "reports",
         "imports",

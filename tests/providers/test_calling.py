@@ -20,6 +20,7 @@ from peerage.providers import (
     Reply,
     providers,
 )
+from peerage.providers.breaker import MAX_FAILURES
 from peerage.providers.calling import Caller
 from peerage.providers.retries import RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
@@ -618,3 +619,53 @@ def test_a_closed_caller_opens_its_endpoints_again() -> None:
 
     assert isinstance(run(go()), Reply)
     assert again.options["closed"] == ["closed", "closed"]
+
+
+# -- dead and slow seats ------------------------------------------------------------------------
+
+
+def test_an_endpoint_that_only_fails_is_not_called_any_more() -> None:
+    dead = seat("unauthorized")
+
+    async def go() -> list[Reply | Failure]:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            return [await caller.call(call_of(dead)) for _ in range(MAX_FAILURES + 2)]
+
+    kinds = [reply.kind for reply in run(go()) if isinstance(reply, Failure)]
+    assert kinds == ["unauthorized"] * MAX_FAILURES + ["skipped"] * 2
+    assert len(calls_of(dead)) == MAX_FAILURES
+
+
+def test_a_deadline_bounds_all_tries_together() -> None:
+    hanging = seat("hang", timeout_s=60.0)
+
+    async def go() -> Reply | Failure:
+        async with Caller() as caller:
+            return await caller.call(call_of(hanging, deadline_s=0.1))
+
+    failure = run(go())
+    assert isinstance(failure, Failure)
+    assert (failure.kind, failure.message) == ("timeout", "no reply in 0.1 s")
+    assert len(calls_of(hanging)) == 1
+
+
+def test_who_may_not_try_again_is_called_once() -> None:
+    failing = seat("server_error")
+    assert isinstance(once(call_of(failing, may_retry=False)), Failure)
+    assert len(calls_of(failing)) == 1
+
+
+def test_it_is_told_why_and_how_long_another_try_is_waited_for(ask_for: AskFor) -> None:
+    told: list[tuple[str, float, int]] = []
+
+    async def go() -> Reply | Failure:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            return await caller.call(
+                ask_for("do=429,429,ok&retry_after=2"), None, lambda *about: told.append(about)
+            )
+
+    assert isinstance(run(go()), Reply)
+    assert [(why, attempt) for why, _, attempt in told] == [("429", 2), ("429", 3)]
+    assert all(2 <= wait_s < 3 for _, wait_s, _ in told)

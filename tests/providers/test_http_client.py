@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -107,3 +111,29 @@ def test_another_machine_is_reached_through_the_proxy_that_is_set(
     outcome, heard = posted(response(DOCUMENT), "model.invalid")
     assert kind(outcome) == "connection"
     assert heard == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "asyncio.run(peerage.Council.from_config('peerage.toml').ask('Why?'))",
+        "peerage.Council.from_config('peerage.toml').ask_sync('Why?')",
+    ],
+)
+def test_a_council_asked_in_one_line_leaves_nothing_open(
+    mock: Any, tmp_path: Path, line: str
+) -> None:
+    seats = (
+        f'[[seat]]\nname = "{name}"\nmodel = "{name}"\nbase_url = "{mock.base_url}"\n'
+        for name in ("x", "y", "z")
+    )
+    (tmp_path / "peerage.toml").write_text("".join(seats))
+    code = f"import asyncio, peerage; print({line}.status)"
+    done = subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("done\n", "")

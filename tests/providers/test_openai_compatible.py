@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from peerage.config.keys import KEY_NAMES
+from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.providers.openai_compatible import OpenAICompatible, is_loopback, retry_after_s
 from peerage.types import Query, Seat, Turn, Usage
@@ -124,9 +126,8 @@ def test_options_of_a_seat_go_into_the_request(ask_for: AskFor) -> None:
 
 
 def test_options_may_not_set_what_a_call_sets(ask_for: AskFor) -> None:
-    error = fault(lambda: complete(ask_for(options={"max_tokens": 9})))
-    assert error.kind == "bad_request"
-    assert "max_tokens" in error.message
+    with pytest.raises(ConfigError, match="options may not set max_tokens"):
+        OpenAICompatible.check(ask_for(options={"max_tokens": 9}).seat)
 
 
 # -- bad replies -------------------------------------------------------------------------------
@@ -195,9 +196,9 @@ def test_a_port_where_nothing_listens_is_a_connection_failure_that_costs_nothing
 
 
 @pytest.mark.parametrize("base_url", ["nonsense", "ftp://127.0.0.1/v1", "http:///v1"])
-def test_an_address_that_is_none_is_a_connection_failure(ask_for: AskFor, base_url: str) -> None:
-    error = fault(lambda: complete(ask_for(base_url=base_url, api_key_env="K"), environ={"K": "k"}))
-    assert error.kind == "connection"
+def test_an_address_that_is_none_is_refused_beforehand(ask_for: AskFor, base_url: str) -> None:
+    with pytest.raises(ConfigError, match="no http or https address"):
+        OpenAICompatible.check(ask_for(base_url=base_url).seat)
 
 
 def test_what_does_not_speak_http_is_not_json(ask_for: AskFor) -> None:
@@ -451,8 +452,49 @@ def test_keys_in_the_environment_that_no_seat_names_stay_there(
         ("", False),
     ],
 )
-def test_only_this_very_machine_may_go_without_a_key(host: str, here: bool) -> None:
+def test_which_hosts_are_this_very_machine(host: str, here: bool) -> None:
     assert is_loopback(host) is here
+
+
+@pytest.mark.parametrize(
+    ("base_url", "environ", "problem"),
+    [
+        ("http://127.0.0.1:8000/v1", {}, ""),
+        ("http://192.168.1.7:11434/v1", {}, ""),
+        ("http://[fd00::7]/v1", {}, ""),
+        ("http://ollama:11434/v1", {}, ""),
+        ("http://box.lan/v1", {}, ""),
+        ("http://example.org/v1", {}, ""),
+        ("https://example.org/v1", {}, "no api_key_env is given"),
+        ("", {}, "OPENAI_API_KEY is not set"),
+        ("", {"OPENAI_API_KEY": KEY}, ""),
+        ("https://api.groq.com/openai/v1", {"OPENAI_API_KEY": KEY}, "GROQ_API_KEY is not set"),
+        ("https://generativelanguage.googleapis.com/v1beta/openai", {"GOOGLE_API_KEY": KEY}, ""),
+        ("https://eu.api.openai.com/v1", {"OPENAI_API_KEY": KEY}, ""),
+        ("https://api.openai.com.evil.org/v1", {"OPENAI_API_KEY": KEY}, "no api_key_env"),
+    ],
+)
+def test_a_missing_key_is_refused_beforehand_where_one_is_needed(
+    base_url: str, environ: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for names in KEY_NAMES.values():
+        for name in names:
+            monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    seat = Seat("s", model="m", base_url=base_url)
+    if not problem:
+        OpenAICompatible.check_ready(seat)
+        return
+    with pytest.raises(ConfigError, match=problem):
+        OpenAICompatible.check_ready(seat)
+    assert fault(lambda: complete(_call(seat))).kind == "unauthorized"
+
+
+def test_a_vendors_key_goes_to_its_own_host_by_https_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for base_url in ("http://api.openai.com/v1", "https://openai.com/v1", "http://127.0.0.1/v1"):
+        assert OpenAICompatible(Seat("s", model="m", base_url=base_url)).key_name == ""
 
 
 def _call(seat: Seat) -> Call:

@@ -53,10 +53,10 @@ def test_everyone_has_a_score_where_all_are_asked_for(
 
 def test_columns_of_a_contributor_can_be_sorted_by(seed_opinions: Rows, seed_users: Rows) -> None:
     carol = words("c1", "carol", ("bob", 1), ("alice", 1), ("dave", 1))
-    rows = board_contributors(seed_opinions + carol, seed_users, sort="quality_score").rows
+    rows = board_contributors(seed_opinions + carol, seed_users, by="quality").rows
     assert [row["contributor"] for row in rows] == ["alice", "carol", "bob"]
-    with pytest.raises(UsageError, match="sort cannot be 'charm'"):
-        board_contributors(seed_opinions, sort="charm")
+    with pytest.raises(UsageError, match="by cannot be 'charm'"):
+        board_contributors(seed_opinions, by="charm")
 
 
 def test_an_item_below_three_opinions_has_quality_zero(seed_opinions: Rows) -> None:

@@ -596,3 +596,32 @@ def test_no_number_of_a_board_is_nan(season: dict[str, Any]) -> None:
     for rows in (season, ballot("s", "j", "a b -c"), []):
         table = rows or {name: [] for name in ("session_id", "reviewer", "candidate", "rank")}
         json.dumps(board_models(table).document(), allow_nan=False)
+
+
+# -- answers that were cut off -----------------------------------------------------------------
+
+
+def cut_off_at(rows: Table_, *answers: tuple[str, str]) -> Table_:
+    """The rows, those of these answers (session, candidate) marked as cut off."""
+    return [
+        row | {"truncated": int((row["session_id"], row["candidate"]) in answers)} for row in rows
+    ]
+
+
+def test_cut_off_answers_are_told_below_the_board() -> None:
+    rows = ballot("1", "x", "a b c") + ballot("1", "y", "a b c") + ballot("2", "x", "b a c")
+    board = board_models(cut_off_at(rows, ("1", "a"), ("2", "c")), since="all")
+    assert "truncated_answers:2: a (1 of 2, 50%), c (1 of 2, 50%)" in board.flags
+    assert not any(flag.startswith("truncated") for flag in board_models(rows).flags)
+
+
+def test_without_truncated_is_the_board_of_the_others_alone() -> None:
+    rows = ballot("1", "x", "a b c") + ballot("1", "y", "c b a") + ballot("2", "x", "b a c")
+    cut = cut_off_at(rows, ("1", "a"))
+    whole = ballot("1", "x", "b c") + ballot("1", "y", "c b") + ballot("2", "x", "b a c")
+    assert by_model(cut, without_truncated=True) == by_model(whole)
+
+
+def test_a_table_that_does_not_say_cannot_be_rid_of_cut_off_answers() -> None:
+    with pytest.raises(InputError, match="no column `truncated`"):
+        board_models(ballot("1", "x", "a b c"), without_truncated=True)

@@ -52,6 +52,9 @@ class Counting:
     def can_constrain(self, _):
         return True
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, on_wait=None):  # noqa: ARG002
         if self.crash_after is not None and self.calls.total() >= self.crash_after:
             raise RuntimeError("the machine went off")

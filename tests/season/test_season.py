@@ -30,6 +30,9 @@ class Direct:
     def can_constrain(self, _):
         return True
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, *_):  # noqa: ARG002
         self.n_calls += 1
         if self.crash_after is not None and self.n_calls > self.crash_after:

@@ -12,9 +12,9 @@ import httpx
 import psycopg
 import pytest
 
+from bench._postgres_server import PostgresServer
 from peerage.council.fold import fold
 from peerage.stores import open_store
-from tests.postgres_server import PostgresServer
 
 LEASE_S = 1.5
 N_SESSIONS = 40
@@ -24,15 +24,15 @@ seed = 7
 [[seat]]
 name = "a"
 provider = "simulated"
-options = {latency_ms = 300}
+options = {latency_ms = 600}
 [[seat]]
 name = "b"
 provider = "simulated"
-options = {latency_ms = 400}
+options = {latency_ms = 700}
 [[seat]]
 name = "c"
 provider = "simulated"
-options = {latency_ms = 500}
+options = {latency_ms = 800}
 """
 
 
@@ -44,15 +44,18 @@ class Serving:
         self.log = folder / f"{time.monotonic_ns()}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "peerage", "serve", "--port", "0", "--max-running", "5"],
+                [sys.executable, "-m", "peerage", "serve", "--port", "0", "--max-running", "6"],
                 cwd=folder,
                 env={**os.environ, "PEERAGE_STORE": url, "PEERAGE_LEASE_S": str(LEASE_S)},
                 stderr=log,
             )
+
+    def listening(self):
         while not (found := re.search(r"http://[\d.:]+\b", self.said)):
             assert self.process.poll() is None, self.said
             time.sleep(0.05)
         self.address = found[0]
+        return self
 
     @property
     def said(self):
@@ -81,56 +84,74 @@ class Serving:
 @pytest.mark.needs("postgres")
 def test_sessions_survive_what_happens_to_their_servers(tmp_path):
     database = PostgresServer("fsync = off")
-    serving = []
+    servers = []
     try:
         url = database.new_database()
-        one, two = serving[:] = [Serving(tmp_path, url) for _ in range(2)]
+        servers += [Serving(tmp_path, url) for _ in range(2)]
+        one, two = (server.listening() for server in servers)
         assert "sesame" not in one.said
-        ids = one.start(N_SESSIONS // 2) + two.start(N_SESSIONS // 2)
-        time.sleep(1)
-        one.stop(signal.SIGKILL)
-        serving[0] = three = Serving(tmp_path, url)
-        two.process.send_signal(signal.SIGSTOP)
-        time.sleep(2 * LEASE_S)
-        two.process.send_signal(signal.SIGCONT)
-        time.sleep(1)
+        ids = two.start(N_SESSIONS - 12) + one.start(6)
+        stop_and_wake(two)
+        assert n_takeovers(url) > 0
         database.control("restart", "--mode", "immediate")
-        until_finished(url, ids)
+        ids += one.start(6)
+        n_before = n_takeovers(url)
+        one.stop(signal.SIGKILL)
+        until_finished(url)
+        assert n_takeovers(url) > n_before
         check_log(url, ids)
-        for id_ in ids[:3]:
-            assert two.events(id_) == three.events(id_) == list(range(len(two.events(id_))))
+        for id_ in (ids[0], ids[-1]):
+            places = two.events(id_)
+            assert places == list(range(len(places)))
     finally:
-        for server in serving:
+        for server in servers:
             if server.process.poll() is None:
                 server.stop()
         database.close()
 
 
-def until_finished(url, ids):
-    deadline = time.monotonic() + 90
-    store = open_store(url)
-    while left := [row.id for row in store.sessions() if not row.status]:
-        assert time.monotonic() < deadline, f"{len(left)} of {len(ids)} are not finished"
-        time.sleep(0.2)
+def stop_and_wake(server):
+    server.process.send_signal(signal.SIGSTOP)
+    time.sleep(2 * LEASE_S)
+    server.process.send_signal(signal.SIGCONT)
+    time.sleep(1)
+
+
+def n_unfinished(url):
+    return sum(not row.status for row in open_store(url).sessions())
+
+
+def until_finished(url):
+    deadline = time.monotonic() + 120
+    while n := n_unfinished(url):
+        assert time.monotonic() < deadline, f"{n} are not finished"
+        time.sleep(0.5)
+
+
+def epochs_by_session(url):
+    """The epochs under which the events of each session were written, in their order."""
+    epochs = {}
+    with psycopg.connect(url, options="-c search_path=peerage") as db:
+        for id_, epoch in db.execute("SELECT session_id, epoch FROM events ORDER BY 1, seq"):
+            epochs.setdefault(id_, []).append(epoch)
+    return epochs
+
+
+def n_takeovers(url):
+    return sum(len(set(epochs)) - 1 for epochs in epochs_by_session(url).values())
 
 
 def check_log(url, ids):
     """Every event once, in order, under an epoch that never goes back; every seat heard once."""
     store = open_store(url)
     assert {row.id for row in store.sessions()} == set(ids)
-    with psycopg.connect(url, options="-c search_path=peerage") as db:
-        rows = db.execute("SELECT session_id, seq, epoch FROM events ORDER BY 1, 2").fetchall()
-    n_takeovers = 0
-    for id_ in ids:
-        mine = [(seq, epoch) for session_id, seq, epoch in rows if session_id == id_]
-        assert [seq for seq, _ in mine] == list(range(len(mine)))
-        epochs = [epoch for _, epoch in mine]
+    for epochs in epochs_by_session(url).values():
         assert epochs == sorted(epochs)
         assert epochs[0] > 0
-        n_takeovers += len(set(epochs)) - 1
+    for id_ in ids:
         events = store.events(id_)
+        assert [event.seq for event in events] == list(range(len(events)))
         heard = Counter((e.kind, e.body.get("seat"), e.body.get("reviewer")) for e in events)
         assert set(heard.values()) == {1}
         session = fold(events)
         assert (session.status, len(session.responses), len(session.reviews)) == ("done", 3, 3)
-    assert n_takeovers > 0

@@ -24,6 +24,9 @@ class Direct:
     def can_constrain(self, _):
         return self.constrained
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, *_):
         self.calls.append((call.stage, call.seat.name, call.ballot.round if call.ballot else 0))
         if call.seat.name in self.silent or (call.stage, call.seat.name) in self.silent:

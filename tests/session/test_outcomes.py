@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from peerage.council.fold import fold
 from peerage.errors import BudgetError
+from peerage.events import Failed, read_events
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import StoreError
@@ -59,6 +60,9 @@ class Uneven:
 
     def can_constrain(self, _):
         return True
+
+    def wants_brief(self, _):
+        return False
 
     async def call(self, call, on_text=None, *_):  # noqa: ARG002
         number = self.n_calls
@@ -285,3 +289,46 @@ def test_many_errors_at_once_are_one_error_and_no_noise(stage):
             return await super().call(call, on_text)
 
     hold(session_config(verdict="binary"), Broken(), MemoryLog())
+
+
+# -- seats that cannot be reached ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked"),
+    [
+        ("timeout", [("answer", 60.0, True), ("review", 15.0, False)]),
+        ("connection", [("answer", 60.0, True), ("review", 60.0, False)]),
+        ("unauthorized", [("answer", 60.0, True)]),
+        ("refused", [("answer", 60.0, True), ("review", 60.0, True), ("conclude", 60.0, True)]),
+    ],
+)
+def test_a_seat_that_cannot_be_reached_is_asked_with_less_patience_and_then_not_at_all(
+    session_config, held, direct, kind, asked
+):
+    class Dead(direct):
+        async def call(self, call, on_text=None, *_):
+            if call.seat.name != "a":
+                return await super().call(call, on_text)
+            self.calls.append((call.stage, call.deadline_s, call.may_retry))
+            return Failure("a", kind, "told to fail", call.stage)
+
+    caller = Dead()
+    events = asyncio.run(held(session_config(), caller))
+    assert [call for call in caller.calls if isinstance(call[1], float)] == asked
+    failed = [fact for fact in read_events(events) if isinstance(fact, Failed)]
+    skipped = [fact.message for fact in failed if fact.kind == "skipped"]
+    assert len(failed) == 3
+    assert sum(bool(message) for message in skipped) == (kind != "refused")
+
+
+def test_in_a_season_a_call_that_hangs_may_be_made_again_in_full(session_config, held, direct):
+    deadlines = set()
+
+    class Watching(direct):
+        async def call(self, call, on_text=None, *_):
+            deadlines.add(call.deadline_s)
+            return await super().call(call, on_text)
+
+    asyncio.run(held(session_config(), Watching(), season="one"))
+    assert deadlines == {None}

@@ -251,3 +251,61 @@ def test_an_unpriced_seat_is_refused_under_a_budget_before_anybody_is_asked(coun
     unpriced = [*seats("ab"), Seat("c", model="nobody-knows", base_url="http://127.0.0.1:9/v1")]
     with pytest.raises(PeerageError, match="nobody knows what c would cost"):
         ask(council(unpriced), "Why?", budget_usd=1.0)
+
+
+# -- before anybody is asked ----------------------------------------------------------------------
+
+
+def notes(made, **options):
+    async def scene():
+        async with made as council:
+            events = [event async for event in council.run("Why?", **options)]
+        kinds = [event.kind for event in events]
+        return [event.body["text"] for event in events if event.kind == "noted"], kinds
+
+    return asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("panel", "asked", "words"),
+    [
+        (seats("abc"), {}, None),
+        (seats("ab"), {}, "no vote can count"),
+        (seats("ab"), {"own_votes": "in"}, None),
+        (seats("a"), {}, "nothing to compare"),
+        ([*seats("ab"), *seats("j", roles=("review",))], {}, "only the ballot of j will count"),
+        ([*seats("ab"), *seats("jk", roles=("review",))], {}, None),
+        (seats("abc", roles=("answer",)), {}, "no seat reviews"),
+        (seats("jk", roles=("review",)), {"answers": {"x": "1", "y": "2"}}, None),
+        (seats("jk", roles=("review",)), {"answers": {"x": "1"}}, "nothing to compare"),
+    ],
+)
+def test_a_panel_whose_votes_cannot_count_is_told_so_before_anybody_is_asked(
+    council, panel, asked, words
+):
+    told, kinds = notes(council(panel), **asked)
+    assert [words in note for note in told] == ([] if words is None else [True])
+    if words is not None:
+        assert kinds.index("noted") == 1
+
+
+def test_seats_whose_keys_are_not_set_are_refused_together_before_anybody_is_asked(
+    council, monkeypatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("GROQ_API_KEY", raising=False)
+    keyless = [
+        Seat("gpt", model="m"),
+        Seat("groq", model="m", base_url="https://api.groq.com/openai/v1"),
+    ]
+    made = council([*seats("abc"), *keyless])
+    with pytest.raises(ConfigError, match=r"(?s)OPENAI_API_KEY is not set.*GROQ_API_KEY"):
+        ask(made, "Why?")
+    assert ask(council([*seats("abc"), *keyless]), "Why?", seats=list("abc"))[0].status == "done"
+
+
+def test_names_lose_the_space_around_them(council):
+    made = council(seats([" a ", "b\t", "\u00a0c"]), rubric=" coding ", chair=" b ")
+    session, opened = ask(made, "Why?")
+    assert session.candidates == ("a", "b", "c")
+    assert (opened.law.rubric, session.verdict.by) == ("coding", "b")

@@ -140,6 +140,9 @@ class Hostile:
     def can_constrain(self, _):
         return False
 
+    def wants_brief(self, _):
+        return False
+
     async def call(self, call, on_text=None, *_):  # noqa: ARG002
         if call.seat.name.startswith("c"):
             return Failure(call.seat.name, "server_error", "no \ud800", call.stage)

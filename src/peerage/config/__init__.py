@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from peerage.config.checks import validated
+from peerage.config.keys import KEY_NAMES, key_name, secret, usual_key_name
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
 from peerage.config.sources import CONFIG, Merged, merge
@@ -22,10 +23,12 @@ from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
 
 __all__ = [
+    "KEY_NAMES",
     "Settings",
     "changed",
     "default_seats",
     "find",
+    "key_name",
     "load",
     "rubric",
     "rubric_names",
@@ -141,15 +144,6 @@ def _others_write(status: os.stat_result) -> bool:
     return bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
-def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """The key that a variable holds, or None where it is not named, not set or blank.
-
-    A line end that came along from a file is no part of a key, and a header that carried
-    it would be refused by a library that prints the header.
-    """
-    return ((os.environ if environ is None else environ).get(name) or "").strip() or None
-
-
 def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Seats as [[seat]] tables for the keys that are set; none where there is no key.
 
@@ -158,12 +152,20 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
     """
     environ = os.environ if environ is None else environ
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
-    vendors = [v for v in tomllib.loads(text)["vendor"] if secret(v["api_key_env"], environ)]
+    vendors = [v for v in tomllib.loads(text)["vendor"] if _has_key(v["base_url"], environ)]
     n_each = 1 if len(vendors) >= ENOUGH else 2 if len(vendors) == 2 else ENOUGH
-    if vendors and vendors[0]["api_key_env"] == "OPENROUTER_API_KEY":
+    if vendors and "openrouter" in vendors[0]["base_url"]:
         vendors, n_each = vendors[:1], len(vendors[0]["seats"])
     return [
-        {**seat, "base_url": vendor["base_url"], "api_key_env": vendor["api_key_env"]}
+        {
+            **seat,
+            "base_url": vendor["base_url"],
+            "api_key_env": usual_key_name(vendor["base_url"], environ),
+        }
         for vendor in vendors
         for seat in vendor["seats"][:n_each]
     ]
+
+
+def _has_key(base_url: str, environ: Mapping[str, str]) -> bool:
+    return secret(usual_key_name(base_url, environ), environ) is not None

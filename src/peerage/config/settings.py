@@ -54,9 +54,11 @@ def _without_controls(value: str) -> str:
 
 
 def _name_or_false(value: object) -> object:
-    is_name = isinstance(value, str) and value.isprintable() and 0 < len(value) <= MAX_NAME
-    if value is False or is_name:
+    name = value.strip() if isinstance(value, str) else ""
+    if value is False:
         return value
+    if name.isprintable() and 0 < len(name) <= MAX_NAME:
+        return name
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
 
 
@@ -209,7 +211,7 @@ class Settings(Table):
 
     store: Annotated[Line, Field(min_length=1)] = Field(default="sqlite:///peerage.db", repr=False)
     data: Line = ""  # the folder for what a machine keeps beside its store; "": the usual one
-    lease_s: Seconds = 30.0  # how long a process may be silent before another takes its sessions
+    lease_s: Seconds = types.LEASE_S
     council: CouncilSettings = CouncilSettings()
     seat: tuple[SeatTable, ...] = ()
     rubric: Mapping[str, RubricTable] = Field(default_factory=dict)

@@ -32,7 +32,7 @@ TOKEN = re.compile(
 )
 
 
-class Token(NamedTuple):
+class TomlToken(NamedTuple):
     """A piece of TOML and the line it starts on."""
 
     text: str
@@ -102,12 +102,12 @@ def _not_toml(place: str, text: str, reason: str) -> Problem:
 # -- the line of every key ---------------------------------------------------------------------
 
 
-def _tokens(text: str) -> Iterator[Token]:
+def _tokens(text: str) -> Iterator[TomlToken]:
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     for match in TOKEN.finditer(text):
         if match.lastgroup != "skip":
             line = bisect.bisect_right(starts, match.start())
-            yield Token(match.group(), match.lastgroup == "string", line)
+            yield TomlToken(match.group(), match.lastgroup == "string", line)
 
 
 def key_lines(text: str) -> dict[KeyPath, int]:
@@ -126,7 +126,7 @@ class _Walk:
         self.tokens = _tokens(text)
         self.line_by_path: dict[KeyPath, int] = {}
         self.n_tables: dict[KeyPath, int] = {}  # how many [[…]] each array has so far
-        self.now = Token("\n", False, 1)
+        self.now = TomlToken("\n", False, 1)
 
     def key_lines(self) -> dict[KeyPath, int]:
         table: KeyPath = ()
@@ -140,7 +140,7 @@ class _Walk:
         return self.line_by_path
 
     def _next(self) -> None:
-        self.now = next(self.tokens, Token("", False, self.now.line))
+        self.now = next(self.tokens, TomlToken("", False, self.now.line))
 
     def _skip(self, mark: str) -> bool:
         """Whether the token at hand was this mark, which is then behind us."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -88,15 +89,16 @@ def write_reviews(files: Sequence[str], suffix: str, target: Path) -> int:
 
     What is not finite is left out: it counts for nothing, and JSON has no word for it.
     """
-    target = Path(located(target))
-    engine = DuckDB(folders=(target.parent,))
-    with reported(str(target)):
+    with tempfile.TemporaryDirectory() as scratch, reported(str(target)):
+        engine = DuckDB(folders=(Path(scratch),))
         rows = engine.open(list(files)).to_native()
         kinds = zip(rows.columns, map(str, rows.dtypes), strict=True)
         numbers = [quoted(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
         finite = listed(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
         rows.project(sql("* replace ({})", finite)).create_view("exported")
         n = int(rows.aggregate("count(*)").fetchall()[0][0])
-        engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(target)])
-    engine.close()
+        copy = Path(located(scratch)) / "reviews"
+        engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
+        engine.close()
+        shutil.copyfile(copy, target)  # a device stays a device
     return n

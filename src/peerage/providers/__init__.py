@@ -34,6 +34,7 @@ Kind = Literal[
     "budget",  # would cost more than is left
     "unpriced",  # a budget is set and nobody knows the price
     "cancelled",  # no longer needed, or its stage is over
+    "skipped",  # not asked: the seat only failed before
     "provider",  # anything else a provider's library throws
 ]
 
@@ -62,6 +63,8 @@ class Call:
     ballot: Ballot | None = None
     max_tokens: int = 4096
     attempt: int = 0
+    deadline_s: float | None = None  # for all tries together; None: each has the seat's timeout
+    may_retry: bool = True
 
     @property
     def messages(self) -> tuple[Turn, ...]:
@@ -126,6 +129,7 @@ class Provider(ABC):
     streams: ClassVar[bool] = False  # whether `complete` tells pieces of text as they come
     wants_brief: ClassVar[bool] = False  # reads so slowly that a short page is the better one
     is_free: ClassVar[bool] = False  # costs nothing, unless its seat names a price
+    remote: ClassVar[bool] = True  # False: made in this process, so that nothing can be down
     max_concurrency: ClassVar[int | None] = None  # of all its seats together; None: their sum
 
     def __init__(self, seat: Seat) -> None:  # noqa: B027 - optional, as the next ones
@@ -134,6 +138,10 @@ class Provider(ABC):
     @classmethod  # noqa: B027
     def check(cls, seat: Seat) -> None:
         """Raise `ConfigError` for a seat that this provider could never serve."""
+
+    @classmethod  # noqa: B027
+    def check_ready(cls, seat: Seat) -> None:
+        """Raise `ConfigError` for a seat that cannot be served now: its key is not set."""
 
     @classmethod
     def endpoint(cls, seat: Seat) -> Hashable:  # noqa: ARG003

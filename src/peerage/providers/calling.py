@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from peerage.config import secret
-from peerage.errors import BudgetError, ConfigError
+from peerage.config import key_name, secret
+from peerage.errors import BudgetError, ConfigError, Problem, config_error
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -28,6 +29,7 @@ from peerage.providers import (
     Reply,
     providers,
 )
+from peerage.providers.breaker import Breaker
 from peerage.providers.limiter import Limiter
 from peerage.providers.money import (
     FREE,
@@ -61,6 +63,7 @@ class SeatChannel:
     endpoint_limiter: Limiter  # shared with the other seats there
     price: Price | None
     redactor: Redactor
+    breaker: Breaker  # shared with the other seats of this model there
 
     def max_cost(self, call: Call) -> int:
         """The most that a call can cost, in picodollars: no token is shorter than a byte."""
@@ -84,12 +87,12 @@ class SeatChannel:
             return reported
         return max(reported or 0, self.price.cost(usage.tokens_in, usage.tokens_out))
 
-    async def ask(self, call: Call, on_text: OnText | None) -> Reply:
-        """The provider's reply within the seat's limit; whatever else comes is a `CallError`."""
+    async def ask(self, call: Call, on_text: OnText | None, limit_s: float) -> Reply:
+        """The provider's reply within the limit; whatever else comes is a `CallError`."""
         redactor = self.redactor
         stream = RedactedStream(redactor, on_text) if on_text is not None else None
         try:
-            async with asyncio.timeout(self.seat.timeout_s):
+            async with asyncio.timeout(limit_s):
                 reply = await self.provider.complete(call, stream.feed if stream else None)
             if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
                 raise CallError(
@@ -115,10 +118,22 @@ class SeatChannel:
                 status=error.status,
             ) from None
         except TimeoutError:
-            raise CallError("timeout", f"no reply in {self.seat.timeout_s:g} s") from None
+            raise CallError("timeout", f"no reply in {round(limit_s, 2):g} s") from None
         except Exception as error:  # noqa: BLE001 - one reply may cost no more than itself
             message = redactor.sentence(f"{type(error).__name__}: {error}")
             raise CallError("provider", message) from None
+
+
+@dataclass(slots=True)
+class Tries:
+    """What the tries of one call have taken so far, and the time that is left to them together.
+
+    Only what is under way counts; pauses between tries, and waits in line, do not.
+    """
+
+    left_s: float
+    lost: list[Usage] = field(default_factory=list)  # by tries that gave no reply
+    n_by_kind: Counter[Kind] = field(default_factory=Counter)
 
 
 class Caller:
@@ -139,6 +154,7 @@ class Caller:
         self._sleep = sleep
         self._channels: dict[str, SeatChannel] = {}
         self._endpoints: dict[Hashable, tuple[Provider, Limiter]] = {}
+        self._breakers: dict[Hashable, Breaker] = {}
         seats = tuple(seats)
         for seat in seats:
             providers.get(seat.provider).check(seat)
@@ -191,8 +207,9 @@ class Caller:
         else:
             provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
             self._endpoints[key] = provider, shared
-        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(seat.api_key_env))
-        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor)
+        own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
+        breaker = self._breakers.setdefault((key, seat.model), Breaker())
+        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor, breaker)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -205,22 +222,39 @@ class Caller:
         `on_wait` is told why and how long another try is waited for.
         """
         channel = self.channel(call.seat)
-        lost: list[Usage] = []  # by tries that gave no reply
-        n_by_kind: Counter[Kind] = Counter()
+        breaker = channel.breaker if channel.provider.remote else Breaker()
+        refusal = breaker.refusal(self._clock())
+        if refusal is not None:
+            return Failure(call.seat.name, "skipped", refusal, call.stage)
+        try:
+            outcome = await self._tried(call, channel, on_text, on_wait)
+        except BaseException:
+            breaker.give_up()
+            raise
+        if isinstance(outcome, Reply):
+            breaker.succeed()
+        else:
+            breaker.fail(outcome.kind, outcome.message, self._clock())
+        return outcome
+
+    async def _tried(
+        self, call: Call, channel: SeatChannel, on_text: OnText | None, on_wait: OnWait | None
+    ) -> Reply | Failure:
+        """The reply of the first try that gives one, or the failure of the last."""
+        tries = Tries(math.inf if call.deadline_s is None else call.deadline_s)
         while True:
             try:
-                reply = await self._attempt(call, channel, on_text, lost)
-                return (
-                    reply if not lost else replace(reply, usage=total_usage([*lost, reply.usage]))
-                )
+                reply = await self._attempt(call, channel, on_text, tries)
+                if not tries.lost:
+                    return reply
+                return replace(reply, usage=total_usage([*tries.lost, reply.usage]))
             except CallError as error:
-                n_by_kind[error.kind] += 1
-                why = error.why
-                wait_s = self._retry_policy.wait_s(call.key, error, n_by_kind)
+                wait_s, why = self._wait_s(call, error, tries), error.why
                 if wait_s is None:
-                    tries = f" (after {len(lost)} tries)" if len(lost) > 1 else ""
-                    message, usage = error.message + tries, total_usage(lost)
+                    n = len(tries.lost)
+                    message = error.message + (f" (after {n} tries)" if n > 1 else "")
                     kind = "refused" if error.kind == "empty" else error.kind
+                    usage = total_usage(tries.lost)
                     return Failure(call.seat.name, kind, message, call.stage, usage)
             on_text = None
             call = replace(call, attempt=call.attempt + 1)
@@ -228,20 +262,29 @@ class Caller:
                 on_wait(why, wait_s, call.attempt + 1)
             await self._sleep(wait_s)
 
+    def _wait_s(self, call: Call, error: CallError, tries: Tries) -> float | None:
+        """Seconds until another try, or None where there is none, or no time left for one."""
+        tries.n_by_kind[error.kind] += 1
+        if not call.may_retry or tries.left_s <= 0:
+            return None
+        return self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
+
     async def _attempt(
-        self, call: Call, channel: SeatChannel, on_text: OnText | None, lost: list[Usage]
+        self, call: Call, channel: SeatChannel, on_text: OnText | None, tries: Tries
     ) -> Reply:
         era, held = await self._enter(call, channel)
         started = self._clock()
         try:
-            reply = await channel.ask(call, on_text)
+            limit_s = min(call.seat.timeout_s, tries.left_s)
+            reply = await channel.ask(call, on_text, limit_s)
         except CallError as error:
             usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
-            lost.append(self._settle(channel, held, usage))
+            tries.left_s -= self._clock() - started
+            tries.lost.append(self._settle(channel, held, usage))
             self._leave(channel, era, error)
             raise
         except BaseException:  # called off: what the endpoint will charge for it nobody knows
-            lost.append(self._settle(channel, held, Usage()))
+            tries.lost.append(self._settle(channel, held, Usage()))
             channel.endpoint_limiter.release()
             channel.limiter.release()
             raise
@@ -295,6 +338,18 @@ class Caller:
 
 
 # -- prices -----------------------------------------------------------------------------------
+
+
+def check_ready(seats: Iterable[Seat]) -> None:
+    """Refuse seats that could not be called now, all of them in one error, before any call."""
+    problems: list[Problem] = []
+    for seat in seats:
+        try:
+            providers.get(seat.provider).check_ready(seat)
+        except ConfigError as error:
+            problems.append(Problem(error.message, error.hint, place=error.place))
+    if problems:
+        raise config_error(problems)
 
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:

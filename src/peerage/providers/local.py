@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from peerage.errors import ConfigError
 from peerage.providers import (
     Call,
     CallError,
@@ -100,6 +101,7 @@ class Local(Provider):
     constrains = True
     streams = True
     is_free = True
+    remote = False
     wants_brief = True
     max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
@@ -110,6 +112,12 @@ class Local(Provider):
     @classmethod
     def check(cls, seat: Seat) -> None:
         seat_options(LocalOptions, seat)
+
+    @classmethod
+    def check_ready(cls, seat: Seat) -> None:
+        missing = available(seat_options(LocalOptions, seat).weights)
+        if missing is not None:
+            raise ConfigError(missing, place=f"seat {seat.name}")
 
     @classmethod
     def endpoint(cls, seat: Seat) -> tuple[str, int, int]:

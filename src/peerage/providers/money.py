@@ -14,6 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
+from peerage.config.keys import OPENAI_URL
 from peerage.errors import BudgetError
 from peerage.types import Seat, Usage
 
@@ -136,7 +137,7 @@ def _listed(model: str, base_url: str) -> Price | None:
         found = calc_price(
             Usage(input_tokens=0, output_tokens=0),
             model,
-            provider_api_url=base_url or "https://api.openai.com/v1",
+            provider_api_url=base_url or OPENAI_URL,
         )
     except LookupError:
         return None

@@ -17,7 +17,9 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from peerage.config import secret
+from peerage.config import key_name, secret
+from peerage.config.keys import OPENAI_URL
+from peerage.errors import ConfigError
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -40,7 +42,6 @@ from peerage.types import Seat
 if TYPE_CHECKING:
     import aiohttp
 
-OPENAI = "https://api.openai.com/v1"
 MAX_ERROR_BYTES = 64_000  # of an error's body; what follows adds nothing to a sentence
 
 # What an endpoint may refuse, with the words by which a refusal is known to mean it.
@@ -52,6 +53,7 @@ REFUSABLE = {
     "stream_options": ("stream_options",),
 }
 REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
+OPTION_HINTS = dict.fromkeys(("model", "max_tokens"), "Write it as a key of the seat.")
 OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "response_format"}
 )
@@ -75,7 +77,7 @@ class OpenAICompatible(Provider):
     streams = True
 
     def __init__(self, seat: Seat, environ: Mapping[str, str] | None = None) -> None:
-        self.base_url, self.key_name = self.endpoint(seat)
+        self.base_url, self.key_name = self.endpoint(seat)[0], key_name(seat, environ)
         self._environ = environ
         self._client: HttpClient | None = None
         self._without: dict[str, frozenset[str]] = {}  # parameters refused, by model
@@ -87,7 +89,26 @@ class OpenAICompatible(Provider):
     @classmethod
     def endpoint(cls, seat: Seat) -> tuple[str, str]:
         """The address and the name of the key."""
-        return (seat.base_url or OPENAI).rstrip("/"), seat.api_key_env
+        return (seat.base_url or OPENAI_URL).rstrip("/"), key_name(seat)
+
+    @classmethod
+    def check(cls, seat: Seat) -> None:
+        parts = urlsplit(cls.endpoint(seat)[0])
+        place = f"seat {seat.name}"
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigError("its base_url is no http or https address.", place=place)
+        for name in sorted(OURS & set(seat.options)):  # the money would not add up
+            raise ConfigError(
+                f"options may not set {name}.", place=place, hint=OPTION_HINTS.get(name, "")
+            )
+
+    @classmethod
+    def check_ready(cls, seat: Seat) -> None:
+        base_url, name = cls.endpoint(seat)
+        fault = _key_fault(base_url, name, secret(name))
+        if fault is not None:
+            hint = "Set it, or name another as api_key_env." if name else "Name its variable."
+            raise ConfigError(f"{fault}.", place=f"seat {seat.name}", hint=hint)
 
     def can_constrain(self, seat: Seat) -> bool:
         """True until the seat's model has refused a schema."""
@@ -127,34 +148,22 @@ class OpenAICompatible(Provider):
 
     def _connect(self) -> HttpClient:
         """The client, made when first needed: its packages take a while to import."""
-        parts = urlsplit(self.base_url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CallError("connection", f"{self.base_url!r} is no http or https address")
-        here = is_loopback(parts.hostname)
+        host = urlsplit(self.base_url).hostname or ""
         key = secret(self.key_name, self._environ)
-        if key is None and not here:
-            raise CallError(
-                "unauthorized",
-                f"the variable {self.key_name} is not set"
-                if self.key_name
-                else f"no api_key_env is given for {self.base_url}",
-            )
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise CallError("unauthorized", f"what {self.key_name} holds cannot be a key")
+        fault = _key_fault(self.base_url, self.key_name, key)
+        if fault is not None:
+            raise CallError("unauthorized", fault)
         headers = {"Content-Type": "application/json", "User-Agent": "peerage"}
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
         url = f"{self.base_url}/chat/completions"
-        self._client = HttpClient(url, headers, use_proxy=not here)
+        self._client = HttpClient(url, headers, use_proxy=not is_loopback(host))
         return self._client
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> bytes:
         seat = call.seat
         messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
-        clash = sorted(OURS & set(seat.options))
-        if clash:  # the money would not add up
-            raise CallError("bad_request", f"options of seat {seat.name} may not set {clash[0]}")
         body |= seat.options
         if "temperature" not in without:
             body["temperature"] = seat.temperature
@@ -182,6 +191,26 @@ class OpenAICompatible(Provider):
         return CallError(
             kind_of(error.status), text, retry_after_s=error.retry_after_s, status=error.status
         )
+
+
+def _key_fault(base_url: str, name: str, key: str | None) -> str | None:
+    """What is wrong with the key for an address, or None where there is one or none is needed."""
+    if key is not None:
+        usable = key.isascii() and key.isprintable()
+        return None if usable else f"what {name} holds cannot be a key"
+    parts = urlsplit(base_url)
+    if is_private(parts.hostname or "") or (parts.scheme == "http" and not name):
+        return None
+    return f"the variable {name} is not set" if name else f"no api_key_env is given for {base_url}"
+
+
+def is_private(host: str) -> bool:
+    """Whether a host is on this machine or in a network of one's own, where a key is optional."""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        own = (".local", ".lan", ".internal", ".home.arpa")
+        return is_loopback(host) or host.endswith(own) or (bool(host) and "." not in host)
 
 
 def is_loopback(host: str) -> bool:

@@ -24,6 +24,7 @@ class Replay(Provider):
 
     constrains = True
     is_free = True
+    remote = False
 
     def __init__(self, seat: Seat) -> None:
         self.check(seat)

@@ -66,6 +66,7 @@ class SimulatedProvider(Provider):
 
     constrains = True
     is_free = True
+    remote = False
 
     def __init__(self, seat: Seat) -> None:
         self.check(seat)

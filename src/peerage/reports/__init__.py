@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from peerage.engines.reviews import Reviews, RowsReading
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import SessionView
+    from peerage.reports.sessions import SessionEntry, SessionView
     from peerage.reports.stored_reviews import RubricOf
     from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
-    from peerage.stores import Listing, Store
+    from peerage.stores import Store
 
 T = TypeVar("T")
 FEW_ROWS = 2_000_000  # that one block holds
@@ -268,7 +268,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        return SessionList(tuple(self.store.sessions(limit=options.limit, before=options.before)))
+        from peerage.reports.sessions import session_entry
+
+        listed = self.store.sessions(limit=options.limit, before=options.before)
+        return SessionList(tuple(session_entry(one, self.store.events(one.id)) for one in listed))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -434,7 +437,7 @@ class StoredSession:
 class SessionList(Tabular):
     """Stored sessions, one line each."""
 
-    sessions: tuple[Listing, ...]
+    sessions: tuple[SessionEntry, ...]
 
     def __repr__(self) -> str:
         return f"SessionList({len(self.sessions)} sessions)"
@@ -551,10 +554,22 @@ def _audit(
     compared = compared_over(blocks, totals, plan, bounds)
     found = conclude(totals, compared, reading.names, plan, bounds)
     views = {**found.views, "since": options.since, "not_finite": table.not_finite}
+    if people := _people(engine, table, frame):
+        views["people"] = people
     found = replace(found, views=views)
     if options.reviewer is not None:
         found = _about(found, options.reviewer, reading.names)
     return found
+
+
+def _people(engine: Engine, table: Reviews, frame: Any) -> list[str]:
+    """The reviewers who are people, not models."""
+    if "person" not in table.columns:
+        return []
+    import narwhals.stable.v2 as nw
+
+    named = frame.filter(nw.col("person") == 1).select("reviewer").unique()
+    return sorted(engine.arrays(named)["reviewer"].tolist())
 
 
 def _prepared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -17,8 +17,8 @@ from peerage.errors import UsageError
 from peerage.reports.options import (
     CommunityBoardOptions,
     ContributorBoardOptions,
+    RankedBy,
     ReviewerBoardOptions,
-    SortColumn,
 )
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.types import CommunityCoefficients
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 N_SHOWN = 10
 COEFFICIENTS = CommunityCoefficients()
+COLUMN_RANKED_BY: Mapping[RankedBy, str] = {
+    "total": "total_score",
+    "quality": "quality_score",
+    "bonus": "affiliation_bonus",
+    "items": "items",
+    "reviews": "reviews_received",
+}
 
 
 def read_tables(
@@ -209,12 +216,12 @@ class CommunityBoards:
         """The board that the options are of."""
         options = self.options
         if isinstance(options, ContributorBoardOptions):
-            return self.contributors(options.all, options.sort)
+            return self.contributors(options.all, options.by)
         if isinstance(options, ReviewerBoardOptions):
             return self.reviewers(options.all)
         return self.items()
 
-    def contributors(self, everyone: bool = False, sort: SortColumn = "total_score") -> Board:
+    def contributors(self, everyone: bool = False, by: RankedBy = "total") -> Board:
         from peerage.boards.contributors import contributors
 
         literal = self.options.literal and self.members.registered is not None
@@ -224,7 +231,7 @@ class CommunityBoards:
                 self.standings,
                 everyone=everyone or literal,
                 only_registered=literal,
-                sort=sort,
+                sort=COLUMN_RANKED_BY[by],
             )
         )
 

@@ -104,6 +104,7 @@ class Reviews(Protocol):
     def placings(self, plan: Plan) -> list[Placing]: ...
     def n_after(self, instant: float) -> int: ...
     def first_s(self) -> float | None: ...
+    def truncated(self) -> dict[str, int]: ...
 
 
 class ReviewsTable:
@@ -127,6 +128,8 @@ class ReviewsTable:
         self.frame = since(self.reviews, None, end)
         if options.category is not None:
             self.frame = _only(self.frame, options.category)
+        if options.without_truncated:
+            self.frame = _whole_answers(self.frame)
         if options.by_category:
             self.categories = self._coded_categories()
         self.has_weights = item_weights is not None
@@ -242,6 +245,10 @@ class ReviewsTable:
         found = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
         return None if found is None or not np.isfinite(float(found)) else float(found)
 
+    def truncated(self) -> dict[str, int]:
+        """How many answers of each model were cut off, of those in the window."""
+        return count_truncated(self.engine, self.frame, self.columns, self.earliest)
+
     def placings(self, plan: Plan) -> list[Placing]:
         """Every ballot as rules take it: by time, then session, round and reviewer."""
         numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
@@ -274,6 +281,8 @@ def check_columns(columns: tuple[str, ...], options: ModelBoardOptions) -> None:
         raise InputError("the reviews have no `category`.")
     if options.length_controlled and "words" not in columns:
         raise InputError("a length-controlled view needs the column `words`.")
+    if options.without_truncated and "truncated" not in columns:
+        raise InputError("the reviews have no column `truncated`.")
     if options.history and "at" not in columns:
         raise InputError("a history needs the column `at`.")
     if "rank" not in columns and "score" not in columns:
@@ -295,6 +304,30 @@ def _only(frame: Frame, category: str) -> Frame:
     import narwhals.stable.v2 as nw
 
     return frame.filter(nw.col("category") == category)
+
+
+def _whole_answers(frame: Frame) -> Frame:
+    """The rows of answers that were not cut off, or of which nobody can tell."""
+    import narwhals.stable.v2 as nw
+
+    return frame.filter(nw.col("truncated").is_null() | (nw.col("truncated") < 1))
+
+
+def count_truncated(
+    engine: Engine, frame: Frame, columns: Collection[str], earliest: float | None
+) -> dict[str, int]:
+    """How many answers of each model were cut off, an answer being a model in a session."""
+    import narwhals.stable.v2 as nw
+
+    if "truncated" not in columns:
+        return {}
+    rows = frame.filter(nw.col("truncated") >= 1)
+    if earliest is not None:
+        rows = rows.filter(nw.col("at") >= earliest)
+    answers = rows.group_by("candidate", "session_id").agg(nw.len().alias("rows"))
+    found = engine.arrays(answers.group_by("candidate").agg(nw.len().alias("n")))
+    names, counts = found["candidate"].tolist(), found["n"].tolist()
+    return {str(name): int(n) for name, n in zip(names, counts, strict=True)}
 
 
 def _fitting(plan: Plan, columns: tuple[str, ...]) -> Plan:
@@ -427,6 +460,7 @@ class StoredReviews:
             or plan.weight_by_name is not None
             or options.category is not None
             or options.as_of is not None
+            or options.without_truncated
         )
         if of_rows or not self.apart:
             return self.rows.sums(plan)
@@ -544,6 +578,17 @@ class StoredReviews:
     def _keep(self, name: str, data: bytes) -> None:
         with suppress(OSError):  # a folder that cannot be written to costs only time
             self.mirror.keep(name, [data])
+
+    def truncated(self) -> dict[str, int]:
+        """As of a table; the files are asked for those answers alone, which is quick."""
+        if "truncated" not in self.columns or self.options.without_truncated:
+            return {}
+        if self.options.category is not None or self.options.as_of is not None:
+            return self.rows.truncated()
+        names = ["session_id", "candidate", "truncated", *(["at"] if "at" in self.columns else [])]
+        frame = self.engine.open([str(file) for file in self.files]).select(*names)
+        frame = self.engine.epoch(frame, "at") if "at" in self.columns else frame
+        return count_truncated(self.engine, frame, self.columns, self.earliest)
 
     def placings(self, plan: Plan) -> list[Placing]:
         return self.rows.placings(plan)
@@ -677,6 +722,7 @@ def build_model_board(reviews: Reviews) -> Board:
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
     said += _apart(columns, whole.n_sessions)
+    said += _cut_off(columns, reviews.truncated())
     return _board(reviews, columns, notes, said + flags)
 
 
@@ -693,6 +739,23 @@ def _apart(columns: Mapping[str, list[Any]], n_sessions: int) -> list[str]:
         return []
     more = ", …" if len(partly) > N_NAMED else ""
     return [f"not_in_every_session:{len(partly)}: {', '.join(partly[:N_NAMED])}{more}"]
+
+
+def _cut_off(columns: Mapping[str, list[Any]], n_truncated: Mapping[str, int]) -> list[str]:
+    """A flag for answers that were cut off at their length limit: whose, and how many."""
+    appearances: Counter[str] = Counter()
+    for model, n in zip(columns["model"], columns["appearances"], strict=True):
+        appearances[model] += n
+    whose = [
+        f"{name} ({n} of {appearances[name]}, {100 * n / appearances[name]:.0f}%)"
+        for name, n in sorted(n_truncated.items(), key=lambda one: (-one[1], one[0]))
+        if appearances[name]
+    ]
+    if not whose:
+        return []
+    more = ", …" if len(whose) > N_NAMED else ""
+    total = sum(n_truncated.values())
+    return [f"truncated_answers:{total}: {', '.join(whose[:N_NAMED])}{more}"]
 
 
 def plan_of(reviews: Reviews) -> Plan:
@@ -723,6 +786,7 @@ def _board(
         "level": 0.95,
         "reputation": options.reputation,
         "item_weights": reviews.has_weights,
+        **({"without_truncated": True} if options.without_truncated else {}),
     }
     return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes})
 

@@ -5,9 +5,10 @@ These are counted over the latest sessions only, each read once while the proces
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any
+from weakref import WeakKeyDictionary
 
 from peerage.council.safety import screen
 from peerage.errors import PeerageError
@@ -17,6 +18,10 @@ from peerage.types import Response, is_cut_off
 
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
+
+# What was read of a store's finished sessions, by id, while the store is open.
+_FACTS: WeakKeyDictionary[Any, dict[str, Mapping[str, ModelFacts]]] = WeakKeyDictionary()
+_FAILURES: WeakKeyDictionary[Any, dict[str, tuple[tuple[str, str], ...]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +57,14 @@ def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
     for listed in store.sessions(limit=n):
         if not listed.status:
             continue
-        for name, facts in _facts_of_session(store, listed.id).items():
+        known = _FACTS.setdefault(store, {})
+        if listed.id not in known:
+            known[listed.id] = _facts_of_session(store, listed.id)
+        for name, facts in known[listed.id].items():
             total[name] = total.get(name, ModelFacts()).plus(facts)
     return total
 
 
-@lru_cache(maxsize=4 * N_SESSIONS)
 def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
     found: dict[str, ModelFacts] = {}
     try:
@@ -84,12 +91,15 @@ def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
     """The answers, by session and model, that fail the safety gate."""
-    ids = tuple(listed.id for listed in store.sessions(limit=n) if listed.status)
-    return frozenset(pair for id_ in ids for pair in _failures(store, id_))
+    known = _FAILURES.setdefault(store, {})
+    ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
+    for id_ in ids:
+        if id_ not in known:
+            known[id_] = _failures(store, id_)
+    return frozenset(pair for id_ in ids for pair in known[id_])
 
 
-@lru_cache(maxsize=4 * N_SCREENED)
-def _failures(store: Store, id: str) -> Iterable[tuple[str, str]]:
+def _failures(store: Store, id: str) -> tuple[tuple[str, str], ...]:
     try:
         answers = [fact for fact in read_events(store.events(id)) if isinstance(fact, Answered)]
     except PeerageError:

@@ -116,4 +116,5 @@ def _ballots(held: HeldRows) -> NDArray[np.int64]:
     keys = rows.session * len(rows.names) + rows.reviewer
     number = np.nan_to_num(rows.numbers.get("round", np.zeros(rows.n))).astype(np.int64)
     keys = keys * (int(number.max(initial=0)) + 1) + number
-    return np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    code: NDArray[np.int64] = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+    return code

@@ -20,9 +20,7 @@ MAX_SESSIONS = 1_000_000  # in one list
 
 ReputationKind = Literal["fixed", "iterate"]
 VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
-SortColumn = Literal[
-    "total_score", "quality_score", "affiliation_bonus", "items", "reviews_received"
-]
+RankedBy = Literal["total", "quality", "bonus", "items", "reviews"]
 
 
 class Options(BaseModel):
@@ -114,6 +112,9 @@ class ModelBoardOptions(Options):
     matrix: bool = Field(default=False, description="Also each model against each other.")
     compare_rules: bool = Field(default=False, description="Also the ranks under every rule.")
     length_controlled: bool = Field(default=False, description="Also the shares at equal length.")
+    without_truncated: bool = Field(
+        default=False, description="Leave out answers that were cut off at their length limit."
+    )
     history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
 
     @model_validator(mode="after")
@@ -170,7 +171,9 @@ class ContributorBoardOptions(CommunityBoardOptions):
     """How the board of contributors is made."""
 
     all: bool = Field(default=False, description=NOT_RANKED)
-    sort: SortColumn = Field(default="total_score", description="The column that ranks.")
+    by: RankedBy = Field(
+        default="total", description="What ranks: total is quality plus the affiliated's bonus."
+    )
 
 
 class ReviewerBoardOptions(CommunityBoardOptions):
@@ -302,6 +305,7 @@ class ModelBoardKeywords(RingsKeywords, total=False):
     matrix: bool
     compare_rules: bool
     length_controlled: bool
+    without_truncated: bool
     history: Literal["week"] | None
 
 
@@ -323,7 +327,7 @@ class ReviewerBoardKeywords(ItemBoardKeywords, total=False):
 class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
     """The fields of `ContributorBoardOptions`."""
 
-    sort: SortColumn
+    by: RankedBy
 
 
 class AuditKeywords(TypedDict, total=False):

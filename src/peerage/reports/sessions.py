@@ -13,9 +13,10 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import parse_decision
-from peerage.council.counting import places
+from peerage.council.counting import count, places
 from peerage.council.dissent import dissent_of, note_of, with_names
-from peerage.council.fold import reviewed_ballots
+from peerage.council.fold import person_review, reviewed_ballots
+from peerage.errors import UnreadableError
 from peerage.events import (
     Advised,
     Answered,
@@ -24,9 +25,11 @@ from peerage.events import (
     Fact,
     Failed,
     Opened,
+    PersonReviewed,
     Reviewed,
     SeatRecord,
     StoppedEarly,
+    Tallied,
     billed_calls,
     call_made,
     opening_of,
@@ -37,6 +40,7 @@ from peerage.events import (
 )
 from peerage.scoring import Scored, last_round, score_session
 from peerage.shapes import to_json
+from peerage.stores import Listing
 from peerage.types import (
     Ballot,
     Counted,
@@ -71,6 +75,8 @@ class AnswerView:
     usage: Usage | None = None
     latency_ms: float | None = None
     given: bool = False  # judged, not asked for
+    truncated: bool = False  # cut off at its token limit
+    reasoning: str = ""  # what the model thought before it answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +160,7 @@ class SessionView:
     scored: Scored | None  # None: there are no ballots
     answers: tuple[AnswerView, ...]  # the best first
     reviews: tuple[ReviewView, ...]  # in the order of the seats, round by round
+    people: tuple[ReviewView, ...]  # reviews by people, which leave the scores as they are
     advice: tuple[AdviceView, ...]
     dissent: tuple[Dissent, ...]
     failures: tuple[Failure, ...]
@@ -203,6 +210,7 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         scored=scored,
         answers=_answers(session, scored, facts),
         reviews=_reviews(scored, facts) if scored else (),
+        people=_people(session, options, facts),
         advice=_advice(facts, opened.law.verdict),
         dissent=_dissent(session, scored),
         failures=session.failures,
@@ -247,6 +255,8 @@ def _answers(
             usage=one.usage,
             latency_ms=one.latency_ms,
             given=one.model in given,
+            truncated=one.truncated,
+            reasoning=one.reasoning,
         )
         for one in session.responses
     ]
@@ -283,6 +293,19 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
                 latency_ms=reply.latency_ms if reply else None,
             )
         )
+    return tuple(views)
+
+
+def _people(
+    session: Session, options: ScoringOptions, facts: Sequence[Fact]
+) -> tuple[ReviewView, ...]:
+    said = [person_review(session, fact) for fact in facts if isinstance(fact, PersonReviewed)]
+    views = []
+    for ballot, review in said:
+        reading = count(ballot, review, options.rubric)
+        remarks = remarks_of(ballot, review, reading)
+        view = ReviewView(ballot.reviewer, ballot.round, remarks, is_last=True, is_in=True)
+        views.append(replace(view, abstained=review.abstained, flags=reading.flags))
     return tuple(views)
 
 
@@ -354,6 +377,35 @@ def _without_outcome(
     return tuple(name for name in seats if name not in heard)
 
 
+# -- many sessions, a line each ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEntry(Listing):
+    """One session in a list of them, with what came of it."""
+
+    winner: str = ""  # several names where they are tied; empty where nobody was ranked
+    cost_usd: float = 0.0  # as far as it is known
+    unpriced_calls: int = 0
+
+
+def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
+    """A listed session with its winner and its cost, from its log."""
+    try:
+        facts = list(read_events(events))
+    except UnreadableError:
+        return SessionEntry(**asdict(listing))
+    tallies = [fact for fact in facts if isinstance(fact, Tallied)]
+    best = [one.model for one in tallies[-1].scores if one.rank == 1] if tallies else []
+    bill = bill_of(billed_calls(facts))
+    return SessionEntry(
+        **asdict(listing),
+        winner=", ".join(best),
+        cost_usd=bill.usd,
+        unpriced_calls=bill.n_unpriced,
+    )
+
+
 # -- scored again, and as JSON -------------------------------------------------------------------
 
 
@@ -394,6 +446,7 @@ def session_document(
         document |= result
         document |= positions(session)
         document["reviews"] = [to_json(one) for one in view.reviews]
+        document["people"] = [to_json(one) for one in view.people]
     return document
 
 

@@ -27,6 +27,7 @@ from peerage.events import (
     SeatRecord,
     opening_of,
     panel_of,
+    query_in,
     read_event,
     read_events,
 )
@@ -38,7 +39,7 @@ from peerage.types import Ballot, Counted, Event, Query, Response, Review, Rubri
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
-FINISHED = KIND_BY_TYPE[Finished]
+FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
 NOBODY: Mapping[str, str] = MappingProxyType({})
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
@@ -161,11 +162,10 @@ def _opened(store: Store) -> tuple[dict[str, str], set[str]]:
     grown: set[str] = set()
     for event in store.openings():
         with suppress(UnreadableError):
-            opened = read_event(event)
-            if isinstance(opened, Extended):
+            if event.kind == EXTENDED:
                 grown.add(event.session_id)
-            elif isinstance(opened, Opened) and opened.query.id:
-                asked_first.setdefault(opened.query.id, opened.query.own_id)
+            elif (query := query_in(event)).id:
+                asked_first.setdefault(query.id, query.own_id)
     return asked_first, grown
 
 

@@ -112,6 +112,10 @@ class HeldReviews:
             return self.earliest
         return float(np.nanmin(at))
 
+    def truncated(self) -> dict[str, int]:
+        """Nothing: the rows that are held do not say which answers were cut off."""
+        return {}
+
 
 def _only(held: HeldRows, keep: NDArray[np.bool_]) -> tuple[Rows, tuple[str, ...] | None]:
     """Some of the rows, and the units that their clusters stand for."""

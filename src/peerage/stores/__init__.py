@@ -15,9 +15,8 @@ from typing import Protocol
 
 from peerage.errors import InputError, NotFoundError, PeerageError, UsageError
 from peerage.plugins import Registry
-from peerage.types import Event
+from peerage.types import LEASE_S, Event
 
-LEASE_S = 30.0
 USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 
@@ -65,7 +64,7 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """A right to use a server: a name, what it may do, and how much. Only its hash is kept."""
 
     id: str
@@ -190,9 +189,9 @@ class Store(Log, Protocol):
         """Keep events that happened elsewhere, all of them or none."""
         ...
 
-    def tokens(self) -> list[Token]: ...
+    def tokens(self) -> list[AccessToken]: ...
 
-    def add_token(self, token: Token) -> None: ...
+    def add_token(self, token: AccessToken) -> None: ...
 
     def revoke_token(self, token_id: str, at: float) -> bool:
         """End a token; False where there is none that was still good."""

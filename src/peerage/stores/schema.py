@@ -150,6 +150,12 @@ def tokens_and_people(db: Tables) -> None:
     db.execute("DROP INDEX events_that_finish")
 
 
+@migration
+def openings(db: Tables) -> None:
+    """What sessions ask and who sits in them, found without reading what was answered."""
+    db.execute("CREATE INDEX events_that_open ON events (id) WHERE kind IN ('opened', 'extended')")
+
+
 # Every table with its columns, those first that put its rows in order.
 TABLES = {
     "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from peerage.errors import UnreadableError
-from peerage.stores import LEASE_S, Action, Import, Lease, Listing, StoreError, Token
+from peerage.stores import AccessToken, Action, Import, Lease, Listing, StoreError
 from peerage.stores.event_rows import (
     MAX_INTEGER,
     EventRow,
@@ -24,7 +24,7 @@ from peerage.stores.event_rows import (
     stored_text,
 )
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
-from peerage.types import Event
+from peerage.types import LEASE_S, Event
 
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
@@ -49,6 +49,14 @@ LEAST_JUDGED = """
     GROUP BY latest.id, latest.opened_at
     ORDER BY count(events.id), latest.opened_at DESC, latest.id
 """
+OPENINGS = """
+    SELECT events.id, events.session_id, seq, kind, at, body
+    FROM events JOIN sessions ON sessions.id = events.session_id
+    WHERE kind IN ('opened', 'extended') AND events.id > ?
+        AND (CAST(? AS TEXT) IS NULL OR season = ?)
+    ORDER BY events.id LIMIT ?
+"""
+OPENINGS_AT_ONCE = 1_000
 UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
@@ -214,16 +222,12 @@ class SqlStore:
         return [listing(row) for row in reversed(rows)]
 
     def openings(self, season: str | None = None) -> Iterator[Event]:
-        rows = self.reader.execute(
-            "SELECT events.session_id, seq, kind, at, body"
-            " FROM sessions JOIN events ON events.session_id = sessions.id"
-            " WHERE kind IN ('opened', 'extended') AND (CAST(? AS TEXT) IS NULL OR season = ?)"
-            " ORDER BY events.id",
-            (season, season),
-        )
-        for row in rows:
-            with suppress(UnreadableError):
-                yield stored_event_of(row)
+        last = 0
+        while rows := self.reader.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
+            for row in rows:
+                with suppress(UnreadableError):
+                    yield stored_event_of(row[1:])
+            last = rows[-1][0]
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
         rows = self.reader.execute(
@@ -256,14 +260,14 @@ class SqlStore:
 
     # -- who may use a server ------------------------------------------------------------------
 
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[AccessToken]:
         rows = self.reader.execute(
             "SELECT id, name, scopes, hash, budget_usd, rate, created_at, revoked_at, spent_usd"
             " FROM tokens ORDER BY created_at, id"
         )
-        return [Token(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
+        return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
-    def add_token(self, token: Token) -> None:
+    def add_token(self, token: AccessToken) -> None:
         with self.transaction() as db:
             db.execute(
                 "INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)"

@@ -96,9 +96,11 @@ def test_boards_and_audits_count_a_persons_votes(server, person):
     audit = server.client.get("/api/audit", params={"reviewer": "Flo"})
     assert audit.status_code == 200
     assert audit.json()["findings"]
+    assert "Flo" in audit.json()["parameters"]["people"]
 
 
 def test_who_has_judged_everything_gets_nothing_and_nobody_is_asked_twice(server, person):
+    server.hold("One at least?")
     headers, seen = person("Gus"), []
     while (answer := server.client.get("/api/ballots/next", headers=headers)).status_code == 200:
         seen.append(answer.json()["ballot"].split(".")[0])

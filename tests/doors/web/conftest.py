@@ -6,6 +6,7 @@ import pytest
 
 from tests.doors.http.conftest import running, simulated
 
+TIMEOUT_MS = 30_000  # a loaded machine is slow, not wrong
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync", "--no-first-run"),
@@ -18,6 +19,7 @@ def chromium():
     playwright = pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)))
+    playwright.expect.set_options(timeout=TIMEOUT_MS)
     with playwright.sync_playwright() as started:
         browser = started.chromium.launch(executable_path=path, args=FLAGS)
         yield browser
@@ -33,7 +35,7 @@ def browse(chromium):
         context = chromium.new_context(**options)
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(10_000)
+        tab.set_default_timeout(TIMEOUT_MS)
         tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
         tab.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
         tab.on(

@@ -63,7 +63,7 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     again.goto(tab.url)
     expect(again.get_by_role("dialog").locator(".order li")).to_have_count(4)
     again.keyboard.press("Escape")
-    assert "open=" not in again.url
+    again.wait_for_url(lambda address: "open=" not in address)
 
 
 def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(council, browse):

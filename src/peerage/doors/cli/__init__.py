@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
@@ -116,7 +117,9 @@ app = App(
 )
 for _order, (_name, (_path, _help)) in enumerate(COMMANDS.items()):
     # A command that has commands of its own brings its own page.
-    _page = {"help_formatter": HelpPage(*EXAMPLES[_name])} if _name in EXAMPLES else {}
+    _page: dict[str, Any] = (
+        {"help_formatter": HelpPage(*EXAMPLES[_name])} if _name in EXAMPLES else {}
+    )
     app.command(_path, name=_name, help=_help, sort_key=_order, **_page)
 app.command(version, name="--version")
 app.command(install_completion, name="--install-completion")

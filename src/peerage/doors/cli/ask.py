@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
@@ -45,7 +46,9 @@ def ask(
     try:
         asyncio.run(_run_session(Council(settings), text, options, common, events))
     except KeyboardInterrupt:
-        say(resume_line(events[0].session_id) if events else "interrupted.")
+        said = f"session {events[0].session_id} is not finished. " if events else "interrupted."
+        again = resume_line(events[0].session_id, options=_where(common)) if events else ""
+        say(f"{said}{again}")
         return INTERRUPTED
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
@@ -81,7 +84,7 @@ def _show(
 ) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
     from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.blocks import show_blocks
+    from peerage.doors.render.page_blocks import show_blocks
     from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
     from peerage.reports.sessions import session_document, session_view
 
@@ -93,9 +96,16 @@ def _show(
     if common.quiet:
         write_line(bare_verdict(view), multiline=True)
         return
-    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
-        say(failure_line(failure))
     show_blocks(console, ask_blocks(view, full))
+    errors = Terminal(stderr=True)
+    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
+        errors.print(failure_line(failure), style="red")
+
+
+def _where(common: Common) -> str:
+    """The options that say where the session is, as they were given."""
+    given = {"--store": common.store, "--config": common.config}
+    return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
 
 
 def _keywords(options: AskOptions) -> AskKeywords:
@@ -117,10 +127,8 @@ def _keywords(options: AskOptions) -> AskKeywords:
 
 
 def exit_code(session: Session, asked_for: str) -> int:
-    """0 done, 1 the panel did not approve what it was asked to, 3 not enough seats answered."""
-    if session.status != "done":
-        return PARTIAL
+    """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
     approved = None if session.verdict is None else session.verdict.approved
-    if approved is False or (asked_for == "binary" and approved is not True):
-        return REFUSED
-    return 0
+    if session.status != "done" or (asked_for == "binary" and approved is None):
+        return PARTIAL
+    return REFUSED if approved is False else 0

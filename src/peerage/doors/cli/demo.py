@@ -22,7 +22,7 @@ from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.render.blocks import show_blocks
+from peerage.doors.render.page_blocks import show_blocks
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.panel import Council, recorded_rubric, scoring_options
 from peerage.reports.sessions import session_view

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from peerage import config
+from peerage.config.keys import OPENAI_URL
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import write_json
 from peerage.errors import PeerageError
@@ -16,7 +17,6 @@ from peerage.panel import NO_SEATS
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.providers.money import PER_TOKEN, Price
-from peerage.providers.openai_compatible import OPENAI
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Query, Seat
 
@@ -92,7 +92,10 @@ def _store(url: str) -> Check:
 async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:
     """A seat's reply to the shortest question there is."""
     call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
-    return await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
+        return Reply("")  # it thinks before it speaks, so it is there
+    return reply
 
 
 async def answers(caller: Caller, seat: Seat) -> bool:
@@ -118,8 +121,9 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
         return Check(name, False, failed, FIXES.get(reply.kind, ""), calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
-    unset = seat.api_key_env and config.secret(seat.api_key_env) is None
-    fix = f"{seat.api_key_env} is not set: it answered without a key." if unset else ""
+    variable = config.key_name(seat)
+    unset = variable and config.secret(variable) is None
+    fix = f"{variable} is not set: it answered without a key." if unset else ""
     finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
     return Check(name, True, finding, fix, calls, price)
 
@@ -128,7 +132,7 @@ def _calls(seat: Seat) -> str:
     """What a seat calls, and where."""
     model = seat.model or "a model without a name"
     places = {
-        "openai": f"{model} at {seat.base_url or OPENAI}",
+        "openai": f"{model} at {seat.base_url or OPENAI_URL}",
         "local": f"{model} in this process",
         "simulated": "nobody: it is simulated",
     }

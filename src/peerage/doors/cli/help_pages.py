@@ -64,6 +64,10 @@ EXAMPLES = {
         "peerage export backup",
         "peerage export --reviews reviews.parquet",
     ),
+    "move": (
+        "peerage move --to postgresql://db.example.org/peerage",
+        "peerage move --store sqlite:///old.db --to sqlite:///new.db",
+    ),
     "serve": (
         "peerage serve",
         "peerage serve --port 8500 --store sqlite:///team.db",

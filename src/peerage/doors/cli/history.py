@@ -15,7 +15,9 @@ from peerage.reports.options import ReplayOptions, SessionsOptions
 
 if TYPE_CHECKING:
     from peerage.doors.render.layout import TextTable
-    from peerage.stores import Listing
+    from peerage.reports.sessions import SessionEntry
+
+MAX_QUESTION = 80  # characters of a question in a list
 
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
 
@@ -55,7 +57,7 @@ def show(
     if common.json:
         write_json(found.document())
         return
-    from peerage.doors.render.blocks import blocks_markdown, show_blocks
+    from peerage.doors.render.page_blocks import blocks_markdown, show_blocks
     from peerage.doors.render.session_views import bare_verdict, session_blocks
 
     view = found.view()
@@ -93,20 +95,29 @@ def replay(
     show_scored(Terminal(), scored, common.quiet)
 
 
-def sessions_table(listed: Sequence[Listing]) -> TextTable:
-    """The sessions of a store, the latest first."""
+def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
+    """The sessions of a store, in the order in which they were opened."""
     from peerage.doors.render.layout import TableColumn, TextTable
-    from peerage.doors.render.phrases import minute
+    from peerage.doors.render.phrases import minute, money
+    from peerage.doors.render.session_views import one_line
 
     table = TextTable(
         TableColumn("session", "word"),
-        TableColumn("opened", "word", use=2),
+        TableColumn("opened", "word", use=3),
         TableColumn("status", "word", use=1),
-        TableColumn("category", "name", use=3),
+        TableColumn("winner", "name", use=2),
+        TableColumn("cost", use=4),
+        TableColumn("category", "name", use=5),
         TableColumn("question", "text"),
     )
     for entry in listed:
-        question = " ".join(entry.query.split())[:80]
-        status = entry.status or "unfinished"
-        table.add(entry.id, minute(entry.opened_at), status, entry.category, question)
+        table.add(
+            entry.id,
+            minute(entry.opened_at),
+            entry.status or "unfinished",
+            entry.winner,
+            f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
+            entry.category,
+            one_line(entry.query, MAX_QUESTION),
+        )
     return table

@@ -16,7 +16,9 @@ from peerage.events import (
     Answered,
     Asked,
     Dealt,
+    Fact,
     Failed,
+    Noted,
     Opened,
     Reviewed,
     StoppedEarly,
@@ -57,20 +59,25 @@ class PlainView:
         return None
 
     def see(self, event: Event) -> None:
-        line = _line(event)
-        if line and (not self.quiet or event.kind == "failed"):
+        fact = read_event(event)
+        line = _line(fact)
+        if line and (not self.quiet or isinstance(fact, Failed)):
             write_line(line, to_stderr=True)
 
 
-def _line(event: Event) -> str | None:
-    match read_event(event):
-        case Answered() as fact:
+def _line(fact: Fact | None) -> str | None:
+    match fact:
+        case Answered():
             return f"{fact.seat} answered ({len(fact.text.split())} words)"
-        case Reviewed() as fact:
+        case Reviewed():
             return f"{fact.reviewer} reviewed"
-        case Failed() as fact:
+        case Noted() as fact:
+            return fact.text
+        case Failed(kind="skipped", message=""):
+            return None  # said before
+        case Failed():
             return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
-        case StoppedEarly() as fact:
+        case StoppedEarly():
             return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
         case _:
             return None
@@ -145,13 +152,15 @@ class LiveView:
             case Opened() as fact:
                 self.seats = {seat.name: SeatState() for seat in fact.seats}
                 self.question = fact.query.text[:TAIL_CHARACTERS]
+            case Noted() as fact:
+                self.console.print(fact.text)
             case TextPiece() as fact:
                 self._piece(fact.stage, fact.seat, fact.text)
             case Asked() as fact:
                 self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
             case Waiting() as fact:
-                words = f"{fact.why}, waiting {fact.wait_s:.3g} s, try {fact.attempt}"
+                words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
                 self._state(fact.seat, words, "yellow", self._since(fact.seat))
             case Answered() as fact:
                 took = self._took(fact.seat)
@@ -206,6 +215,8 @@ class LiveView:
         """The frame to draw now."""
         from rich.console import Group
 
+        from peerage.doors.cli.terminal import styled
+
         with self._noting:
             unread = [
                 (self.ballots[name], text)
@@ -218,8 +229,9 @@ class LiveView:
             self.places |= read
             seats = self._grid() if self.ballots else self._answers()
             lines: list[RenderableType] = [*self._head(), *seats]
-            lines += self._chair(self.console.height - len(lines) - 1) if self.chair else []
-        return Group(*lines[: self.console.height - 1])
+            lines += self._chair(self.console.height - len(lines) - 2) if self.chair else []
+        # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
+        return Group(*lines[: self.console.height - 2], styled(""))
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""
@@ -251,8 +263,8 @@ class LiveView:
             state, form = self.seats[name], short[visible(name)]
             row = f"{form}{' ' * (room - cell_width(form))}  {self._doing(state)}"
             lines += [styled(part, state.style) for part in _wrapped(row, width)[:1]]
-            tail = _wrapped(state.tail, width - 4)[-below:] if below else []
-            lines += [styled(f"    {line}", "dim") for line in tail]
+            tail = [line for line in _wrapped(state.tail, width - 4) if line.strip()]
+            lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
         if left := len(self.seats) - len(names):
             lines.append(styled(f"… and {left} more seats", "dim"))
         return lines

@@ -23,6 +23,7 @@ from peerage.reports import InputTables, Reports
 
 if TYPE_CHECKING:
     from peerage.config import Settings
+    from peerage.stores import Store
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -69,6 +70,10 @@ class Common:
         from peerage.panel import settings_of
 
         return noted(settings_of(self.config, {**flags, "store": self.store}))
+
+    def opened_store(self) -> Store:
+        """The store, made if there is none."""
+        return self.reports(makes_store=True).store
 
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
         """The read side over these tables, or over the store.

@@ -57,6 +57,9 @@ def season(
             name = f"{name} with answers of {options.reuse_answers}"
             if rows.n < n_asked:
                 say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
+        note = council.vote_note(rows)
+        if note:
+            say(note)
         if options.dry_run:
             return _estimate(council, name, rows, common)
         progress, held = _held(council, name, rows, options.concurrency, common.quiet)
@@ -143,8 +146,9 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
     grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
     console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
     estimate_table(found).show(console)
-    at_most = f", at most ${found.at_most_usd:.4f}" if found.at_most_usd else ""
-    console.print(f"About {money(found.cost_usd, found.n_unpriced)}{at_most}.")
+    rest = " of those with a price" if found.n_unpriced else ""
+    at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
+    console.print(f"Estimate: {money(found.cost_usd, found.n_unpriced)}{at_most}.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season have cost ${progress.earlier_cost_usd:.4f}.")
     budget_usd = council.settings.council.budget_usd
@@ -296,7 +300,7 @@ def _show(progress: Progress, held: Season) -> None:
     from peerage.doors.cli.terminal import Terminal
 
     console = Terminal()
-    again = f" ({progress.reused} from earlier runs)" if progress.reused else ""
+    again = f" ({progress.reused} by other runs)" if progress.reused else ""
     console.print(
         f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
         f"{progress.calls} calls, {cost(progress)}."

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markdown import Markdown
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress import TextColumn
 from rich.rule import Rule
-from rich.segment import Segment
+from rich.segment import Segment, Segments
 from rich.text import Text
 
 from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
@@ -39,6 +40,7 @@ ASCII = str.maketrans(
         "–": "-",
         "−": "-",
         "±": "+/-",
+        "≥": ">=",
         "“": '"',
         "”": '"',
         "→": "->",
@@ -81,6 +83,16 @@ class Terminal(Console):
         if style is not None and style.link is not None:  # where it leads cannot be seen
             style = style.update_link(None)
         return Segment(text, style)
+
+    def print_first_lines(self, text: Markdown, n: int | None, indent: int) -> int:
+        """Print the first lines of somebody's Markdown, or all; how many lines are left."""
+        body = Padding(text, (0, 0, 0, indent))
+        lines = self.render_lines(body, pad=False, new_lines=True)
+        while lines and not "".join(piece.text for piece in lines[-1]).strip():
+            lines.pop()
+        shown = lines if n is None else lines[:n]
+        self.print(Segments(piece for line in shown for piece in line), end="")
+        return len(lines) - len(shown)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

@@ -8,18 +8,27 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.options import Common
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import NotFoundError
-from peerage.stores import Action, Store, Token
+from peerage.stores import AccessToken, Action, Store
 from peerage.tokens import Scope, make_token
 
-app = App(name="token")
+app = App(
+    name="token",
+    help_formatter=HelpPage("peerage token create --name ann --scope review", "peerage token list"),
+)
 
 AT_THIS_MACHINE = "the command line"
 
 
-@app.command
+@app.command(
+    help_formatter=HelpPage(
+        "peerage token create --name ann --scope review",
+        "peerage token create --name ci --scope run --budget-usd 5 --rate 60",
+    )
+)
 def create(
     *,
     scope: Annotated[
@@ -34,7 +43,7 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Make a token, and show it this once."""
-    store = common.opened_store()
+    store = common.reports(makes_store=True).store
     text, token = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(token)
     _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
@@ -46,10 +55,10 @@ def create(
         say("this is the only time it is shown; the store keeps a hash of it.")
 
 
-@app.command(name="list")
+@app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
-    tokens = common.opened_store().tokens()
+    tokens = common.reports(makes_store=True).store.tokens()
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
         return
@@ -71,7 +80,7 @@ def list_(*, common: Common = Common()) -> None:
     table.show(Terminal())
 
 
-@app.command
+@app.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
 def revoke(
     token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
     /,
@@ -79,7 +88,7 @@ def revoke(
     common: Common = Common(),
 ) -> None:
     """End a token; a server that runs heeds it within a second."""
-    store = common.opened_store()
+    store = common.reports(makes_store=True).store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
             f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."
@@ -91,7 +100,7 @@ def revoke(
         write_line(f"revoked {token_id}.")
 
 
-def _document(token: Token) -> dict[str, Any]:
+def _document(token: AccessToken) -> dict[str, Any]:
     return {name: value for name, value in asdict(token).items() if name != "hash"}
 
 

@@ -24,7 +24,7 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, Gate
+from peerage.doors.http.gate import AccessRules, RequestGate
 from peerage.doors.http.health_routes import PanelCheck
 from peerage.doors.http.limits import QueryNames
 from peerage.doors.http.metrics import Metrics
@@ -93,7 +93,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     book = app.state.token_book = TokenBook(service)
-    app.add_middleware(Gate, service=service, rules=settings.rules, book=book)
+    app.add_middleware(RequestGate, service=service, rules=settings.rules, book=book)
     for router in ROUTERS:
         app.include_router(router)
     add_web_pages(app, service)

@@ -11,7 +11,7 @@ from fastapi import Depends, HTTPException
 from starlette.requests import HTTPConnection
 
 from peerage.service import BusyError, Service
-from peerage.stores import Token
+from peerage.stores import AccessToken
 from peerage.tokens import ALLOWED_BY_SCOPE, Scope, allowed, matching
 
 REFRESH_S = 1.0  # a token that was revoked opens nothing after so long
@@ -25,7 +25,7 @@ class Client:
 
     name: str
     allowed: frozenset[str]
-    token: Token | None = None  # None for whoever is at this machine
+    token: AccessToken | None = None  # None for whoever is at this machine
 
 
 LOCAL = Client("local", ALLOWED_BY_SCOPE["admin"])
@@ -36,7 +36,7 @@ class TokenBook:
     """The tokens of a store, read again now and then, and how often each is used."""
 
     service: Service
-    tokens: list[Token] = field(default_factory=list)
+    tokens: list[AccessToken] = field(default_factory=list)
     read_at: float = float("-inf")
     free_at_by_token: dict[str, float] = field(default_factory=dict)
 
@@ -45,14 +45,14 @@ class TokenBook:
         token = await self._matching(text, REFRESH_S) or await self._matching(text, NEW_S)
         return None if token is None else Client(token.name, allowed(token), token)
 
-    async def _matching(self, text: str, max_age_s: float) -> Token | None:
+    async def _matching(self, text: str, max_age_s: float) -> AccessToken | None:
         """The token of a text, from a list that is at most so old."""
         if time.monotonic() - self.read_at > max_age_s:
             self.tokens = await self.service.read(self.service.store.tokens)
             self.read_at = time.monotonic()
         return matching(text, self.tokens)
 
-    def count(self, token: Token) -> None:
+    def count(self, token: AccessToken) -> None:
         """Count one request; BusyError where the token has used up its rate for now."""
         if token.rate is None:
             return
@@ -90,6 +90,5 @@ def needs(scope: Scope) -> Callable[[HTTPConnection], Client]:
 
 
 Serving = Annotated[Service, Depends(serving)]
-Runner = Annotated[Client, Depends(needs("run"))]
 Reviewer = Annotated[Client, Depends(needs("review"))]
 READ, RUN, ADMIN = Depends(needs("read")), Depends(needs("run")), Depends(needs("admin"))

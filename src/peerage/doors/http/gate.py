@@ -23,7 +23,7 @@ from peerage.doors.http.access import LOCAL, Client, TokenBook
 from peerage.doors.http.problems import peerage_problem, problem
 from peerage.errors import PeerageError
 from peerage.providers.trace import HEADER, THIS_COUNCIL, council_trace
-from peerage.service import Service
+from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
 from peerage.tokens import PREFIX as TOKEN_PREFIX
 
@@ -72,7 +72,7 @@ class RefusedError(Exception):
         self.response = response
 
 
-class Gate:
+class RequestGate:
     """The outermost part of the app: lets a request in, or answers it."""
 
     def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
@@ -98,6 +98,7 @@ class Gate:
             body = LimitedBody(receive, _max_bytes(scope))
             body.check(Headers(scope=scope))
             scope["peerage.client"] = client
+            asking_token.set(client.token if client else None)
             await self.app(scope, body, told)
         except RefusedError as refused:
             client = scope.get("peerage.client")

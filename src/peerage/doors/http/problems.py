@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
 from peerage.errors import (
@@ -24,6 +25,7 @@ from peerage.errors import (
 )
 from peerage.service import BusyError, NoVerdictError
 from peerage.stores import SessionTakenError, StoreError
+from peerage.text import valid_values
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +80,7 @@ def problem(
     """The problem document of a status; what says nothing is left out of it."""
     document = {"title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
     kept = {name: value for name, value in document.items() if value not in ("", None, [])}
-    return JSONResponse(kept, status, dict(headers or {}), MEDIA_TYPE)
+    return JSONResponse(valid_values(kept), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def openai_error(status: int, detail: str) -> dict[str, Any]:
@@ -114,8 +116,11 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def _ours(request: Request, error: PeerageError) -> JSONResponse:
         return peerage_problem(error, **_expected(request, status_of(error), str(error)))
 
+    @app.exception_handler(ValidationError)
     @app.exception_handler(RequestValidationError)
-    async def _validation(request: Request, error: RequestValidationError) -> JSONResponse:
+    async def _validation(
+        request: Request, error: RequestValidationError | ValidationError
+    ) -> JSONResponse:
         found = error.errors()[:MAX_PROBLEMS]
         malformed = any(one["type"] == "json_invalid" for one in found)
         status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.UNPROCESSABLE_ENTITY

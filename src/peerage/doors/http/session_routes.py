@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Respons
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from peerage.doors.http.access import READ, RUN, Runner, Serving
+from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.event_stream import stream_events
 from peerage.doors.http.problems import RESPONSES
 from peerage.errors import InputError
@@ -41,15 +41,14 @@ class Accepted(BaseModel):
     id: str
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, dependencies=[RUN])
 async def start_session(
     service: Serving,
-    client: Runner,
     request: Annotated[SessionRequest, Body(openapi_examples=REQUEST)],
     response: Response,
 ) -> Accepted:
     """Begin a session; follow it at the address in `Location`."""
-    id_ = await service.start(request, client.token)
+    id_ = await service.start(request)
     response.headers["Location"] = f"/api/sessions/{id_}"
     return Accepted(id=id_)
 

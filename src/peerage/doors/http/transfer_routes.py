@@ -81,6 +81,15 @@ async def export_store(service: Serving) -> FileResponse:
     )
 
 
+@router.get("/actions", dependencies=[ADMIN])
+async def list_actions(
+    service: Serving, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
+) -> dict[str, Any]:
+    """Who did what through this server, the last first."""
+    found = await service.read(service.store.actions, limit)
+    return {"actions": [asdict(action) for action in found]}
+
+
 def _archive(store: Store, folder: Path) -> str:
     export(store, folder / "export")
     return shutil.make_archive(str(folder / "peerage-export"), "zip", folder / "export")

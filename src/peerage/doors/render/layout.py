@@ -211,7 +211,9 @@ class TextTable:
         self.section_by_row.append(section)
 
     def show(self, console: Terminal) -> None:
-        """Print the table where it fits."""
+        """Print the table where it fits; as Markdown it stands by itself, after an empty line."""
+        if not console.is_terminal:
+            console.print()
         for line in self.lines(console.width if console.is_terminal else None, console.ascii_only):
             console.print(line)
 
@@ -222,7 +224,12 @@ class TextTable:
         return list(_Layout(self, width, ascii_only).lines())
 
     def _markdown(self) -> Iterator[str]:
-        shown = [i for i, column in enumerate(self.columns) if column.kind != "drawing"]
+        shown = [
+            i
+            for i, column in enumerate(self.columns)
+            if column.kind != "drawing"
+            and (column.kind != "below" or any(_text(row[i]) for row in self.rows))
+        ]
         heads = [self.columns[i].head for i in shown]
         right = [self.columns[i].kind == "number" for i in shown]
         rows = [[_text(row[i]) for i in shown] for row in self.rows]
@@ -368,7 +375,7 @@ class _Layout:
 
     def _below(self, texts: Sequence[str]) -> Iterator[Text]:
         for column, text in zip(self.table.columns, texts, strict=True):
-            if column.kind == "below" and text:
+            if column.kind == "below" and text and not column.in_pipe:
                 for line in _folded(text, max(MIN_TEXT, self.width - len(INDENT))):
                     yield styled(f"{INDENT}{line}", "dim")
 

@@ -169,7 +169,7 @@ def board_page(board: Board) -> str:
             ],
             outside=outside,
             matrix=notes.get("matrix"),
-            weeks=week_chart(notes["history"], order) if notes.get("history") else None,
+            weeks=week_chart(notes.get("history") or (), order),
             rules=rules_table(notes["rules"]) if "rules" in notes else None,
         )
     )
@@ -230,16 +230,20 @@ class WeekLine(NamedTuple):
     band: Sequence[tuple[float, float]]
 
 
-def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any]:
-    """The leaders' shares by week: where each week stands, and each model's line."""
+def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | None:
+    """The leaders' shares by week: where each week stands, and each model's line; None if none."""
+    points = [point for point in points if point["share"] is not None]
+    if not points:
+        return None
     weeks = sorted({point["week"] for point in points})
     x_by_week = {
         week: round(100 * i / (len(weeks) - 1), 2) if len(weeks) > 1 else 50.0
         for i, week in enumerate(weeks)
     }
     lines = []
-    for name in list(dict.fromkeys(order))[:MAX_LINES]:
-        mine = [p for p in points if p["model"] == name and p["share"] is not None]
+    shown = {point["model"] for point in points}
+    for name in [one for one in dict.fromkeys(order) if one in shown][:MAX_LINES]:
+        mine = [p for p in points if p["model"] == name]
         known = [p for p in mine if p["share_low"] is not None]
         upper = [(x_by_week[p["week"]], _y(p["share_high"])) for p in known]
         lower = [(x_by_week[p["week"]], _y(p["share_low"])) for p in reversed(known)]

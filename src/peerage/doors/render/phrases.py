@@ -13,13 +13,21 @@ from peerage.types import Audit, Finding
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
+LOPSIDED = 0.005  # how far a value is from the middle of its interval before both ends are shown
 N_NAMED = 3  # of those a repeated flag is about
+
+OWN_VOTES = {
+    "out": "own votes left out",
+    "in": "own votes counted",
+    "seed": "own votes dropped, with the place kept",
+}
 
 # What a flag stands for. A count comes before it, and what it is about after it.
 MEANINGS = {
     # of boards and imports
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
     "sessions_without_a_weight": "sessions left out: no item weight is given for them",
+    "truncated_answers": "answers were cut off at their length limit",
     "sessions_left_out": "sessions left out: what is stored of them cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates that were not judged in every session, so that their"
@@ -38,6 +46,7 @@ MEANINGS = {
     "claim_dropped": "gave an overall score that is no number from 1 to 10",
     "evaluations_dropped": "gave evaluations that cannot be read",
     "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "no_reply": "no reply came",
     "no_accuracy": "gave no mark for accuracy",
     "no_ballots": "no ballot counts",
     "no_rubric_score": "gave too few marks for a score",
@@ -114,12 +123,15 @@ def ranks(row: Mapping[str, Any]) -> str:
 
 
 def share(row: Mapping[str, Any]) -> str:
-    """A share of rivals beaten with half the width of its interval: `0.713 ± 0.021`."""
-    if row["share"] is None:
+    """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if one side is longer."""
+    value, low, high = row["share"], row["share_low"], row["share_high"]
+    if value is None:
         return "no votes"
-    if row["share_low"] is None:
-        return f"{row['share']:.3f}"
-    return f"{row['share']:.3f} ± {(row['share_high'] - row['share_low']) / 2:.3f}"
+    if low is None:
+        return f"{value:.3f}"
+    if abs((low + high) / 2 - value) > LOPSIDED:
+        return f"{value:.3f} ({low:.2f}–{high:.2f})"
+    return f"{value:.3f} ± {(high - low) / 2:.3f}"
 
 
 def minute(at: float) -> str:
@@ -189,7 +201,7 @@ def _repeated(who: str, name: str, about: Counter[str]) -> str:
     text = f"{who}: {meaning}" if who else meaning
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
-    named = [one for one in about if one]
+    named = [MEANINGS.get(one, one) for one in about if one]
     more = ", …" if len(named) > N_NAMED else ""
     return text + (f" ({', '.join(named[:N_NAMED])}{more})" if named else "")
 

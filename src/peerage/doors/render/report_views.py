@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from peerage.biases.wording import what_it_takes
 from peerage.boards import Board
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
 from peerage.doors.render.phrases import (
+    NOTHING,
+    OWN_VOTES,
     agreement,
     audit_verdict,
     figure,
@@ -62,6 +65,7 @@ BOARD_COLUMNS = {
     "value": TableColumn("value"),
     "aggregate_borda": TableColumn("borda", use=4),
     "mean_score": TableColumn("score", use=6),
+    "mean_score_plain": TableColumn("plain score", use=9),
     "z_score": TableColumn("z", use=8),
     "share_length_controlled": TableColumn("at equal length", use=1),
     "total_wins": TableColumn("wins", use=7),
@@ -261,7 +265,7 @@ def _model_notes(board: Board) -> list[str]:
     over = "sessions and reviewers" if options["interval"] == "two-way" else "sessions"
     lines = [
         f"{board.notes.get('sessions', 0)} sessions, {board.notes.get('reviews', 0)} reviews; rule "
-        f"{board.notes['rule']}, own votes {options['own_votes']}, reviewers' weights "
+        f"{board.notes['rule']}, {OWN_VOTES[options['own_votes']]}, reviewers' weights "
         f"{options['reputation']}; 95% intervals of the share of rivals beaten over {over}; "
         "ranks in parentheses hold all at once."
     ]
@@ -286,6 +290,10 @@ def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
     if quiet:
         return
     options = board.parameters
+    if board.board == "contributors":
+        console.print(
+            "total is the quality of the items plus the bonus of the affiliated.", style="dim"
+        )
     console.print(
         f"{options['opinions']} opinions count; left out: {options['own_left_out']} on own items, "
         f"{options['superseded_left_out']} replaced by a later one.",
@@ -301,23 +309,48 @@ def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
 
 
 def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = False) -> None:
-    """Rings with their evidence, and the pairs that support each other most."""
+    """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
-        chance = "" if p is None else f" The densest block there is has p = {probability(p)}."
+        chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
         console.print(f"No ring stands out from chance.{chance}")
     for ring in document["rings"]:
         head = styled(f"ring of {len(ring['members'])}", "bold red")
         console.print(joined(head, f": {', '.join(ring['members'])}"))
         for line in _evidence(ring):
             console.print(f"  {line}")
+    console.print(document["note"], style="dim")
     if quiet:
         return
     for flag in document["flags"]:
         console.print(flag_line(flag), style="dim")
+    if document["clusters"]:
+        clusters_table(document["clusters"]).show(console)
+        _print_rest(console, len(document["clusters"]))
     if document["pairs"]:
-        console.print()
         pairs_table(document["pairs"]).show(console)
+
+
+def clusters_table(clusters: Rows) -> TextTable:
+    """People who review each other much, whose praise is explained or cannot be told apart."""
+    table = TextTable(
+        TableColumn("size"),
+        TableColumn("exchange"),
+        TableColumn("opinions", use=1),
+        TableColumn("gap"),
+        TableColumn("members", "below"),
+        TableColumn("note", "below"),
+        title="clusters: people who review each other much; not flagged",
+    )
+    for one in clusters[:MAX_ROWS]:
+        members = ", ".join(one["members"])
+        size, share_of_pairs = str(len(one["members"])), f"{one['density']:.0%}"
+        table.add(size, share_of_pairs, str(one["n"]), _gap(one["gap"]), members, one["note"])
+    return table
+
+
+def _gap(gap: float | None) -> str:
+    return NOTHING if gap is None else f"{gap:+.2f}"
 
 
 def pairs_table(pairs: Rows) -> TextTable:
@@ -332,23 +365,25 @@ def pairs_table(pairs: Rows) -> TextTable:
         title=f"mutual pairs, the {N_PAIRS} least likely",
     )
     for pair in pairs[:N_PAIRS]:
-        gap = "–" if pair["gap"] is None else f"{pair['gap']:+.2f}"
         p, q = probability(pair["p"]), probability(pair["q"])
-        table.add(pair["a"], pair["b"], gap, str(pair["n"]), p, q)
+        table.add(pair["a"], pair["b"], _gap(pair["gap"]), str(pair["n"]), p, q)
     return table
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]"
 
 
 def _evidence(ring: Mapping[str, Any]) -> list[str]:
     found = ring["evidence"]
     lines = [
-        f"p {probability(ring['p'])} by shuffles; {ring['density']:.0%} of member pairs support "
-        f"each other: {found['support_inside']} times, {found['support_expected']:.1f} expected"
+        f"gap {_gap(ring['gap'])}{_interval(ring['gap_low'], ring['gap_high'])}, "
+        f"p {probability(ring['p'])}: on members' items members say "
+        f"{found['members_mean']:+.2f}, outsiders {found['outsiders_mean']:+.2f}",
+        f"{ring['density']:.0%} of member pairs review each other, with praise "
+        f"{found['support_inside']} times of {found['opinions_inside']}; "
+        f"{found['support_expected']:.1f} expected",
     ]
-    if found["gap"] is not None:
-        lines.append(
-            f"on members' items members say {found['members_mean']:+.2f}, "
-            f"outsiders {found['outsiders_mean']:+.2f}"
-        )
     most = sorted(found["support"], key=lambda one: (-one["n"], one["from"], one["to"]))
     shown = [f"{one['from']} → {one['to']} x{one['n']}" for one in most[:N_SUPPORTS]]
     more = f", and {len(most) - N_SUPPORTS} more" if len(most) > N_SUPPORTS else ""
@@ -396,7 +431,8 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         TableColumn("p", use=3),
         TableColumn("q", use=2),
         TableColumn("n"),
-        TableColumn("note", "text", in_pipe=True),
+        TableColumn("what it takes", "below"),
+        TableColumn("note", "below", in_pipe=True),
         sections="status",
     )
     order = list(STATUS_STYLES)
@@ -405,7 +441,8 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
         style = STATUS_STYLES[one.status]
         texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        cells = (Cell(text, style) for text in (*texts, finding_n(one), one.note))
+        takes = "" if one.status in ("evidence", "clear") else what_it_takes(one)
+        cells = (Cell(text, style) for text in (*texts, finding_n(one), takes, one.note))
         table.add(*cells, section=one.status.replace("_", " "))
     return table
 

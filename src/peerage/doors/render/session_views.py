@@ -1,7 +1,7 @@
 """One session in words and tables: the answer first, then why.
 
 `ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
-and a page draw them (`peerage.doors.render.blocks`).
+and a page draw them (`peerage.doors.render.page_blocks`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.blocks import Block, Heading, Line, Quote, Verbatim
 from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
+from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbatim
 from peerage.doors.render.phrases import (
     MEANINGS,
     NOTHING,
+    OWN_VOTES,
     counted,
     figure,
     minute,
@@ -41,11 +42,6 @@ KINDS = {  # what a verdict is called
     "debate": "where the answers agree and disagree",
     "top_answer": "best answer",
     "tie_breaker": "best answer",
-}
-OWN_VOTES = {
-    "out": "own votes left out",
-    "in": "own votes counted",
-    "seed": "own votes dropped, with the place kept",
 }
 TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
@@ -78,6 +74,12 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield from _dissent(view)
     for review in view.reviews:
         yield from _review(review, raw)
+    for review in view.people:
+        yield from _review(review, raw, "a person; the scores stay as they are")
+    thoughts = [one for one in view.answers if raw and one.reasoning]
+    if thoughts:
+        yield Heading("Thought before answering")
+        yield from (Verbatim(one.reasoning, one.model) for one in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
         yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
@@ -128,11 +130,11 @@ def unfinished_lines(view: SessionView) -> list[str]:
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
 
 
-def resume_line(session_id: str, season: str = "") -> str:
-    """The command that goes on with a session."""
+def resume_line(session_id: str, season: str = "", options: str = "") -> str:
+    """The command that goes on with a session, with options that it takes to find it."""
     if season:
         return "It is one of a season: the same `peerage run` goes on with it."
-    return f"To go on: peerage ask --resume {session_id}"
+    return f"To go on: peerage ask --resume {session_id}{options}"
 
 
 def _question_aside(view: SessionView) -> str:
@@ -156,9 +158,11 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     title += f" by {verdict.by}" if verdict.by else ""
+    text = verdict.text or verdict.note
     if verdict.kind == "binary":
-        title = f"{_decision_word(verdict.approved)}" + (f" by {verdict.by}" if verdict.by else "")
-    yield Quote(verdict.text or verdict.note, title, is_main=True)
+        title = _decision_word(verdict.approved) + (f" by {verdict.by}" if verdict.by else "")
+        text = "\n".join(f"- {reason}" for reason in text.splitlines())
+    yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
 
@@ -204,6 +208,7 @@ def _answer_aside(answer: AnswerView) -> str:
     parts = [
         counted(answer.words, "word"),
         "judged, not asked for" if answer.given else "",
+        "cut off at its token limit" if answer.truncated else "",
         "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
         "" if usd is None else money(usd),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
@@ -282,7 +287,7 @@ def _notes(scored: Scored) -> list[str]:
         f"{n_counted} of {n} ballots counted, rule {scored.options.rule}, "
         f"{OWN_VOTES[scored.options.own_votes]}."
     ]
-    lines += _ties_broken(scored)
+    lines += [*_without_a_vote(scored), *_ties_broken(scored)]
     flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
@@ -291,6 +296,19 @@ def _notes(scored: Scored) -> list[str]:
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
+
+
+def _without_a_vote(scored: Scored) -> list[str]:
+    """Who judged one rival's answer alone, beside its own: such a ballot has no vote."""
+    if scored.options.own_votes != "out":
+        return []
+    alone = dict.fromkeys(
+        one.reviewer
+        for one in scored.counted
+        if not one.abstained and len(set(one.shown) - {one.reviewer}) == 1
+    )
+    why = "beside its own answer each saw one rival's, and one cannot be ranked"
+    return [f"No vote follows from {', '.join(alone)}: {why}."] if alone else []
 
 
 def _ties_broken(scored: Scored) -> list[str]:
@@ -306,14 +324,15 @@ def _ties_broken(scored: Scored) -> list[str]:
 def _audit_line(audit: Audit) -> str:
     """What one session can say of its reviewers, and how much more it would take."""
     length = next(one for one in audit.findings if one.metric == "length")
-    r = "undefined" if length.value is None else f"{length.value:+.2f}"
-    parts = [f"scores and length correlate {r} over {length.n} answers"]
-    if length.n < length.n_min:
-        parts[0] += f" ({length.n_min} would be needed to tell)"
+    if length.value is None:
+        parts = [f"{counted(length.n, 'answer')} cannot tell whether scores go with length"]
+    else:
+        parts = [f"scores and length correlate {length.value:+.2f} over {length.n} answers"]
+        parts[0] += f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
     parts += [
-        f"{word}: {', '.join(names)}"
-        for word in ("harsh", "generous")
-        if (names := audit.bias_audit[f"{word}_reviewers"])
+        f"{words} marks here: {', '.join(names)}"
+        for words, kind in (("low", "harsh"), ("high", "generous"))
+        if (names := audit.bias_audit[f"{kind}_reviewers"])
     ]
     return f"audit: {'; '.join(parts)}. `peerage audit` judges many sessions."
 
@@ -398,13 +417,15 @@ def _is_minority(view: SessionView, decision: AdviceView) -> bool:
     return view.verdict is not None and decision.approved is not view.verdict.approved
 
 
-def _review(review: ReviewView, raw: bool) -> Iterator[Block]:
+def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
     known = any(one.position is not None for one in review.remarks)
     order = "in the order it saw them" if known else "the order it saw is not known"
     yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
+    if who:
+        yield Line(who, "dim")
     if review.failure is not None:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:

@@ -186,9 +186,9 @@ def what_if_options(
     usual = _percent(rubric)
     weights = {name: _number(given.get(f"{WEIGHT}{name}"), usual[name]) for name in usual}
     without = tuple(name for name in given.get("without", "").split("\n") if name)
+    chosen: dict[str, Any] = {"own_votes": given.get("own_votes") or "out"}
     options = WhatIfOptions(
         rule=given.get("rule") or "borda",
-        own_votes=given.get("own_votes") or "out",
         since=given.get("since") or PLAIN_SINCE,
         category=given.get("category") or None,
         without=without,
@@ -198,6 +198,7 @@ def what_if_options(
         calibrated=given.get("scale") == "calibrated",
         matrix=given.get("matrix") == "on",
         history="week" if given.get("history") == "week" else None,
+        **chosen,
     )
     return options, weights
 
@@ -285,7 +286,6 @@ def made_community_board(service: Service, kind: str, given: Mapping[str, str]) 
     options = COMMUNITY[kind](
         since=given.get("since") or "all",
         category=given.get("category") or None,
-        reputation=given.get("reputation") or "fixed",
         half_life=_number(given.get("half_life"), 0.0) or None,
         without_flagged=given.get("without_flagged") == "on",
         **_own_options(kind, given),
@@ -327,10 +327,11 @@ def _is_usual(name: str, value: str, usual: CommunityCoefficients) -> bool:
 
 
 def _own_options(kind: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The options that only this board has."""
+    """The options that are names, and those that only this board has."""
+    shown: dict[str, Any] = {"reputation": given.get("reputation") or "fixed"}
     if kind == "items":
-        return {}
-    shown: dict[str, Any] = {"all": given.get("all") == "on"}
+        return shown
+    shown["all"] = given.get("all") == "on"
     return shown | ({"sort": given.get("sort") or "total_score"} if kind == "contributors" else {})
 
 

@@ -180,9 +180,9 @@ def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
     calls += [(seat, n_shown, n_review) for seat in reviewing]
     calls += [(seat, n_said, REPLY_TOKENS["conclude"]) for seat in concluding]
     prices = {seat.name: seat_price(seat) for seat in seats}
-    known = [(price, *n) for seat, *n in calls if (price := prices[seat.name]) is not None]
-    total = usd(sum(price.cost(n_in, n_out) for price, n_in, n_out in known))
-    unknown = sorted({seat.name for seat, *_ in calls if prices[seat.name] is None})
+    costs = [price.cost(n_in, n_out) for seat, n_in, n_out in calls if (price := prices[seat.name])]
+    total = usd(sum(costs))
+    unknown = sorted({seat.name for seat, _, _ in calls if prices[seat.name] is None})
     about = "free" if not total and not unknown else f"about {dollars(total)}"
     missing = f", and what {', '.join(unknown)} take: no price is known" if unknown else ""
     return f"{len(calls)} calls, {about}{missing}."

@@ -24,6 +24,7 @@ from peerage.events import (
     Asked,
     Audited,
     Dealt,
+    Extended,
     Fact,
     Failed,
     Finished,
@@ -32,6 +33,7 @@ from peerage.events import (
     StoppedEarly,
     Tallied,
     TextPiece,
+    Waiting,
 )
 from peerage.service import Service
 from peerage.tasks import end, with_pauses
@@ -112,8 +114,14 @@ class Rendering:
         match fact:
             case Opened():
                 return [self._part("session", "whole", False)]
+            case Extended():
+                return [self._part("session", "whole", False)]
+            case Waiting(stage="answer"):
+                return self._card(fact.seat)
             case Asked(stage="answer") | Answered() | Failed(stage="answer"):
                 return [*self._card(fact.seat), *self._progress()]
+            case Waiting(stage="review"):
+                return self._row(fact.seat, max(self.picture.rounds, default=0))
             case Gate():
                 return self._card(fact.model)
             case Dealt():

@@ -114,7 +114,7 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptView:
     """A contributed prompt, and what people say of it."""
 
     item_id: str
@@ -156,11 +156,11 @@ async def opine(
     return RedirectResponse("/prompts", 303)
 
 
-def _prompts(service: Service) -> list[Prompt]:
+def _prompts(service: Service) -> list[PromptView]:
     """The contributed prompts, those with the fewest opinions first."""
     known = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
     listed = [
-        Prompt(
+        PromptView(
             one["item_id"],
             one.get("text") or one["item_id"],
             one["contributor"] or "",

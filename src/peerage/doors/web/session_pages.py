@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Header
 from starlette.requests import Request
@@ -18,7 +18,7 @@ from starlette.responses import (
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.session_routes import SessionId
-from peerage.doors.render.blocks import blocks_markdown
+from peerage.doors.render.page_blocks import blocks_markdown
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
@@ -30,7 +30,7 @@ from peerage.reports.options import ReplayOptions
 from peerage.reports.sessions import Remark, remarks_of
 from peerage.rules import rules
 from peerage.service import Service, SessionRequest
-from peerage.types import ScoringOptions, Slot
+from peerage.types import OwnVotes, ScoringOptions, Slot
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -49,7 +49,7 @@ async def ask(
     after: Annotated[str, Form()] = "",
 ) -> Response:
     """Begin a session as the form says, and go to its page."""
-    given = {
+    given: dict[str, Any] = {
         "verdict": verdict,
         "rubric": rubric,
         "rule": rule,
@@ -77,7 +77,7 @@ async def show(
     names: str = "",
     open: str = "",
     rule: str | None = None,
-    own_votes: str | None = None,
+    own_votes: OwnVotes | None = None,
     rubric: str | None = None,
     safety_gate: bool | None = None,
 ) -> Response:

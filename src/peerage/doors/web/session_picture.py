@@ -7,13 +7,13 @@ parts make the page of a running session, of one that was reconnected to, and of
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count
-from peerage.council.fold import EMPTY, add, with_candidates
+from peerage.council.fold import EMPTY, add, person_review, with_candidates
 from peerage.doors.render.phrases import session_flags
 from peerage.events import (
     Advised,
@@ -21,12 +21,15 @@ from peerage.events import (
     Asked,
     CallMade,
     Dealt,
+    Extended,
     Fact,
     Failed,
     Finished,
     Opened,
+    PersonReviewed,
     StoppedEarly,
     TextPiece,
+    Waiting,
     call_made,
     read_event,
 )
@@ -85,6 +88,8 @@ class SessionPicture:
     calls: list[CallMade] = field(default_factory=list)
     advice: list[Advised] = field(default_factory=list)
     not_heard: set[tuple[str, int]] = field(default_factory=set)
+    waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
+    people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
     failed: dict[tuple[str, str, int], Failure] = field(default_factory=dict)
     chair: str = ""
 
@@ -111,8 +116,20 @@ class SessionPicture:
                 self.asked.add((fact.seat, fact.stage, fact.round))
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
                 return fact
+            case Waiting():
+                self.waits[fact.seat, fact.stage] = fact
+                return fact
             case Opened():
                 self.opened, self.started_at = fact, event.at
+            case Extended():
+                self.ended_at = None
+                if self.opened is not None:
+                    seats = (*self.opened.seats, *fact.seats)
+                    self.opened = replace(self.opened, seats=seats)
+            case PersonReviewed():
+                name = fact.ballot.reviewer
+                self.people[name] = person_review(self.session, fact)
+                self.members = self._seated()
             case Answered():
                 self.texts.pop((fact.seat, "answer"), None)
             case Failed():
@@ -129,9 +146,10 @@ class SessionPicture:
                 pass
         if (call := call_made(fact)) is not None:
             self.ended.add((call.seat, call.stage, call.round))
+            self.waits.pop((call.seat, call.stage), None)
             self.calls += [call] if call.usage is not None else []
         self.session = add(self.session, event.session_id, fact)
-        if isinstance(fact, Opened | Dealt | Answered):
+        if isinstance(fact, Opened | Extended | Dealt | Answered):
             self.session = with_candidates(self.session)
             self.members = self._seated()
         return fact
@@ -146,11 +164,16 @@ class SessionPicture:
         """Everybody, in an order that tells nothing, under letters in that order."""
         seats = {seat.name: seat for seat in (self.opened.seats if self.opened else ())}
         reviewers = [ballot.reviewer for ballot in self.session.ballots]
-        names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers]))
+        names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people]))
         if len(names) == len(self.members):
             return self.members
-        known = len(seats) or len(names)
-        order = [*Draws("aliases", self.session.id).permutation(known), *range(known, len(names))]
+        known = len(self.members) or len(seats) or len(names)
+        if self.members:  # whoever comes later stands behind those who are there
+            place = {member.name: i for i, member in enumerate(self.members)}
+            names = sorted(names, key=lambda name: place.get(name, known))
+        drawn = Draws("aliases", self.session.id).permutation(known)
+        first = range(known) if self.members else drawn
+        order = [*first, *range(known, len(names))]
         return tuple(
             Member(i, label(i), names[j], seats[names[j]].model if names[j] in seats else "")
             for i, j in enumerate(order)
@@ -215,17 +238,28 @@ class SessionPicture:
         return recorded_options(self.settings, self.opened)
 
     def ballot(self, reviewer: str, round: int) -> Ballot | None:
+        if reviewer in self.people:
+            return self.people[reviewer][0]
         ballots = self.session.ballots
         return next((b for b in ballots if (b.reviewer, b.round) == (reviewer, round)), None)
 
     def review(self, reviewer: str, round: int) -> Review | None:
+        if reviewer in self.people:
+            return self.people[reviewer][1]
         reviews = self.session.reviews
         return next((r for r in reviews if (r.reviewer, r.round) == (reviewer, round)), None)
 
     def rows(self, round: int) -> list[GridRow]:
         """The grid of one round, a row for each ballot."""
         names = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round}
+        names |= set(self.people) if round == max(self.rounds, default=0) else set()
         return [self.row(member, round) for member in self.members if member.name in names]
+
+    def is_person(self, member: Member) -> bool:
+        return member.name in self.people
+
+    def waiting(self, member: Member, stage: str) -> Waiting | None:
+        return self.waits.get((member.name, stage))
 
     def row(self, reviewer: Member, round: int) -> GridRow:
         """One reviewer's row, as far as it is known."""

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.health_routes import PanelCheck
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import page
@@ -24,7 +24,8 @@ MAX_VALUE = 200  # characters
 
 @router.get("/settings")
 async def settings(request: Request, service: Serving) -> Response:
-    """The configuration as it was read."""
+    """The configuration as it was read, and the tokens for whoever may see them."""
+    is_admin = "admin" in client_of(request).allowed
     return page(
         request,
         "settings.html",
@@ -33,6 +34,7 @@ async def settings(request: Request, service: Serving) -> Response:
         seats=service.settings.seats,
         sections=list(sections(service)),
         answering=None,
+        tokens=await service.read(service.store.tokens) if is_admin else None,
     )
 
 

@@ -99,6 +99,7 @@ document.addEventListener("DOMContentLoaded", () => {
   if (byId("drawer-body").childElementCount) drawer.showModal();
   for (const list of document.querySelectorAll(".ballot")) {
     number(list);
-    new Sortable(list, { animation: 120, handle: ".handle", onEnd: () => number(list) });
+    const onEnd = () => number(list);
+    new Sortable(list, { animation: 120, handle: ".handle", forceFallback: true, onEnd });
   }
 });

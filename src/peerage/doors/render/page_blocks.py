@@ -103,19 +103,10 @@ def _show_block(console: Terminal, block: Block) -> None:
 
 
 def _show_quote(console: Terminal, quote: Quote) -> None:
-    from rich.padding import Padding
-    from rich.segment import Segments
-
     aside = styled(f"  {quote.aside}" if quote.aside else "", "dim")
     console.print(joined(styled(quote.title, "bold cyan"), aside))
-    body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
-    lines = console.render_lines(body, pad=False, new_lines=True)
-    while lines and not "".join(piece.text for piece in lines[-1]).strip():
-        lines.pop()
-    shown = lines if quote.n_lines is None else lines[: quote.n_lines]
-    console.print(Segments(piece for line in shown for piece in line), end="")
-    if len(shown) < len(lines):
-        left = len(lines) - len(shown)
+    left = console.print_first_lines(markdown(quote.text), quote.n_lines, INDENT)
+    if left:
         more = f"… {left} more line{'s' if left > 1 else ''} (--full shows all)"
         console.print(styled(" " * INDENT + more, "dim"))
 

@@ -1,0 +1,190 @@
+"""What an operator sees: health, metrics, webhooks, traces; and clients that leave or lag."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from peerage.doors.http import AppSettings
+from peerage.doors.http.telemetry import Telemetry
+from peerage.doors.http.webhooks import Webhooks, WebhookSettings, is_public
+from peerage.errors import UsageError
+from peerage.events import Finished, stored_event
+from peerage.panel import Council
+from peerage.service import Service, SessionRequest
+from peerage.types import Seat
+
+SECRET = "a secret of some length"  # noqa: S105 - and of nobody
+FINISHED = stored_event("s1", 7, 1.0, Finished("done", 0.25))
+
+
+@pytest.fixture
+def receiver():
+    """A server on loopback that keeps what it is sent, and fails as often as it is told."""
+    kept, failures = [], []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["content-length"]))
+            kept.append((dict(self.headers), body))
+            self.send_response(failures.pop() if failures else 204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    server.kept, server.failures = kept, failures
+    server.url = f"http://127.0.0.1:{server.server_address[1]}/hook"
+    yield server
+    server.shutdown()
+    thread.join(10)
+    server.server_close()
+
+
+def send(settings, waits_s=(0.0, 0.0)):
+    async def run():
+        webhooks = Webhooks(settings, waits_s)
+        webhooks.see(FINISHED)
+        await webhooks.close()
+
+    asyncio.run(run())
+
+
+def test_metrics_count_sessions_calls_failures_and_money(serving):
+    seats = [
+        Seat("ann", provider="simulated", price_in=1.0, price_out=1.0),
+        Seat("bob", provider="simulated"),
+        Seat("cyd", provider="simulated", options={"failure_rate": 1.0, "failure_kind": "refused"}),
+    ]
+    with serving(seats) as server:
+        server.hold()
+        text = server.client.get("/metrics").text
+    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[0] != "#")
+    assert values['peerage_sessions_total{status="done"}'] == "1"
+    assert values['peerage_failures_total{kind="refused",seat="cyd",stage="answer"}'] == "1"
+    assert values['peerage_calls_total{seat="ann",stage="answer"}'] == "1"
+    assert float(values['peerage_cost_usd_total{seat="ann"}']) > 0
+    assert float(values['peerage_tokens_total{direction="out",seat="bob"}']) > 0
+    assert values["peerage_sessions_running"] == values["peerage_sessions_queued"] == "0"
+    assert values["peerage_session_seconds_count"] == "1"
+    assert values["peerage_lease_takeovers_total"] == "0"
+
+
+def test_ready_means_that_a_quorum_answers(serving):
+    broken = {"failure_rate": 1.0, "failure_kind": "unauthorized"}
+    seats = [Seat(name, provider="simulated", options=broken) for name in "ab"]
+    with serving([*seats, Seat("c", provider="simulated")]) as server:
+        answer = server.client.get("/readyz")
+        assert answer.status_code == 503
+        assert server.client.get("/healthz").json() == {"status": "ok"}
+    with serving() as server:
+        assert server.client.get("/readyz").status_code == 200
+
+
+def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver):
+    receiver.failures += [500, 302]
+    send(WebhookSettings((receiver.url,), SECRET, allow_private=True))
+    assert len(receiver.kept) == 3
+    assert len({headers["Peerage-Delivery"] for headers, _ in receiver.kept}) == 1
+    headers, body = receiver.kept[-1]
+    at, digest = (part.split("=")[1] for part in headers["Peerage-Signature"].split(","))
+    signed = hmac.new(SECRET.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
+    assert digest == signed
+    assert json.loads(body)["session"] == "s1"
+
+
+def test_a_webhook_in_a_private_network_is_not_reached_unless_allowed(receiver):
+    port = receiver.server_address[1]
+    for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
+        send(WebhookSettings((f"http://{host}:{port}/",), SECRET))
+    assert receiver.kept == []
+    private = ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
+    assert not any(map(is_public, private))
+    assert is_public("93.184.216.34")
+
+
+@pytest.mark.parametrize(
+    ("url", "secret"),
+    [
+        ("ftp://host/x", SECRET),
+        ("nothing", SECRET),
+        ("http://u:p@host/", SECRET),
+        ("http://h/", ""),
+    ],
+)
+def test_a_webhook_that_cannot_be_is_refused(url, secret):
+    with pytest.raises(UsageError):
+        WebhookSettings((url,), secret)
+
+
+def test_a_server_tells_its_webhook_of_every_session_that_ends(serving, receiver):
+    told = WebhookSettings((receiver.url,), SECRET, allow_private=True)
+    with serving(settings=AppSettings(webhooks=told)) as server:
+        id_ = server.hold()
+    assert [json.loads(body)["session"] for _, body in receiver.kept] == [id_]
+
+
+def test_a_trace_has_a_span_for_each_call_by_the_genai_names(tmp_path):
+    async def run():
+        seats = [Seat(name, provider="simulated", model=f"m-{name}") for name in "ab"]
+        service = Service(Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats))
+        service.observers.append(telemetry.see)
+        id_ = await service.start(SessionRequest(query="Why?"))
+        async for _ in service.watch(id_):
+            pass
+        await service.close()
+        return id_
+
+    exporter = InMemorySpanExporter()
+    telemetry = Telemetry(exporter)
+    id_ = asyncio.run(run())
+    telemetry.close()
+    spans = exporter.get_finished_spans()
+    (session,) = [span for span in spans if span.name == "session"]
+    calls = [span for span in spans if span.name.startswith("chat ")]
+    assert session.attributes["gen_ai.conversation.id"] == id_
+    assert {span.attributes["gen_ai.request.model"] for span in calls} == {"m-a", "m-b"}
+    assert all(span.parent.span_id == session.context.span_id for span in calls)
+    assert all(span.attributes["gen_ai.usage.output_tokens"] >= 0 for span in calls)
+
+
+def test_a_client_that_leaves_or_lags_costs_no_session_and_leaves_no_task(serving):
+    slow = [Seat(name, provider="simulated", options={"latency_ms": 200}) for name in "ab"]
+    with serving(slow) as server:
+        started = server.client.post("/api/sessions", json={"query": "Why?"})
+        place = f"{started.headers['location']}/events"
+        address = (server.client.base_url.host, server.client.base_url.port)
+        request = f"GET {place} HTTP/1.1\r\nHost: {address[0]}\r\n\r\n".encode()
+        leaving, lagging = socket.create_connection(address), socket.create_connection(address)
+        leaving.sendall(request)
+        lagging.sendall(request)  # and never reads
+        leaving.recv(100)
+        leaving.close()
+        assert server.client.get(place).text.count("event: finished") == 1
+        lagging.close()
+        deadline = time.monotonic() + 20
+        while (left := watchers(server)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not left
+
+
+def watchers(server):
+    """The tasks of the server's loop that wait for events of a session."""
+
+    async def running():
+        names = [getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks()]
+        return [
+            name for name in names if "Service.watch" in name or "asend" in name or "_hold" in name
+        ]
+
+    return asyncio.run_coroutine_threadsafe(running(), server.loop).result(10)

@@ -1,0 +1,193 @@
+"""`peerage run` as its user runs it: estimated, grown, shared, interrupted, judged anew."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+N = 6
+
+
+def seats(names, **more):
+    return [{"name": name, "provider": "simulated", **more} for name in names]
+
+
+def mock_seats(url, names):
+    return [{"name": name, "model": f"mock-{name}", "base_url": url} for name in names]
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "prompts.jsonl"
+    rows = [{"id": i, "query": f"question {i}"} for i in range(N)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def document(done, code=0):
+    assert done.returncode == code, done.stderr
+    return json.loads(done.stdout)
+
+
+def n_calls(url):
+    with urllib.request.urlopen(f"{url.removesuffix('/v1')}/stats") as reply:  # noqa: S310
+        return json.load(reply)["n_calls"]
+
+
+def n_events(folder):
+    try:
+        with sqlite3.connect(f"file:{folder}/peerage.db?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM events").fetchone()[0]
+    except sqlite3.Error:
+        return 0
+
+
+def started(peerage, folder, *words):
+    command = [sys.executable, "-m", "peerage", "run", "prompts.jsonl", "--concurrency", "2"]
+    return subprocess.Popen(
+        [*command, *words],
+        cwd=folder,
+        env=peerage.environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def has_events(folder, n, running):
+    while n_events(folder) < n and running.poll() is None:
+        time.sleep(0.02)
+
+
+def test_an_estimate_calls_nobody_writes_nothing_and_names_who_has_no_price(
+    peerage, panel, mock_server, file, tmp_path
+):
+    url = mock_server()
+    priced = {"price_in": 3.0, "price_out": 15.0}
+    panel([*mock_seats(url, "ab"), {**mock_seats(url, "c")[0], **priced}], verdict="none")
+    got = document(peerage("run", file, "--dry-run", "--json"))
+    assert got["calls"] == 6 * N
+    assert got["unpriced_calls"] == 4 * N
+    by_seat = {seat["seat"]: seat for seat in got["seats"]}
+    assert by_seat["a"]["cost_usd"] is None
+    assert 0 < by_seat["c"]["cost_usd"] == got["cost_usd"] < got["at_most_usd"]
+    assert n_calls(url) == 0
+    assert not list(tmp_path.glob("peerage.db*"))
+    said = peerage("run", file, "--dry-run").stdout
+    assert f"Estimate: at least ${got['cost_usd']:.4f} (24 calls unpriced)" in said
+
+
+def test_a_seat_that_joins_costs_what_is_missing_also_after_a_kill(
+    peerage, panel, mock_server, file, tmp_path
+):
+    url = mock_server("--latency-ms", "30")
+    panel(mock_seats(url, "abc"), seed=7, verdict="none")
+    document(peerage("run", file, "--json"))
+    before = n_calls(url)
+    panel(mock_seats(url, "abcd"), seed=7, verdict="none")
+    assert document(peerage("run", file, "--dry-run", "--json"))["calls"] == 5 * N
+    running = started(peerage, tmp_path)
+    has_events(tmp_path, n_events(tmp_path) + 8, running)
+    os.kill(running.pid, signal.SIGKILL)
+    running.communicate()
+    got = document(peerage("run", file, "--json"))
+    assert got["finished"] == N
+    assert n_calls(url) - before <= 5 * N + 2 * 4  # what was in flight may be asked again
+    (kinds,) = peerage_rows(tmp_path, "SELECT count(*) FROM events WHERE kind = 'extended'")
+    assert kinds == (N,)
+    board = document(peerage("board", "models", "--json"))
+    assert {row["appearances"] for row in board["rows"]} == {N}
+    assert {row["total_votes"] for row in board["rows"]} == {3 * N}
+
+
+def peerage_rows(folder, query):
+    with sqlite3.connect(f"file:{folder}/peerage.db?mode=ro", uri=True) as db:
+        return db.execute(query).fetchall()
+
+
+def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, file, tmp_path):
+    panel(seats("abc", options={"latency_ms": 100}), seed=7, verdict="none")
+    both = [started(peerage, tmp_path, "--json") for _ in range(2)]
+    said = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0], said
+    assert [err for _, err in said if "rror" in err or "Traceback" in err] == []
+    got = [json.loads(out) for out, _ in said]
+    assert [one["finished"] for one in got] == [N, N]
+    assert sum(one["calls"] for one in got) == 6 * N
+
+
+@pytest.mark.parametrize("n_interrupts", [1, 2])
+def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
+    peerage, panel, file, tmp_path, n_interrupts
+):
+    panel(seats("abc", options={"latency_ms": 300}), seed=7, verdict="none")
+    running = started(peerage, tmp_path)
+    has_events(tmp_path, 9, running)
+    for _ in range(n_interrupts):
+        running.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    out, err = running.communicate()
+    assert running.returncode == 130
+    assert "The same command goes on" in out
+    assert "Traceback" not in err
+    replies = "SELECT count(*) FROM events WHERE kind IN ('answered', 'reviewed')"
+    ((kept,),) = peerage_rows(tmp_path, replies)
+    got = document(peerage("run", file, "--json"))
+    assert (got["finished"], got["calls"]) == (N, 6 * N - kept)
+
+
+def test_an_interruption_while_it_loads_is_silent(peerage):
+    hook = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "cyclopts":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from peerage.__main__ import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", hook],
+        capture_output=True,
+        text=True,
+        env=peerage.environ,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_another_panel_judges_what_a_season_answered(peerage, panel, file, tmp_path):
+    panel(seats("abc"), seed=7, verdict="none")
+    season = document(peerage("run", file, "--json"))["season"]
+    panel(seats("xyz", roles=["review"]), seed=7, verdict="none")
+    got = document(peerage("run", file, "--reuse-answers", season[:8], "--json"))
+    assert got["calls"] == 3 * N
+    (tmp_path / "more.jsonl").write_text(file.read_text() + '\n{"id": 99, "query": "new?"}')
+    done = peerage("run", "more.jsonl", "--reuse-answers", season)
+    assert done.returncode == 3
+    assert "1 of 7 rows have no answers there: left out." in done.stderr
+    refused = peerage("run", file, "--reuse-answers", "nope")
+    assert refused.returncode == 2
+    assert season in refused.stderr
+    asked = peerage("run", file)
+    assert (asked.returncode, "no seat has the role answer" in asked.stderr) == (2, True)
+
+
+def test_a_season_counts_its_earlier_runs_in_its_budget(peerage, panel, file):
+    panel(seats("abc", price_in=1.0, price_out=5.0), seed=7, verdict="none")
+    run = ("run", file, "--budget-usd", "0.05", "--concurrency", "1", "--json")
+    first = document(peerage(*run), 4)
+    second = document(peerage(*run), 4)
+    assert second["earlier_cost_usd"] == pytest.approx(first["cost_usd"])
+    assert second["earlier_cost_usd"] + second["cost_usd"] <= 0.05
+    nothing = peerage("run", file, "--budget-usd", "0", "--no-resume")
+    assert nothing.returncode == 4
+    assert "$0.0000 of the budget is left" in nothing.stdout
+    assert "Traceback" not in nothing.stderr

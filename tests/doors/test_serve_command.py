@@ -1,0 +1,103 @@
+"""`peerage serve` and `peerage token`: a real server in a process of its own."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+SEATS = [
+    {"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in ("a", "b")
+]
+
+
+@pytest.fixture
+def serve(peerage, panel, tmp_path):
+    """Starts `peerage serve` on a free port; gives the process and its address."""
+    started = []
+
+    def start(*arguments):
+        command = [sys.executable, "-m", "peerage", "serve", "--port", "0", *arguments]
+        process = subprocess.Popen(
+            command, cwd=tmp_path, env=peerage.environ, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        line = process.stderr.readline()
+        return process, line
+
+    panel(SEATS)
+    yield start
+    for process in started:
+        process.kill()
+        process.wait(10)
+        process.stderr.close()
+
+
+def address_in(line):
+    return line.split(",")[0].split()[-1]
+
+
+def until_up(client):
+    for _ in range(200):
+        try:
+            return client.get("/healthz")
+        except httpx.TransportError:
+            time.sleep(0.05)
+    raise AssertionError("the server does not come up")
+
+
+def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, peerage):
+    process, line = serve()
+    assert line.startswith("peerage: listening on http://127.0.0.1:")
+    assert "store sqlite:///peerage.db" in line
+    assert "panel a, b" in line
+    with httpx.Client(base_url=address_in(line), trust_env=False) as client:
+        until_up(client)
+        id_ = client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(40) in (0, -signal.SIGTERM)
+    shown = json.loads(peerage("show", id_, "--json").stdout)
+    assert shown["status"] == "done"
+    for logged in process.stderr.read().splitlines():
+        assert json.loads(logged)["level"]
+
+
+def test_where_others_can_reach_it_a_server_needs_a_token_to_start(serve, peerage):
+    process, line = serve("--host", "0.0.0.0")  # noqa: S104 - it must refuse
+    assert process.wait(20) == 2
+    assert "needs a token" in line
+    process, line = serve("--allow-host", "council.example")
+    assert (process.wait(20), "needs a token" in line) == (2, True)
+    made = peerage("token", "create", "--scope", "read", "--name", "Ada")
+    token = made.stdout.strip()
+    process, line = serve("--allow-host", "council.example")
+    with httpx.Client(base_url=address_in(line), trust_env=False) as client:
+        until_up(client)
+        bearer = {"Authorization": f"Bearer {token}"}
+        assert client.get("/api/sessions").status_code == 401
+        assert client.get("/api/sessions", headers=bearer).status_code == 200
+        named = {**bearer, "Host": "council.example"}
+        assert client.get("/api/sessions", headers=named).status_code == 200
+    process.send_signal(signal.SIGTERM)
+    process.wait(40)
+    assert token not in process.stderr.read()
+
+
+def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
+    made = peerage("token", "create", "--scope", "review", "--name", "Ada", "--rate", 30)
+    token = made.stdout.strip()
+    assert made.returncode == 0
+    assert token.startswith("pk_")
+    assert token.encode() not in (tmp_path / "peerage.db").read_bytes()
+    (listed,) = json.loads(peerage("token", "list", "--json").stdout)["tokens"]
+    assert (listed["name"], listed["scopes"], listed["rate"]) == ("Ada", ["review"], 30)
+    assert "hash" not in listed
+    assert token not in peerage("token", "list").stdout
+    assert peerage("token", "revoke", listed["id"]).returncode == 0
+    again = peerage("token", "revoke", listed["id"])
+    assert (again.returncode, "no token" in again.stderr) == (2, True)
+    wrong = peerage("token", "create", "--scope", "everything", "--name", "Ada")
+    assert wrong.returncode == 2

@@ -1,0 +1,215 @@
+"""One session on a terminal, in a pipe and on a page: the answer first, then why."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+
+import pytest
+
+from peerage.council.fold import fold
+from peerage.doors.cli.terminal import Terminal
+from peerage.doors.render.page_blocks import blocks_markdown, excerpt, show_blocks
+from peerage.doors.render.pages import session_page
+from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
+from peerage.events import (
+    Advised,
+    Answered,
+    Dealt,
+    DealtBallot,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    ScoringRecord,
+    SeatRecord,
+    stored_event,
+)
+from peerage.reports.sessions import session_document, session_view
+from peerage.types import Dissent, Query, ScoringOptions, Usage, Verdict
+
+NAMES = ("heron", "wren", "rook")
+CODE = "```python\nfor bird in birds:\n    print(bird)\n```"
+ANSWERS = {
+    "heron": "Blue light scatters most.\n\n" + "\n\n".join(f"Line {i} of heron." for i in range(9)),
+    "wren": "The sea is mirrored.",
+    "rook": f"See the code:\n\n{CODE}",
+}
+USAGE = Usage(100, 20, 0.001)
+WRAPPED = re.compile(r"\s*\n\s*")
+
+
+def reply(best, *others, note):
+    """A review that puts these labels in order, with a note on the first."""
+    return json.dumps(
+        {
+            "ranking": [f"Response {label}" for label in (best, *others)],
+            "scores": {f"Response {label}": 9 - i for i, label in enumerate((best, *others))},
+            "notes": {f"Response {best}": note},
+        }
+    )
+
+
+def facts_of(kind="synthesis", verdict=None, *, end=True):
+    seats = tuple(SeatRecord(name, roles=("answer", "review")) for name in (*NAMES, "sloth"))
+    how = ScoringRecord(rule="borda", rubric=None, order="balanced", verdict=kind)
+    facts = [
+        Opened(Query("Why is the sky blue?"), "7", 0, "", seats, how),
+        *(Answered(name, text, 1500.0, usage=USAGE) for name, text in ANSWERS.items()),
+        Failed("sloth", "answer", "timeout", "no reply in 8 s"),
+        Dealt(0, tuple(DealtBallot(name, NAMES) for name in (*NAMES, "sloth"))),
+        Reviewed("heron", 0, reply("B", "C", "A", note="Response B is short."), usage=USAGE),
+        Reviewed("wren", 0, reply("A", "C", "B", note="Names the law."), usage=USAGE),
+        Reviewed("rook", 0, reply("A", "B", "C", note="Says why."), usage=USAGE),
+        Failed("sloth", "review", "timeout", "no reply in 8 s"),
+    ]
+    facts += [verdict] if verdict else []
+    return [*facts, Finished("done", 0.006)] if end else facts
+
+
+def view_of(facts):
+    events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
+    return session_view(fold(events), events, ScoringOptions())
+
+
+def drawn(blocks, width=80):
+    out = io.StringIO()
+    show_blocks(Terminal(file=out, width=width, force_terminal=True, no_color=True), blocks)
+    return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
+
+
+SYNTHESIS = Verdict(
+    "synthesis", "It scatters.", by="wren", dissent=(Dissent("heron", 0.5, "wren is short."),)
+)
+
+
+def test_a_question_ends_with_the_verdict_the_answers_the_reasons_the_dissent_and_the_bill():
+    text = blocks_markdown(ask_blocks(view_of(facts_of(verdict=SYNTHESIS))))
+    order = [
+        "# synthesis by wren\n\nIt scatters.",
+        "|    1 | heron",
+        "### 1. heron",
+        "> Blue light scatters most.",
+        "| heron    |   (3) |",
+        "wren is short.",
+        "heron: Names the law.",
+        "no review: no reply in 8 s (timeout)",
+        "- heron (50% of pairs the other way): “wren is short.”",
+        "6 calls · tokens 600 in, 120 out · cost $0.0060",
+    ]
+    at = [text.index(part) for part in order]
+    assert at == sorted(at)
+
+
+def test_an_answer_shows_its_first_lines_and_full_shows_all():
+    view = view_of(facts_of(verdict=SYNTHESIS))
+    for draw in (blocks_markdown, drawn):
+        brief, full = draw(ask_blocks(view)), draw(ask_blocks(view, full=True))
+        assert "Line 8 of heron." not in brief
+        assert "--full shows all" in brief
+        assert "Line 8 of heron." in full
+
+
+def test_the_winner_is_whole_where_nothing_sums_it_up():
+    verdict = Verdict("binary", "wren: it holds", confidence=1.0, approved=True, note="2 of 2")
+    assert "Line 8 of heron." in blocks_markdown(ask_blocks(view_of(facts_of("binary", verdict))))
+
+
+def test_without_a_verdict_the_best_answer_is_shown_as_such():
+    view = view_of(facts_of("none"))
+    assert blocks_markdown(ask_blocks(view)).startswith("# best answer: heron\n\nBlue light")
+    assert bare_verdict(view) == ANSWERS["heron"]
+
+
+def test_the_minority_of_a_yes_or_no_verdict_says_why():
+    verdict = Verdict("binary", "wren: safe", confidence=2 / 3, approved=True, note="2 of 3")
+    facts = facts_of("binary", verdict)
+    votes = [
+        Advised(name, json.dumps({"reasons": [f"{name} checked"], "approved": name != "rook"}))
+        for name in NAMES
+    ]
+    text = blocks_markdown(ask_blocks(view_of([*facts[:-2], *votes, *facts[-2:]])))
+    assert "- rook would reject: “rook checked”" in text
+    assert "heron checked" not in text
+    assert bare_verdict(view_of(facts)) == "approved\nwren: safe"
+
+
+def test_an_unfinished_session_says_so_what_is_missing_and_how_to_go_on():
+    facts = facts_of(end=False)
+    cut = {
+        2: "the answers of wren, rook, sloth; the reviews of heron, wren, rook, sloth; the verdict",
+        7: "the reviews of wren, rook, sloth; the verdict",
+        len(facts): "the verdict",
+    }
+    for n, missing in cut.items():
+        first, second = list(session_blocks(view_of(facts[:n])))[:2]
+        assert first.text == f"This session is not finished; missing: {missing}."
+        assert second.text == "To go on: peerage ask --resume 5e55"
+
+
+def test_answers_that_were_paid_for_are_shown_whole_without_a_quorum():
+    facts = [*facts_of()[:2], Finished("no_quorum", 0.001)]
+    text = blocks_markdown(ask_blocks(view_of(facts)))
+    assert text.startswith("- No verdict: only 1 of 4 answered")
+    assert "Line 8 of heron." in text
+
+
+def test_the_whole_record_has_orders_marks_notes_failures_and_replies():
+    view = view_of(facts_of(verdict=SYNTHESIS))
+    text = blocks_markdown(session_blocks(view, raw=True))
+    for part in (
+        "> Why is the sky blue?",
+        "## Review by wren, in the order it saw them",
+        "| A       | heron |     1 |  9.00 | Names the law. |",
+        "| B (own) | wren  |     3 |  7.00 |",
+        "- sloth could not answer: no reply in 8 s (timeout)",
+        '{"ranking": ["Response A", "Response B", "Response C"]',
+        "| heron |     2 |       200 |         40 | $0.0020 |",
+    ):
+        assert part in text
+    assert '{"ranking"' not in blocks_markdown(session_blocks(view))
+    assert all(answer in text.replace("> ", "").replace(">", "") for answer in ANSWERS.values())
+
+
+def test_the_json_of_a_session_has_every_remark_and_reply():
+    events = [
+        stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts_of(verdict=SYNTHESIS))
+    ]
+    document = session_document(fold(events), events, ScoringOptions())
+    (wren,) = (one for one in document["reviews"] if one["reviewer"] == "wren")
+    assert wren["raw"] == facts_of()[7].text
+    assert [one["place"] for one in wren["remarks"]] == [1, 3, 2]
+    assert [one["position"] for one in wren["remarks"]] == [0, 1, 2]
+    assert document["missing"] == []
+    json.dumps(document, allow_nan=False)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_terminal_and_a_page_say_what_the_markdown_says(width):
+    view = view_of(facts_of(verdict=SYNTHESIS))
+    screen = WRAPPED.sub(" ", drawn(session_blocks(view), width))
+    page = re.sub(r"<[^>]+>", " ", session_page(view))
+    for said in ("It scatters.", "The sea is mirrored.", "Names the law.", "Line 8 of heron."):
+        assert said in screen
+        assert said in page
+    for line in drawn(session_blocks(view), width).splitlines():
+        assert len(line) <= width
+
+
+def test_a_page_shows_the_tags_of_others_as_text():
+    facts = facts_of(verdict=SYNTHESIS)
+    bad = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:z)"
+    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].law)
+    facts[2] = Answered("wren", bad)
+    page = session_page(view_of(facts), raw=True)
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "href" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_a_cut_in_a_block_of_code_closes_it():
+    assert excerpt(f"See:\n\n{CODE}", 4) == "See:\n\n```python\nfor bird in birds:\n```"
+    assert excerpt(f"See:\n\n{CODE}", 6) == f"See:\n\n{CODE}"
+    assert len(excerpt("word " * 1000, 4)) < 700

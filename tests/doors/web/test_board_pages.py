@@ -1,0 +1,141 @@
+"""Boards, what-if, models, judges, rings and settings, in a real browser."""
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from peerage import config
+from peerage.reports import Reports
+from peerage.reports.options import ModelBoardOptions
+from peerage.reports.two_reviewers import weighted_kappa
+from peerage.reports.what_if import WhatIfOptions, counted_otherwise, stored_rows, what_if_board
+from tests.doors.http.conftest import running, simulated
+
+pytestmark = pytest.mark.needs("chromium")
+
+
+def url(server):
+    return str(server.client.base_url).rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory, chromium):
+    """An empty installation whose demo season was run with one press."""
+    store = f"sqlite:///{tmp_path_factory.mktemp('demo')}/s.db"
+    with running(store, simulated("ann", "bob", "cyd")) as server:
+        tab = chromium.new_page()
+        tab.goto(url(server))
+        tab.get_by_role("button", name="Show me").click()
+        expect(tab.locator("table.board tbody th a")).to_have_count(5, timeout=60_000)
+        tab.close()
+        yield server
+
+
+def ranking(tab):
+    return tab.locator("table.board tbody th a").all_inner_texts()
+
+
+def test_one_press_shows_a_board_and_the_first_page_says_who_would_answer(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/boards/models")
+    assert ranking(tab) == ["able", "baker", "charlie", "delta", "echo"]
+    tab.goto(url(demo))
+    expect(tab.locator("main")).to_contain_text("3 seats are simulated")
+
+
+def test_what_if_changes_the_board_and_its_link_shows_the_same_to_another(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/boards/models")
+    tab.get_by_text("were counted otherwise?").click()
+    tab.locator("select[name=own_votes]").select_option("in")
+    expect(tab.locator("#board")).to_contain_text("What if:")
+    tab.locator("input[name=w_clarity]").fill("90")
+    tab.locator("input[name=w_clarity]").dispatch_event("change")
+    tab.wait_for_url("**w_clarity=90**")
+    tab.locator("select[name=without]").select_option("able")
+    tab.wait_for_url("**without=able**")
+    expect(tab.locator("#board tbody tr").last).to_contain_text("480")
+    assert "own_votes=in" in tab.url
+    other = browse()
+    other.goto(tab.url)
+    assert other.locator("#board").inner_text() == tab.locator("#board").inner_text()
+
+
+def test_weights_as_recorded_give_the_recorded_board(demo):
+    reports = demo.service.reports
+    rubric = config.rubric("general")
+    weights = {name: float(weight) for name, weight in rubric.weights.items()}
+    plain = reports.board(ModelBoardOptions(since="all"))
+    same = what_if_board(reports, WhatIfOptions(since="all", weights=weights), rubric)
+    assert same.rows == plain.rows
+    lone = what_if_board(reports, WhatIfOptions(since="all", without=("able",)), rubric)
+    assert [row["total_votes"] for row in lone.rows] != [row["total_votes"] for row in plain.rows]
+
+
+def test_an_answer_that_fails_the_gate_goes_last_on_every_ballot(demo):
+    held = stored_rows(demo.service.reports)
+    failed = [(held.sessions[0], "able")]
+    changed = counted_otherwise(held, WhatIfOptions(gate=True), None, failed)
+    rows = changed.rows
+    mine = (rows.session == 0) & (rows.candidate == rows.names.index("able"))
+    assert rows.numbers["rank"][mine].tolist() == [5.0] * 5
+    others = rows.session != 0
+    before = held.rows.numbers["rank"]
+    assert np.array_equal(rows.numbers["rank"][others], before[others])
+
+
+def test_kappa_is_one_for_equal_places_and_zero_for_chance():
+    assert weighted_kappa([(1, 1), (2, 2), (3, 3)], 3) == 1
+    every = [(x, y) for x in (1, 2, 3) for y in (1, 2, 3)]
+    assert weighted_kappa(every, 3) == pytest.approx(0)
+    assert weighted_kappa([(1, 1)], 1) is None
+
+
+def test_a_head_to_head_cell_leads_to_the_sessions_that_decided_it(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/boards/models?matrix=on")
+    tab.locator("table.versus tbody tr").first.locator("td a").last.click()
+    expect(tab.get_by_role("heading", level=1)).to_have_text("able against echo")
+    tab.locator("tbody th a").first.click()
+    expect(tab.locator("#verdict")).to_be_visible()
+
+
+def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/judges")
+    found = tab.locator(".findings")
+    expect(found).to_contain_text("baker gives more to whatever it is shown first")
+    expect(found).to_contain_text("charlie rates its own answers more than the others do")
+    tab.locator("select[name=a]").select_option("able")
+    tab.locator("select[name=b]").select_option("baker")
+    expect(tab.locator("#pair")).to_contain_text("κ of places")
+    tab.goto(f"{url(demo)}/models?name=charlie")
+    expect(tab.locator("main")).to_contain_text("Marks by dimension")
+    expect(tab.locator(".findings")).to_contain_text("its own answers")
+
+
+def test_communities_can_be_simulated_and_their_rings_are_drawn_the_same(demo, browse):
+    tab = browse()
+    tab.goto(
+        f"{url(demo)}/boards/contributors?source=simulated&honest=60&affiliation_bonus_points=0"
+    )
+    expect(tab.locator("#board")).to_contain_text("move")
+    expect(tab.locator("#board .facts")).to_contain_text("median")
+    pictures = []
+    for _ in range(2):
+        tab.goto(f"{url(demo)}/rings?source=simulated")
+        pictures.append(tab.locator(".graph svg").inner_html())
+    assert pictures[0] == pictures[1]
+    expect(tab.locator("main")).to_contain_text("Ring of 6")
+
+
+def test_sessions_are_searched_and_settings_show_no_secret(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/sessions")
+    tab.get_by_label("Search").fill("question 17")
+    expect(tab.locator("#sessions-table tbody tr")).to_have_count(1)
+    assert "search=question" in tab.url
+    tab.goto(f"{url(demo)}/settings")
+    tab.get_by_role("button", name="Ask each seat").click()
+    expect(tab.locator("#seats")).to_contain_text("A session could be held now.")
+    assert Reports(demo.service.settings).settings.store in tab.locator("main").inner_text()

@@ -1,0 +1,115 @@
+"""How a session concludes where the panel is split, silent or tied."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from peerage.doors.cli.ask import exit_code
+from peerage.providers import Reply
+from peerage.scoring import Scored
+from peerage.types import Failure, Query, Response, Score, ScoringOptions, Seat, Session
+from peerage.verdicts import VerdictContext, conclude
+
+
+def score(model, rank=1, mean=7.0, wins=1):
+    return Score(model, 0.5, rank, 3, wins, "high", 0.5, 1.0, mean_score=mean)
+
+
+def concluded(kind, replies, scores, chairs, panel=()):
+    """The verdict where each seat replies as told (None: it fails), and whom was asked."""
+    answers = tuple(Response(one.model, f"{one.model} says so.") for one in scores)
+    names = tuple(one.model for one in scores)
+    session = Session("s", Query("Why?"), "7", 0, names, answers, scores=tuple(scores))
+    asked = []
+
+    async def ask(seat, page, schema):
+        asked.append(seat.name)
+        reply = replies.get(seat.name)
+        return Failure(seat.name, "timeout", "no reply") if reply is None else Reply(reply)
+
+    scored = Scored(session, (), ScoringOptions(), None)
+    seats = tuple(map(Seat, chairs)), tuple(map(Seat, panel))
+    return asyncio.run(conclude(VerdictContext(scored, kind, *seats, ask))), asked
+
+
+def choice(label):
+    return json.dumps({"reason": "it is right", "ranking": [f"Response {label}"]})
+
+
+def vote(approved):
+    return json.dumps({"reasons": ["so it is"], "approved": approved, "confidence": None})
+
+
+# -- ties --------------------------------------------------------------------------------------
+
+
+def test_a_chair_among_the_tied_does_not_break_the_tie_and_the_next_one_does():
+    replies = {name: choice("A") for name in "abc"}
+    verdict, asked = concluded("tie_breaker", replies, [score("a"), score("b")], chairs="abc")
+    assert asked == ["c"]
+    assert (verdict.kind, verdict.by) == ("tie_breaker", "c")
+
+
+def test_where_all_chairs_are_tied_the_higher_mean_mark_decides():
+    scores = [score("a", mean=7.0), score("b", mean=8.0)]
+    verdict, asked = concluded("tie_breaker", {}, scores, chairs="ab")
+    assert asked == []
+    assert verdict.text == "b says so."
+    assert "all are among the tied" in verdict.note
+
+
+@pytest.mark.parametrize("reply", [None, "nobody"])
+def test_where_no_outside_chair_chooses_the_marks_decide_and_it_is_said(reply):
+    scores = [score("a", mean=7.0), score("b", mean=8.0)]
+    verdict, _ = concluded("tie_breaker", {"c": reply}, scores, chairs="ac")
+    assert verdict.text == "b says so."
+    assert "failed: c" in verdict.note
+
+
+def test_a_tie_that_nothing_breaks_is_told_as_one():
+    verdict, _ = concluded("tie_breaker", {}, [score("a"), score("b")], chairs="ab")
+    assert verdict.kind == "top_answer"
+    assert "tied with b" in verdict.note
+
+
+# -- binary ------------------------------------------------------------------------------------
+
+SCORES = [score("a"), score("b", rank=2)]
+
+
+def test_a_deadlock_is_undecided_since_the_chair_has_voted_already():
+    replies = {"a": vote(True), "b": vote(False)}
+    verdict, asked = concluded("binary", replies, SCORES, chairs="ab", panel="ab")
+    assert asked == ["a", "b"]
+    assert (verdict.approved, verdict.confidence) == (None, 0.5)
+    assert "undecided" in verdict.note
+    assert verdict.text == "a: so it is\nb: so it is"
+
+
+@pytest.mark.parametrize("approved", [True, False])
+def test_a_chair_outside_the_panel_has_one_vote_in_a_deadlock(approved):
+    replies = {"a": vote(True), "b": vote(False), "c": vote(approved)}
+    verdict, _ = concluded("binary", replies, SCORES, chairs="ac", panel="ab")
+    assert (verdict.approved, verdict.by) == (approved, "c")
+
+
+@pytest.mark.parametrize("reply", [None, "Well, it depends."])
+def test_nobody_who_could_be_read_is_no_rejection(reply):
+    verdict, _ = concluded("binary", {"a": reply, "b": reply}, SCORES, chairs="a", panel="ab")
+    assert verdict.approved is None
+    assert "nobody on the panel gave a decision" in verdict.note
+
+
+def test_a_vote_of_the_smaller_part_of_the_panel_decides_nothing():
+    verdict, _ = concluded("binary", {"a": vote(True)}, SCORES, chairs="a", panel="abcd")
+    assert verdict.approved is None
+    assert "only 1 of 4" in verdict.note
+
+
+@pytest.mark.parametrize(("approved", "code"), [(True, 0), (False, 1), (None, 3)])
+def test_the_exit_code_tells_a_rejection_from_no_decision(approved, code):
+    verdict, _ = concluded("binary", {"a": vote(True)}, SCORES, chairs="a", panel="a")
+    session = Session("s", Query("?"), verdict=replace(verdict, approved=approved), status="done")
+    assert exit_code(session, "binary") == code
