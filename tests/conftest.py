@@ -16,12 +16,14 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
 
-from bench._postgres_server import PostgresServer, binaries
+if TYPE_CHECKING:
+    from bench._postgres_server import PostgresServer
+
 
 # A loaded machine is slow, not wrong; and CI gives the same verdict on the same code.
 settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -45,6 +47,8 @@ def chromium_is_there() -> bool:
 
 def postgres_is_there() -> bool:
     """Whether a server can be started here and talked to."""
+    from bench._postgres_server import binaries
+
     return binaries() is not None and importlib.util.find_spec("psycopg_pool") is not None
 
 
@@ -96,14 +100,19 @@ def needs_of(item: pytest.Item) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
     """A server for all tests of this run; for those that need "postgres"."""
+    from bench._postgres_server import PostgresServer
+
     server = PostgresServer("fsync = off", "max_connections = 200")
     yield server
     server.close()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres"))])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """A new store of each kind in turn."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where mirrors go
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'p.db'}"
     server: PostgresServer = request.getfixturevalue("postgres_server")

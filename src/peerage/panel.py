@@ -401,7 +401,7 @@ class Council:
         if keep:
             drawn = seed if council.seed is not None else str(secrets.randbits(32))
             seed = self.store.season_seed(id_, drawn)
-        return Season(id_, seed, self.session_config, tuple(before))
+        return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     async def run_season(
         self,

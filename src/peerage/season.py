@@ -44,10 +44,9 @@ from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, 
 from peerage.stores import Lease, Listing, SessionTakenError
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
-from peerage.types import Event, Query, Seat
+from peerage.types import LEASE_S, Event, Query, Seat
 
 COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
-LEASE_S = 10.0  # after which a session of a process that died is taken over
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -104,6 +103,7 @@ class Season:
     seed: str
     config_for: Callable[[str], SessionConfig]  # by category
     changed: tuple[str, ...] = ()  # seats that were others in the season of that name before
+    lease_s: float = LEASE_S
 
     def session_spec(self, ordinal: int, row: Row) -> SessionSpec:
         """The session of one row of the prompts file."""
@@ -200,7 +200,7 @@ class SeasonRunner:
         if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
-        lease = await self.store.claim(spec.id, f"season {self.season.id}", LEASE_S)
+        lease = await self.store.claim(spec.id, f"season {self.season.id}", self.season.lease_s)
         if lease is None:
             return False
         try:
@@ -313,6 +313,7 @@ class ReusedAnswers:
     """Prompts with the answers of an earlier season; those it has none for are left out."""
 
     prompts: SeasonRows
+    season: str  # its id
     answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
 
     @property
@@ -342,7 +343,7 @@ def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> Reus
             session = fold(store.events(listed.id))
             texts = {response.model: response.text for response in session.responses}
             answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
-    reused = ReusedAnswers(prompts, answers)
+    reused = ReusedAnswers(prompts, ids[0], answers)
     if not reused.n:
         raise InputError(
             f"season {ids[0]} has no answer to any of these questions.",

@@ -73,7 +73,7 @@ from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.breaker import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
-from peerage.tasks import end, finish, read_aside
+from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_text, valid_values
 from peerage.types import (
     Ballot,
@@ -100,6 +100,8 @@ class ModelCaller(Protocol):
     """Calls models for a session: waits, retries and counts the money."""
 
     def can_constrain(self, seat: Seat) -> bool: ...
+
+    def wants_brief(self, seat: Seat) -> bool: ...
 
     async def call(
         self, call: Call, on_text: OnText | None = None, on_wait: OnWait | None = None
@@ -326,7 +328,7 @@ class SessionRunner:
         if self._result_stands():
             self._finish("done")
             return
-        scored = self._tally()
+        scored = await self._tally()
         if not self._happened(Verdict):
             context = VerdictContext(
                 scored,
@@ -500,9 +502,9 @@ class SessionRunner:
         unheard = reviewers - self._outcomes("review", round_)
         return settled(score_session(session, self.config.scoring), self.config.scoring, unheard)
 
-    def _tally(self) -> Scored:
+    async def _tally(self) -> Scored:
         session = reviewed_ballots(self.session)
-        scored = score_session(session, self.config.scoring)
+        scored = await in_turn(partial(score_session, session, self.config.scoring))
         if not self._happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
         if scored.audit is not None and not self._happened(Audited):

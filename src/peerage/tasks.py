@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
@@ -67,6 +68,21 @@ async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerato
             await stream.aclose()
 
 
+async def in_turn(compute: Callable[[], T]) -> T:
+    """Call a pure function that takes a while; one such call in each round of the event loop.
+
+    Sessions that come to the same step together would else keep everyone waiting together.
+    """
+    loop = asyncio.get_running_loop()
+    async with _turns.setdefault(loop, asyncio.Lock()):
+        result = compute()
+        await asyncio.sleep(0)  # the next in line has the next round
+    return result
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
     """Call a pure function; over a long text in a thread, so that the event loop goes on."""
-    return read() if n_characters <= INLINE_CHARACTERS else await asyncio.to_thread(read)
+    return await (in_turn(read) if n_characters <= INLINE_CHARACTERS else asyncio.to_thread(read))

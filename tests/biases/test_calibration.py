@@ -14,13 +14,10 @@ from bench._rates import wilson_interval
 N_AUDITS = 20  # of each kind: the whole grid takes about a minute on two cores
 DOCUMENT = Path(__file__).parents[2] / "docs" / "audit.md"
 CLAIMED = ("self-preference +1", "harshness −1", "length +0.4", "family +0.8")
-KNOWN = ("ceilings of one's own",)  # reviewers whose scale bends: the document says so
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "trial", [one for one in FAIR if one.name not in KNOWN], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("trial", FAIR, ids=lambda one: one.name)
 def test_fair_judges_are_rarely_accused(trial: Trial) -> None:
     """At most 5% of whole audits, within the error of the measurement."""
     accused, _ = false_alarms(trial, range(N_AUDITS))

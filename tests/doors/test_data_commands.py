@@ -313,3 +313,20 @@ def test_a_store_of_a_newer_version_is_refused_with_what_to_do(at_once, panel, t
     assert done.returncode == 2
     assert "this store has version 999" in done.stderr
     assert "Update peerage, or choose another file with --store." in done.stderr
+
+
+def test_a_board_is_the_same_from_the_store_that_another_was_moved_to(peerage, store_url, tmp_path):
+    file = reviews(tmp_path / "reviews.csv")
+    peerage("import", file, "--as", "reviews", "--store", "sqlite:///old.db")
+    moved = document(peerage("move", "--store", "sqlite:///old.db", "--to", store_url, "--json"))
+    assert (moved["imports"], moved["events"]) == (1, 0)
+    assert "sesame" not in moved["to"]
+    old, new = (
+        document(peerage("board", "models", "--since", "all", "--json", "--store", store))
+        for store in ("sqlite:///old.db", store_url)
+    )
+    assert old == new
+    again = peerage("move", "--store", "sqlite:///old.db", "--to", store_url)
+    assert again.returncode == 2
+    assert "not empty" in again.stderr
+    assert "sesame" not in again.stderr

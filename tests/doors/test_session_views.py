@@ -161,7 +161,7 @@ def test_the_whole_record_has_orders_marks_notes_failures_and_replies():
     for part in (
         "> Why is the sky blue?",
         "## Review by wren, in the order it saw them",
-        "| A       | heron |     1 |  9.00 |       | Names the law. |",
+        "| A       | heron |     1 |  9.00 | Names the law. |",
         "| B (own) | wren  |     3 |  7.00 |",
         "- sloth could not answer: no reply in 8 s (timeout)",
         '{"ranking": ["Response A", "Response B", "Response C"]',

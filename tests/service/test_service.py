@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from peerage import config
 from peerage.council.fold import fold
 from peerage.errors import NotFoundError
 from peerage.events import NOT_STORED
@@ -145,3 +146,55 @@ def test_a_session_that_is_not_there_cannot_be_watched(service):
         await one.close()
 
     go(run())
+
+
+# -- several servers on one store --------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(store_url):
+    """Makes services of several processes, as it were, on one store of each kind."""
+
+    def make(latency_ms=0):
+        options = {"latency_ms": latency_ms}
+        seats = [Seat(name, provider="simulated", options=options) for name in "abc"]
+        settings = config.changed(config.Settings(), {"lease_s": 0.4, "store": store_url})
+        return Service(Council(settings, seats=seats, seed=1))
+
+    return make
+
+
+def test_a_session_is_followed_to_its_end_from_another_server(elsewhere):
+    async def run():
+        one, two = elsewhere(latency_ms=30), elsewhere()
+        id_ = await one.start(SessionRequest(query="Why?"))
+        there, here = await asyncio.gather(watched(two, id_), watched(one, id_))
+        again = await watched(two, id_, after=there[3].seq)
+        await one.close()
+        await two.close()
+        return there, stored(here), again
+
+    there, here, again = go(run())
+    assert there == here
+    assert again == here[4:]
+
+
+def test_a_session_of_a_server_that_fell_silent_is_taken_over_and_its_late_writes_refused(
+    elsewhere,
+):
+    async def run():
+        silent, heir = elsewhere(latency_ms=2_000), elsewhere()
+        id_ = await silent.start(SessionRequest(query="Why?"))
+        silent.store._writer.let_go(silent._hosted[id_].lease)  # as if it had been stopped
+        await heir.resume()
+        events = await watched(heir, id_)
+        late = stored(await watched(silent, id_))
+        await silent.close()
+        await heir.close()
+        return events, late, heir.n_takeovers
+
+    events, late, n_takeovers = go(run())
+    assert n_takeovers == 1
+    assert fold(stored(events)).status == "done"
+    assert [event.seq for event in late] == list(range(len(late)))
+    assert late == stored(events)

@@ -286,3 +286,37 @@ def test_both_kinds_of_store_have_the_same_methods():
 
     public = [{n for n in dir(kind) if n[0] != "_"} for kind in (SqliteStore, PostgresStore)]
     assert public[0] == public[1]
+
+
+def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch):
+    monkeypatch.setattr("peerage.stores.postgres.LEAVING_S", 0.1)
+    server = PostgresServer("fsync = off")
+
+    async def scene():
+        store = open_store(server.new_database())
+        await store.append(opened("s"))
+        await asyncio.to_thread(server.close)
+        lost = store.append(note("s", 1))
+        await asyncio.wait_for(store.close(), 30)
+        with pytest.raises(StoreError, match=r"no server answers|connection was lost"):
+            await lost
+
+    asyncio.run(scene())
+
+
+def test_who_is_stopped_amid_a_transaction_loses_its_locks_and_does_it_again(url, monkeypatch):
+    monkeypatch.setattr("peerage.stores.postgres.MAX_IDLE_MS", 100)
+    writer, other = open_store(url)._writing(), open_store(url)._writing()
+    attempts = []
+
+    def work(db, again):
+        db.execute("SELECT in_turn()")
+        attempts.append(again)
+        if not again:
+            assert other.run(lambda db, _: db.execute("SELECT in_turn()").fetchall())
+        return db.execute("SELECT 7").fetchone()[0]
+
+    assert writer.run(work) == 7
+    assert attempts == [False, True]
+    writer.close()
+    other.close()

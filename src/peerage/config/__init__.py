@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from peerage.config.checks import validated
-from peerage.config.keys import key_name, secret, usual_key_name
+from peerage.config.keys import KEY_NAMES, key_name, secret, usual_key_name
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
 from peerage.config.sources import CONFIG, Merged, merge
@@ -23,6 +23,7 @@ from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
 
 __all__ = [
+    "KEY_NAMES",
     "Settings",
     "changed",
     "default_seats",

@@ -211,7 +211,7 @@ class Settings(Table):
 
     store: Annotated[Line, Field(min_length=1)] = Field(default="sqlite:///peerage.db", repr=False)
     data: Line = ""  # the folder for what a machine keeps beside its store; "": the usual one
-    lease_s: Seconds = 30.0  # how long a process may be silent before another takes its sessions
+    lease_s: Seconds = types.LEASE_S
     council: CouncilSettings = CouncilSettings()
     seat: tuple[SeatTable, ...] = ()
     rubric: Mapping[str, RubricTable] = Field(default_factory=dict)

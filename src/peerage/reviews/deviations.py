@@ -288,8 +288,8 @@ class _Rows:
     def first_alone(self, first: Floats) -> Cells:
         """Answers nobody else judged, by reviewer and candidate (or the two compared).
 
-        Beside them, as if of the reviewer's own answers, those that it judged in several rounds:
-        both columns less their mean over the rounds, since an answer does not change with its place.
+        Beside them, as if of the reviewer's own answers, those that it judged in several rounds,
+        less their mean over the rounds: an answer does not change with its place.
         """
         reviews, k = self.reviews, self.reviews.n_names
         at = np.flatnonzero(self.judged & ~self.compared)

@@ -15,9 +15,8 @@ from typing import Protocol
 
 from peerage.errors import InputError, NotFoundError, PeerageError, UsageError
 from peerage.plugins import Registry
-from peerage.types import Event
+from peerage.types import LEASE_S, Event
 
-LEASE_S = 30.0
 USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 

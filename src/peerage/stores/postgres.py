@@ -44,6 +44,7 @@ T = TypeVar("T")
 OLDEST_SERVER = 120_000
 MAX_READERS = 10
 PATIENCE_S = 60.0  # how long a server that is gone is waited for
+LEAVING_S = 5.0  # the same, when the store is being closed
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 NOTIFY_EVERY_S = 0.1
 MAX_IDLE_MS = 5_000  # a process that is stopped amid a transaction holds its locks no longer
@@ -67,10 +68,9 @@ WORDS = (
     (" TEXT", ' TEXT COLLATE "C"'),  # names in the order of their bytes, as in SQLite
     (" WITHOUT ROWID", ""),
 )
-# Statements for many rows, as one for all of them: how, and of how many columns it is made.
+# Statements for many rows, as one for all of them; it takes the first columns, each as an array.
 AT_ONCE = {
-    FENCED_INSERT: (
-        """
+    FENCED_INSERT: """
         INSERT INTO events (session_id, seq, kind, at, body, epoch)
         SELECT new.session_id, new.seq, new.kind, new.at, new.body, new.epoch
         FROM unnest(
@@ -80,16 +80,11 @@ AT_ONCE = {
             AND (leases.epoch = new.epoch OR leases.ends_at > now_s())
         WHERE new.epoch = COALESCE(leases.epoch, 0)
         """,
-        6,
-    ),
-    EXTEND: (
-        """
+    EXTEND: """
         UPDATE leases SET ends_at = now_s() + length_s
         FROM unnest(%b::TEXT[], %b::BIGINT[]) AS held (session_id, epoch)
         WHERE leases.session_id = held.session_id COLLATE "C" AND leases.epoch = held.epoch
         """,
-        2,
-    ),
 }
 NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
@@ -195,6 +190,7 @@ class PostgresStore(SqlStore):
 
     async def close(self) -> None:
         """Write what is queued, then let go of the connections."""
+        self._server.leaving = True
         await super().close()
         if self._listener is not None:
             await asyncio.to_thread(self._listener.close)
@@ -211,6 +207,7 @@ class _Server:
         psycopg = _driver()
         self.place = without_password(url)
         given = self._parsed(url)
+        self.leaving = False
         self._options = {**DEFAULTS, **given}
         self._error = psycopg.Error
 
@@ -268,12 +265,13 @@ class _Server:
 
         The work is told whether it may have been done already.
         """
-        deadline, pause_s, again = time.monotonic() + PATIENCE_S, FIRST_PAUSE_S, False
+        began, pause_s, again = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             try:
                 return work(again)
             except self._error as error:
-                if not _may_pass(error) or time.monotonic() > deadline:
+                limit_s = LEAVING_S if self.leaving else PATIENCE_S
+                if not _may_pass(error) or time.monotonic() - began > limit_s:
                     raise self.store_error(error) from None
             again = True
             time.sleep(pause_s)
@@ -361,8 +359,8 @@ class _Statements:
     def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
         if text in AT_ONCE:
             columns = [list(column) for column in zip(*rows, strict=True)]
-            statement, n_columns = AT_ONCE[text]
-            return self._connection.execute(statement, columns[:n_columns])
+            n_columns = AT_ONCE[text].count("%b")
+            return self._connection.execute(AT_ONCE[text], columns[:n_columns])
         cursor = self._connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor

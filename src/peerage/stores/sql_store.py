@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from peerage.errors import UnreadableError
-from peerage.stores import LEASE_S, AccessToken, Action, Import, Lease, Listing, StoreError
+from peerage.stores import AccessToken, Action, Import, Lease, Listing, StoreError
 from peerage.stores.event_rows import (
     MAX_INTEGER,
     EventRow,
@@ -24,7 +24,7 @@ from peerage.stores.event_rows import (
     stored_text,
 )
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
-from peerage.types import Event
+from peerage.types import LEASE_S, Event
 
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,8 @@ def init(*, common: Common = Common()) -> None:
     if path.exists() or path.is_symlink():
         raise _exists(path)
     sources = _seats_by_source()
-    _write_new(path, starter(sources))
+    used = {str(seat.get("api_key_env")) for found in sources.values() for seat in found}
+    _write_new(path, starter(sources) + _other_keys(used))
     seats = [seat["name"] for found in sources.values() for seat in found]
     if common.json:
         write_json({"file": str(path), "seats": seats})
@@ -96,6 +97,19 @@ def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
         parts += [f"# {line}\n" for line in textwrap.wrap(TOY, 95) if source == LOCAL_MODEL]
         parts += [f"\n[[seat]]\n{_lines(seat)}" for seat in found]
     return "".join(parts) + EXAMPLES
+
+
+def _other_keys(taken: Iterable[str]) -> str:
+    """A comment for each key of a vendor that no seat uses: its seat lacks only a model's name."""
+    named = {
+        key: host
+        for host, keys in config.KEY_NAMES.items()
+        for key in keys
+        if key not in taken and config.secret(key)
+    }
+    return "".join(
+        f"\n# {key} is set too: add a seat with a model of {host}.\n" for key, host in named.items()
+    )
 
 
 def _lines(seat: Mapping[str, Any]) -> str:

@@ -53,8 +53,8 @@ def season(
     with _store_url(settings.store, options.dry_run) as url:
         council = Council(settings, store=url)
         if options.reuse_answers:
-            rows = reused_answers(council.store, options.reuse_answers, rows)
-            name = f"{name} with answers of {options.reuse_answers}"
+            rows = reused = reused_answers(council.store, options.reuse_answers, rows)
+            name = f"{name} with answers of {reused.season}"
             if rows.n < n_asked:
                 say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
         note = council.vote_note(rows)

@@ -211,7 +211,9 @@ class TextTable:
         self.section_by_row.append(section)
 
     def show(self, console: Terminal) -> None:
-        """Print the table where it fits."""
+        """Print the table where it fits; as Markdown it stands by itself, after an empty line."""
+        if not console.is_terminal:
+            console.print()
         for line in self.lines(console.width if console.is_terminal else None, console.ascii_only):
             console.print(line)
 

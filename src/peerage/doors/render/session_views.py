@@ -158,9 +158,11 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     title += f" by {verdict.by}" if verdict.by else ""
+    text = verdict.text or verdict.note
     if verdict.kind == "binary":
-        title = f"{_decision_word(verdict.approved)}" + (f" by {verdict.by}" if verdict.by else "")
-    yield Quote(verdict.text or verdict.note, title, is_main=True)
+        title = _decision_word(verdict.approved) + (f" by {verdict.by}" if verdict.by else "")
+        text = "\n".join(f"- {reason}" for reason in text.splitlines())
+    yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
 
@@ -328,9 +330,9 @@ def _audit_line(audit: Audit) -> str:
         parts = [f"scores and length correlate {length.value:+.2f} over {length.n} answers"]
         parts[0] += f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
     parts += [
-        f"{word}: {', '.join(names)}"
-        for word in ("harsh", "generous")
-        if (names := audit.bias_audit[f"{word}_reviewers"])
+        f"{words} marks here: {', '.join(names)}"
+        for words, kind in (("low", "harsh"), ("high", "generous"))
+        if (names := audit.bias_audit[f"{kind}_reviewers"])
     ]
     return f"audit: {'; '.join(parts)}. `peerage audit` judges many sessions."
 
