@@ -136,7 +136,8 @@ def _question_aside(view: SessionView) -> str:
 
 def failure_line(failure: Failure) -> str:
     """A failure as a person reads it."""
-    return f"{failure.seat} could not {failure.stage}: {failure.message} ({failure.kind})"
+    why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
+    return f"{failure.seat} could not {failure.stage}: {why}"
 
 
 # -- verdict, ranking, answers ---------------------------------------------------------------------
