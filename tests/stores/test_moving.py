@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from peerage.errors import PeerageError
-from peerage.stores import Action, Import, StoreError, Token, open_store
+from peerage.stores import AccessToken, Action, Import, StoreError, open_store
 from peerage.stores.moving import move
 from peerage.stores.schema import TABLES
 from peerage.types import Event
@@ -37,8 +37,8 @@ async def fill(url):
         await store.release(lease)
     store.season_seed("z", "11")
     store.add_import(Import("reviews", "ab", "file.csv", 3, 1.5), [b"\0\1", b"\xff" * 1_000])
-    store.add_token(Token("t", "Ada", ("read",), "00", 1.5, None, 3.0))
-    store.add_action(Action(1.0, "Ada", "did", "this"))
+    store.add_token(AccessToken("t", "Ada", ("read",), "00", 1.5, None, 3.0))
+    await store.add_action(Action(1.0, "Ada", "did", "this"))
     await store.close()
 
 
