@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -122,4 +123,7 @@ def _document(token: AccessToken) -> dict[str, Any]:
 
 
 def _note(store: Store, what: str, about: str) -> None:
-    store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))
+    async def add() -> None:
+        await store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))
+
+    asyncio.run(add())
