@@ -163,9 +163,9 @@ def estimate_table(found: SeasonEstimate) -> TextTable:
     """What each seat would be asked, and about what that costs."""
     from peerage.doors.render.layout import TableColumn, TextTable
 
-    counts = (TableColumn("answers"), TableColumn("reviews"), TableColumn("verdicts"))
-    tokens = (TableColumn("tokens in"), TableColumn("tokens out"))
-    costs = (TableColumn("about"), TableColumn("at most"))
+    counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
+    tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
+    costs = (TableColumn("about"), TableColumn("at most", use=1))
     table = TextTable(TableColumn("seat", "name"), *counts, *tokens, *costs, title="calls to make")
     for seat in found.seats:
         row = seat.document()
