@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
 from peerage.doors.render.report_views import board_table
 from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import headers_with, page
+from peerage.doors.web.templating import KeptPages, headers_with
 from peerage.errors import NotFoundError
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
@@ -75,11 +76,9 @@ def boards() -> Response:
 async def model_board(request: Request, service: Serving) -> Response:
     """The models, the best first, with a bar to ask what would be if."""
     given = dict(request.query_params)
-    made = await service.read(made_model_board, service, given)
-    response = page(request, "model_board.html", here="/boards/models", kind="models", **made)
-    address = "/boards/models" + (f"?{made['query']}" if made["query"] else "")
-    response.headers["HX-Push-Url"] = address
-    return response
+    pages: KeptPages = request.app.state.kept_pages
+    make = partial(made_model_board, service, given)
+    return await pages.page(request, "model_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}")
@@ -87,12 +86,9 @@ async def community_board(request: Request, service: Serving, kind: str) -> Resp
     """A board of people or of items, stored or simulated."""
     if kind not in COMMUNITY:
         raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {', '.join(BOARDS)}.")
-    made = await service.read(made_community_board, service, kind, dict(request.query_params))
-    response = page(request, "community_board.html", here="/boards/models", kind=kind, **made)
-    response.headers["HX-Push-Url"] = f"/boards/{kind}" + (
-        f"?{made['query']}" if made["query"] else ""
-    )
-    return response
+    pages: KeptPages = request.app.state.kept_pages
+    make = partial(made_community_board, service, kind, dict(request.query_params))
+    return await pages.page(request, "community_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}/json")
@@ -175,7 +171,7 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
         "matrix": board.notes.get("matrix"),
         "weeks": week_chart(board.notes["history"], order) if board.notes.get("history") else None,
-        "query": canonical(given, options, weights, rubric),
+        **_addressed("models", canonical(given, options, weights, rubric)),
     }
 
 
@@ -315,8 +311,16 @@ def made_community_board(service: Service, kind: str, given: Mapping[str, str]) 
         "about": board_options(board),
         "flags": [flag_text(flag) for flag in board.flags],
         "spans": SPANS,
-        "query": urlencode({k: v for k, v in given.items() if v and not _is_usual(k, v, usual)}),
+        **_addressed(
+            kind, urlencode({k: v for k, v in given.items() if v and not _is_usual(k, v, usual)})
+        ),
     }
+
+
+def _addressed(kind: str, query: str) -> dict[str, str]:
+    """Which board a page is of, and the address that asks for it as it is."""
+    address = f"/boards/{kind}" + (f"?{query}" if query else "")
+    return {"kind": kind, "query": query, "address": address}
 
 
 def _is_usual(name: str, value: str, usual: CommunityCoefficients) -> bool:
