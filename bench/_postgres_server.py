@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import pwd
 import shutil
 import socket
 import subprocess
@@ -41,7 +40,7 @@ class PostgresServer:
         self.folder = Path(tempfile.mkdtemp(prefix="peerage-pg-"))
         self._as: dict[str, Any] = {}
         if os.geteuid() == 0:
-            user = next(pwd.getpwnam(name) for name in USERS if _is_user(name))
+            user = _ordinary_user()
             os.chown(self.folder, user.pw_uid, user.pw_gid)
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": ()}
         with socket.socket() as free:
@@ -105,9 +104,9 @@ class PostgresServer:
             raise RuntimeError(f"{program} failed: {log.read_text() if log.exists() else ''}")
 
 
-def _is_user(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
+def _ordinary_user() -> Any:
+    """Somebody who is not root."""
+    import pwd
+
+    accounts = {account.pw_name: account for account in pwd.getpwall()}
+    return next(accounts[name] for name in USERS if name in accounts)

@@ -46,6 +46,7 @@ from peerage.stores import (
     Lease,
     SessionTakenError,
     Store,
+    StoreError,
     full_id,
     open_store,
     stored_events,
@@ -231,7 +232,7 @@ class Council:
                 async for event in events:
                     yield event
         finally:
-            await finish(self.store.release(lease))
+            await self._release(lease)
 
     async def open(
         self,
@@ -264,9 +265,13 @@ class Council:
             history = await asyncio.to_thread(self.store.events, id_)
             spec, session_config = self._unfinished(text, options, history)
         except BaseException:
-            await finish(self.store.release(lease))
+            await self._release(lease)
             raise
         return lease, self._events(spec, session_config, history, live, lease)
+
+    async def _release(self, lease: Lease) -> None:
+        with suppress(StoreError):  # then it runs out
+            await finish(self.store.release(lease))
 
     async def _claim(self, session_id: str) -> Lease:
         """The right to write to a session, which no other process may have."""

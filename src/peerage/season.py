@@ -313,6 +313,7 @@ class ReusedAnswers:
     """Prompts with the answers of an earlier season; those it has none for are left out."""
 
     prompts: SeasonRows
+    season: str  # its id
     answers: Mapping[str, Mapping[str, str]]  # by question, then by candidate
 
     @property
@@ -342,7 +343,7 @@ def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> Reus
             session = fold(store.events(listed.id))
             texts = {response.model: response.text for response in session.responses}
             answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
-    reused = ReusedAnswers(prompts, answers)
+    reused = ReusedAnswers(prompts, ids[0], answers)
     if not reused.n:
         raise InputError(
             f"season {ids[0]} has no answer to any of these questions.",

@@ -24,11 +24,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from peerage.config.settings import MAX_NAME
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
 from peerage.events import (
+    KIND_BY_TYPE,
     NOT_STORED,
     Finished,
     Opened,
     billed_calls,
-    read_event,
     read_events,
     stored_event,
     total_cost,
@@ -50,6 +50,7 @@ Begun = tuple[Lease, AsyncGenerator[Event, None]]
 Begin = Callable[[], Awaitable[Begun]]
 log = logging.getLogger(__name__)
 
+OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
 MAX_RUNNING = 64  # sessions at a time
 MAX_QUEUED = 256  # that wait for their turn
 GRACE_S = 30.0  # in which running sessions may end when the service does
@@ -166,7 +167,7 @@ class Service:
         council.role = SERVER
         self.n_running = 0
         self.n_takeovers = 0
-        self.observers: list[Callable[[Event], None]] = []  # told every event of sessions here
+        self.observers: list[Callable[[Event], None]] = []  # told what is stored
         self._n_opening = 0
         self._heir: asyncio.Task[None] | None = None  # looks for sessions to take over
         self._refused: set[str] = set()  # that stopped with an error here; others may try
@@ -251,10 +252,12 @@ class Service:
 
     async def _settle(self, hosted: HostedSession) -> None:
         """Give back what a session that is over has left of its token's money."""
-        facts = list(read_events(hosted.events))
+        ends = [event for event in hosted.events if event.kind in (OPENED, FINISHED)]
+        facts = list(read_events(ends))
         if not facts or not isinstance(opened := facts[0], Opened) or not opened.budget_usd:
             return
-        if isinstance(last := facts[-1], Finished) and last.cost_usd is not None:
+        last = facts[-1]
+        if isinstance(last, Finished) and last.cost_usd is not None and not last.unpriced_calls:
             await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
 
     async def resume(self) -> None:
@@ -371,8 +374,9 @@ class Service:
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event)
-        for observer in self.observers if event.at >= hosted.since else ():
-            observer(event)
+        if event.seq != NOT_STORED and event.at >= hosted.since:
+            for observer in self.observers:
+                observer(event)
 
     def _ended(self, hosted: HostedSession, task: asyncio.Task[None]) -> None:
         """Let go of a session whose task has ended, and tell its watchers why."""
@@ -450,4 +454,4 @@ async def _follow(hosted: HostedSession, after: int) -> AsyncIterator[Event]:
 
 def is_finished(event: Event) -> bool:
     """Whether this event ends its session."""
-    return isinstance(read_event(event), Finished)
+    return event.kind == FINISHED

@@ -336,6 +336,7 @@ class SessionRunner:
                 self.config.chairs,
                 self._seats("review"),
                 self._advise,
+                self.caller.wants_brief,
             )
             verdict = await conclude(context)
             if verdict is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import aclosing, suppress
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -44,28 +46,42 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         await end(tasks)
 
 
-async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
-    """What a stream gives, and None whenever it has given nothing for so long."""
-    following: asyncio.Future[T] | None = None
+async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[list[T], None]:
+    """What a stream has given since the last time, and nothing whenever it was silent so long."""
+    given: deque[T] = deque()
+    arrived = asyncio.Event()
+
+    async def take() -> None:
+        async for value in stream:
+            given.append(value)
+            arrived.set()
+
+    taking = asyncio.create_task(take())
+    taking.add_done_callback(lambda _: arrived.set())
     try:
-        while True:
-            following = following or asyncio.ensure_future(anext(stream))
-            await asyncio.wait([following], timeout=every_s)
-            if not following.done():
-                yield None
-                continue
-            try:
-                value = following.result()
-            except StopAsyncIteration:
-                return
-            finally:
-                following = None
-            yield value
+        while given or not taking.done():
+            if not given:
+                arrived.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(every_s):
+                        await arrived.wait()
+            if given or not taking.done():
+                batch = list(given)
+                given.clear()
+                yield batch
+        await taking
     finally:
-        if isinstance(following, asyncio.Task):
-            await end([following])
+        await end([taking])
         if isinstance(stream, AsyncGenerator):
             await stream.aclose()
+
+
+async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
+    """What a stream gives, and None whenever it has given nothing for so long."""
+    async with aclosing(in_batches(stream, every_s)) as batches:
+        async for batch in batches:
+            for value in batch or (None,):
+                yield value
 
 
 async def in_turn(compute: Callable[[], T]) -> T:

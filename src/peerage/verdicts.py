@@ -51,6 +51,7 @@ class VerdictContext:
     chairs: tuple[Seat, ...]  # in order of succession
     panel: tuple[Seat, ...]
     ask: Ask
+    wants_brief: Callable[[Seat], bool] = lambda _: False  # whether a chair gets a short page
 
     @property
     def session(self) -> Session:
@@ -236,6 +237,8 @@ def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
         for words in dissent_of(session, context.scored.counted)
     ]
     fence = _fence(context, seat)
+    if kind == "synthesis" and context.wants_brief(seat):
+        kind = "synthesis_brief"
     return render_chair(kind, session.query, slots, session.scores, fence, dissent)
 
 

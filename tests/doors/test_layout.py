@@ -17,8 +17,9 @@ from peerage.boards import Board
 from peerage.doors.cli.doctor import Check, checks_table
 from peerage.doors.cli.history import sessions_table
 from peerage.doors.cli.live import LiveView
-from peerage.doors.cli.run import failures_table
+from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.terminal import Terminal, cell_width
+from peerage.doors.cli.token import tokens_table
 from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
@@ -34,6 +35,7 @@ from peerage.doors.render.session_views import (
     marks_table,
     ranking_table,
 )
+from peerage.estimate import SeasonEstimate, SeatEstimate
 from peerage.events import (
     Answered,
     Dealt,
@@ -44,9 +46,11 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
+from peerage.providers.money import Price
 from peerage.reports.sessions import SessionEntry, session_view
 from peerage.scoring import score_session
 from peerage.season import Progress
+from peerage.stores import AccessToken
 from peerage.types import (
     Ballot,
     Finding,
@@ -54,6 +58,7 @@ from peerage.types import (
     Response,
     Review,
     ScoringOptions,
+    Seat,
     Session,
     Slot,
     Usage,
@@ -253,6 +258,24 @@ def failures(names):
     return failures_table(Progress(PLAIN, failures=failed))
 
 
+def estimate(names):
+    calls = Counter(dict.fromkeys(("answer", "review", "conclude"), HUGE))
+    costs = {"about": 10**15, "at_most": 10**16}
+    free, priced = None, Price(())
+    seats = tuple(
+        SeatEstimate(Seat(name), priced if i else free, calls, HUGE, HUGE, **costs)
+        for i, name in enumerate(names)
+    )
+    return estimate_table(SeasonEstimate(Progress(PLAIN), seats))
+
+
+def tokens(names):
+    return tokens_table(
+        AccessToken(f"3f9a{i}", name, ("read", "review", "run"), "", 1234.5, 60.0, 1.8e9)
+        for i, name in enumerate(names)
+    )
+
+
 def sessions(names):
     return sessions_table(
         [
@@ -301,6 +324,8 @@ TABLES = {
     "means_table": means,
     "ranking_table": ranking,
     "failures_table": failures,
+    "estimate_table": estimate,
+    "tokens_table": tokens,
     "sessions_table": sessions,
     "checks_table": checks,
     "grid_so_far": grid_so_far,

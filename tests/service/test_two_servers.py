@@ -90,9 +90,8 @@ def test_sessions_survive_what_happens_to_their_servers(tmp_path):
         servers += [Serving(tmp_path, url) for _ in range(2)]
         one, two = (server.listening() for server in servers)
         assert "sesame" not in one.said
-        ids = two.start(N_SESSIONS - 12) + one.start(6)
-        stop_and_wake(two)
-        assert n_takeovers(url) > 0
+        ids = two.start(N_SESSIONS - 6)
+        stop_until_taken_over(two, url)
         database.control("restart", "--mode", "immediate")
         ids += one.start(6)
         n_before = n_takeovers(url)
@@ -106,13 +105,19 @@ def test_sessions_survive_what_happens_to_their_servers(tmp_path):
     finally:
         for server in servers:
             if server.process.poll() is None:
+                server.process.send_signal(signal.SIGCONT)
                 server.stop()
         database.close()
 
 
-def stop_and_wake(server):
+def stop_until_taken_over(server, url):
+    """Stop a server for two leases at least, and wake it when the other writes its sessions."""
     server.process.send_signal(signal.SIGSTOP)
     time.sleep(2 * LEASE_S)
+    deadline = time.monotonic() + 60
+    while not n_takeovers(url):
+        assert time.monotonic() < deadline, "nobody took over"
+        time.sleep(0.2)
     server.process.send_signal(signal.SIGCONT)
     time.sleep(1)
 

@@ -149,7 +149,7 @@ def test_an_early_stop_is_recorded_and_has_the_same_winner(session_config, held,
     class Slow(direct):
         async def call(self, call, on_text=None, *_):
             if call.stage == "review" and call.seat.name in "kl":
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(30)
             return await super().call(call, on_text)
 
     events = go(held(session_config(names, options, early_stop=True), Slow()))

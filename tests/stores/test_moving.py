@@ -38,7 +38,7 @@ async def fill(url):
     store.season_seed("z", "11")
     store.add_import(Import("reviews", "ab", "file.csv", 3, 1.5), [b"\0\1", b"\xff" * 1_000])
     store.add_token(AccessToken("t", "Ada", ("read",), "00", 1.5, None, 3.0))
-    store.add_action(Action(1.0, "Ada", "did", "this"))
+    await store.add_action(Action(1.0, "Ada", "did", "this"))
     await store.close()
 
 

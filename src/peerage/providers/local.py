@@ -32,6 +32,7 @@ from peerage.types import Seat, Usage
 
 SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # what a string in a constrained reply may be
 LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
+ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has nothing more to say
 SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
@@ -175,6 +176,7 @@ def _request(call: Call, max_tokens: int) -> dict[str, Any]:
         "temperature": call.seat.temperature,
         "seed": _seed(call),
         "max_tokens": max_tokens,
+        "stop": list(ECHOES) if call.stage == "conclude" else [],
         "stream": True,
         "cache_prompt": False,  # what was read before must not change what is said now
         "return_progress": True,

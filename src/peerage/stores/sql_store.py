@@ -306,9 +306,13 @@ class SqlStore:
         )
         return [Action(*row) for row in rows]
 
-    def add_action(self, action: Action) -> None:
-        with self.transaction() as db:
-            db.execute(
-                "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)",
-                (action.at, *map(stored_text, (action.who, action.what, action.about))),
-            )
+    def add_action(self, action: Action) -> asyncio.Future[None]:
+        row = (action.at, *map(stored_text, (action.who, action.what, action.about)))
+
+        def work(db: Db) -> None:
+            db.execute("INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)", row)
+
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        self._writer.put(Job(work, done, loop))
+        return done

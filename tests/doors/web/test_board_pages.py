@@ -12,6 +12,7 @@ from peerage.reports.what_if import WhatIfOptions, counted_otherwise, stored_row
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
+PATIENCE_MS = 180_000  # for a season of simulated sessions on a loaded machine
 
 
 def url(server):
@@ -25,8 +26,8 @@ def demo(tmp_path_factory, chromium):
     with running(store, simulated("ann", "bob", "cyd")) as server:
         tab = chromium.new_page()
         tab.goto(url(server))
-        tab.get_by_role("button", name="Show me").click()
-        expect(tab.locator("table.board tbody th a")).to_have_count(5, timeout=60_000)
+        tab.get_by_role("button", name="Show me").click(timeout=PATIENCE_MS)
+        expect(tab.locator("table.board tbody th a")).to_have_count(5, timeout=PATIENCE_MS)
         tab.close()
         yield server
 

@@ -70,6 +70,7 @@ def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(co
     id_ = council.hold("Replay?")
     tab = browse()
     tab.goto(f"{url(council)}/sessions/{id_}")
+    tab.get_by_text("Replay under another rule").click()
     tab.locator("select[name=rule]").select_option("schulze")
     expect(tab.locator("#ranking")).to_contain_text("schulze")
     assert "rule=schulze" in tab.url

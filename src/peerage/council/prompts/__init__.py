@@ -30,6 +30,7 @@ NAMES = (
     "review_rubric",
     "second_round",
     "synthesis",
+    "synthesis_brief",
     "tie_breaker",
 )
 CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."

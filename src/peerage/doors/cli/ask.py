@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from peerage.doors.cli.options import WITH_NO, Common, Dash, text_or_stdin
-from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.doors.cli.output import write_bare_verdict
+from peerage.doors.cli.screen import say, write_json
 from peerage.errors import UsageError
 from peerage.reports.options import AskOptions
 from peerage.types import Event, ScoringOptions, Session
@@ -85,7 +86,7 @@ def _show(
     """What the question ends with, on stdout; what failed, on stderr."""
     from peerage.doors.cli.terminal import Terminal
     from peerage.doors.render.page_blocks import show_blocks
-    from peerage.doors.render.session_views import ask_blocks, bare_verdict, failure_line
+    from peerage.doors.render.session_views import ask_blocks, failure_line
     from peerage.reports.sessions import session_document, session_view
 
     if common.json:
@@ -94,7 +95,7 @@ def _show(
     view = session_view(session, events, scoring)
     console = Terminal()
     if common.quiet:
-        write_line(bare_verdict(view), multiline=True)
+        write_bare_verdict(view)
         return
     show_blocks(console, ask_blocks(view, full))
     errors = Terminal(stderr=True)

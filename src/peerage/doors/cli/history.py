@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from peerage.doors.cli.options import FLAT, WITH_NO, Common
-from peerage.doors.cli.output import write_page
+from peerage.doors.cli.output import write_bare_verdict, write_page
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.reports.options import ReplayOptions, SessionsOptions
 
@@ -58,7 +58,7 @@ def show(
         write_json(found.document())
         return
     from peerage.doors.render.page_blocks import blocks_markdown, show_blocks
-    from peerage.doors.render.session_views import bare_verdict, session_blocks
+    from peerage.doors.render.session_views import session_blocks
 
     view = found.view()
     if html is not None:
@@ -70,7 +70,7 @@ def show(
     elif markdown is not None:
         write_line(blocks_markdown(session_blocks(view, raw)), multiline=True)
     elif common.quiet:
-        write_line(bare_verdict(view), multiline=True)
+        write_bare_verdict(view)
     elif html is None:
         from peerage.doors.cli.terminal import Terminal
 

@@ -6,12 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from peerage.boards import Board
-from peerage.doors.cli.screen import say, write_csv, write_json
+from peerage.doors.cli.screen import say, write_csv, write_json, write_line
 from peerage.doors.files import write_file
 from peerage.types import Audit
+
+if TYPE_CHECKING:
+    from peerage.reports.sessions import SessionView
 
 TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
@@ -65,6 +68,16 @@ def write_audit(found: Audit, output: Output) -> None:
     from peerage.doors.render.report_views import show_audit
 
     show_audit(Terminal(), found, output.quiet)
+
+
+def write_bare_verdict(view: SessionView) -> None:
+    """The verdict alone on stdout, as it was written; or on stderr why there is none."""
+    from peerage.doors.render.session_views import bare_verdict, why_no_verdict
+
+    if text := bare_verdict(view):
+        write_line(text, multiline=True)
+    elif lines := why_no_verdict(view):
+        say("\n".join(lines))
 
 
 def write_page(path: Path, page: str, quiet: bool) -> None:

@@ -53,8 +53,8 @@ def season(
     with _store_url(settings.store, options.dry_run) as url:
         council = Council(settings, store=url)
         if options.reuse_answers:
-            rows = reused_answers(council.store, options.reuse_answers, rows)
-            name = f"{name} with answers of {options.reuse_answers}"
+            rows = reused = reused_answers(council.store, options.reuse_answers, rows)
+            name = f"{name} with answers of {reused.season}"
             if rows.n < n_asked:
                 say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
         note = council.vote_note(rows)
@@ -163,9 +163,9 @@ def estimate_table(found: SeasonEstimate) -> TextTable:
     """What each seat would be asked, and about what that costs."""
     from peerage.doors.render.layout import TableColumn, TextTable
 
-    counts = (TableColumn("answers"), TableColumn("reviews"), TableColumn("verdicts"))
-    tokens = (TableColumn("tokens in"), TableColumn("tokens out"))
-    costs = (TableColumn("about"), TableColumn("at most"))
+    counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
+    tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
+    costs = (TableColumn("about"), TableColumn("at most", use=1))
     table = TextTable(TableColumn("seat", "name"), *counts, *tokens, *costs, title="calls to make")
     for seat in found.seats:
         row = seat.document()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
@@ -14,6 +16,9 @@ from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.errors import NotFoundError
 from peerage.stores import AccessToken, Action, Store
 from peerage.tokens import Scope, make_token
+
+if TYPE_CHECKING:
+    from peerage.doors.render.layout import TextTable
 
 app = App(
     name="token",
@@ -63,10 +68,23 @@ def list_(*, common: Common = Common()) -> None:
         write_json({"tokens": [_document(token) for token in tokens]})
         return
     from peerage.doors.cli.terminal import Terminal
+
+    tokens_table(tokens).show(Terminal())
+
+
+def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
+    """Who has a token, for what, and what is left of it."""
     from peerage.doors.render.layout import TableColumn, TextTable
 
-    names = ("id", "name", "scopes", "budget", "spent", "rate", "state")
-    table = TextTable(*(TableColumn(one, "name" if one == "name" else "word") for one in names))
+    table = TextTable(
+        TableColumn("id", "word"),
+        TableColumn("name", "name"),
+        TableColumn("scopes", "text"),
+        TableColumn("budget", use=2),
+        TableColumn("spent", use=1),
+        TableColumn("rate", use=3),
+        TableColumn("state", "word"),
+    )
     for token in tokens:
         table.add(
             token.id,
@@ -77,7 +95,7 @@ def list_(*, common: Common = Common()) -> None:
             "" if token.rate is None else f"{token.rate:g}/min",
             "good" if token.revoked_at is None else "revoked",
         )
-    table.show(Terminal())
+    return table
 
 
 @app.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
@@ -105,4 +123,7 @@ def _document(token: AccessToken) -> dict[str, Any]:
 
 
 def _note(store: Store, what: str, about: str) -> None:
-    store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))
+    async def add() -> None:
+        await store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))
+
+    asyncio.run(add())

@@ -11,7 +11,7 @@ from starlette.responses import StreamingResponse
 from peerage.doors.http.problems import status_of
 from peerage.errors import PeerageError
 from peerage.events import NOT_STORED, event_json
-from peerage.tasks import with_pauses
+from peerage.tasks import in_batches
 from peerage.types import Event
 
 HEARTBEAT_S = 10.0
@@ -27,9 +27,9 @@ def stream_events(events: AsyncIterator[Event]) -> StreamingResponse:
 async def _lines(events: AsyncIterator[Event]) -> AsyncIterator[str]:
     yield ": events of a session\n\n"
     try:
-        async with aclosing(with_pauses(events, HEARTBEAT_S)) as told:
-            async for event in told:
-                yield COMMENT if event is None else _message(event)
+        async with aclosing(in_batches(events, HEARTBEAT_S)) as batches:
+            async for batch in batches:
+                yield "".join(map(_message, batch)) or COMMENT
     except PeerageError as error:
         document = {"status": int(status_of(error)), "detail": error.message, "hint": error.hint}
         yield f"event: problem\ndata: {json.dumps(document)}\n\n"

@@ -176,8 +176,8 @@ class RequestGate:
         if scope["method"] not in SAFE_METHODS and 200 <= status < 400 and client is not None:
             action = Action(time.time(), name, f"{scope['method']} {scope['path']}", place)
             try:
-                await self.service.read(self.service.store.add_action, action)
-            except (StoreError, RuntimeError) as error:  # RuntimeError: the service has closed
+                await self.service.store.add_action(action)
+            except StoreError as error:
                 access_log.warning("not noted: %s", error)
 
 

@@ -10,12 +10,23 @@ from fastapi import APIRouter, Request
 from starlette.responses import PlainTextResponse
 
 from peerage.doors.http.access import READ
-from peerage.events import Failed, Finished, Opened, call_made, read_event
+from peerage.events import (
+    KIND_BY_TYPE,
+    Advised,
+    Answered,
+    Failed,
+    Finished,
+    Opened,
+    Reviewed,
+    call_made,
+    read_event,
+)
 from peerage.service import Service
 from peerage.types import Event
 
 router = APIRouter(tags=["operations"])
 
+COUNTED = {KIND_BY_TYPE[one] for one in (Opened, Answered, Reviewed, Advised, Failed, Finished)}
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -81,7 +92,7 @@ class Metrics:
 
     def see(self, event: Event) -> None:
         """Count an event."""
-        fact = read_event(event)
+        fact = read_event(event) if event.kind in COUNTED else None
         if isinstance(fact, Opened):
             self._opened_at[event.session_id] = event.at
         elif isinstance(fact, Finished):

@@ -26,6 +26,7 @@ from aiohttp.resolver import DefaultResolver
 
 from peerage.errors import UsageError
 from peerage.events import Finished, read_event
+from peerage.service import is_finished
 from peerage.tasks import end
 from peerage.types import Event
 
@@ -95,7 +96,7 @@ class Webhooks:
 
     def see(self, event: Event) -> None:
         """Send word of a session's end."""
-        fact = read_event(event)
+        fact = read_event(event) if is_finished(event) else None
         if not isinstance(fact, Finished):
             return
         document = {
@@ -103,6 +104,7 @@ class Webhooks:
             "session": event.session_id,
             "status": fact.status,
             "cost_usd": fact.cost_usd,
+            "unpriced_calls": fact.unpriced_calls,
             "at": event.at,
         }
         for url in self.settings.urls:

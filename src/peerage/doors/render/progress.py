@@ -7,6 +7,7 @@ from peerage.events import (
     Asked,
     Dealt,
     Failed,
+    Noted,
     Opened,
     Reviewed,
     StoppedEarly,
@@ -47,6 +48,10 @@ class ProgressLines:
                 self.n_answered += 1
                 n_words = len(fact.text.split())
                 return f"{fact.seat} answered in {n_words} words{self._answers_so_far()}"
+            case Noted() as fact:
+                return fact.text
+            case Failed(kind="skipped", message=""):
+                return None  # said before
             case Failed() as fact:
                 return f"{fact.seat} could not {fact.stage}: {fact.message} ({fact.kind})"
             case Gate() as fact if not fact.passed:

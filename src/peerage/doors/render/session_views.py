@@ -52,7 +52,7 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
     """What a question ends with: verdict, ranking, answers, who ranked whom and why, the bill."""
-    yield from _state(view)
+    yield from (Line(line, "yellow") for line in why_no_verdict(view))
     yield from _conclusion(view)
     yield from _ranking(view)
     yield from _answers(view, None if full else LINES_OF_ANSWER)
@@ -65,7 +65,7 @@ def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
 
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     """A session in full: the question, every answer and review, failures, and the bill by seat."""
-    yield from _state(view)
+    yield from (Line(line, "yellow") for line in why_no_verdict(view))
     yield Quote(view.query.text, "Question", _question_aside(view))
     yield from _conclusion(view)
     yield from _ranking(view)
@@ -101,22 +101,14 @@ def bare_verdict(view: SessionView) -> str:
     return "\n".join(filter(None, (_decision_word(verdict.approved), verdict.text or verdict.note)))
 
 
-def _state(view: SessionView) -> Iterator[Block]:
-    """What a person must know before anything else: it is not finished, or nothing came of it."""
+def why_no_verdict(view: SessionView) -> list[str]:
+    """Why there is none: it is not finished, or too few answered; empty where there is one."""
     if not view.is_finished:
-        for line in unfinished_lines(view):
-            yield Line(line, "yellow")
-    elif view.status == "no_quorum":
-        yield Line(no_quorum_line(view), "red")
-
-
-def no_quorum_line(view: SessionView) -> str:
-    """Why a session without a quorum has no verdict."""
-    n = len(view.answers)
-    kept = "; what was answered is below" if n else ""
-    return (
-        f"No verdict: only {n} of {len(view.seats)} answered, too few to review each other{kept}."
-    )
+        return unfinished_lines(view)
+    if view.status != "no_quorum":
+        return []
+    n, of = len(view.answers), len(view.seats)
+    return [f"No verdict: only {n} of {of} answered, too few to review each other."]
 
 
 def unfinished_lines(view: SessionView) -> list[str]:
@@ -144,7 +136,8 @@ def _question_aside(view: SessionView) -> str:
 
 def failure_line(failure: Failure) -> str:
     """A failure as a person reads it."""
-    return f"{failure.seat} could not {failure.stage}: {failure.message} ({failure.kind})"
+    why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
+    return f"{failure.seat} could not {failure.stage}: {why}"
 
 
 # -- verdict, ranking, answers ---------------------------------------------------------------------

@@ -322,7 +322,7 @@ def made_community_board(service: Service, kind: str, given: Mapping[str, str]) 
 def _is_usual(name: str, value: str, usual: CommunityCoefficients) -> bool:
     if name in COEFFICIENTS:
         return value == f"{getattr(usual, name):g}"
-    defaults = {"since": "all", "reputation": "fixed", "source": "stored", "sort": "total_score"}
+    defaults = {"since": "all", "reputation": "fixed", "source": "stored", "by": "total"}
     return value == defaults.get(name)
 
 
@@ -332,7 +332,7 @@ def _own_options(kind: str, given: Mapping[str, str]) -> dict[str, Any]:
     if kind == "items":
         return shown
     shown["all"] = given.get("all") == "on"
-    return shown | ({"sort": given.get("sort") or "total_score"} if kind == "contributors" else {})
+    return shown | ({"by": given.get("by") or "total"} if kind == "contributors" else {})
 
 
 def _community_board(

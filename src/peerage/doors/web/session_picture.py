@@ -336,11 +336,13 @@ class SessionPicture:
     @property
     def winners(self) -> list[Member]:
         """Who stands first."""
-        return [self.member(score.model) for score in self.session.scores if score.rank == 1]
+        firsts = (one.model for one in self.session.scores if one.rank == 1 and one.votes)
+        return [self.member(name) for name in firsts]
 
     def rank_of(self, member: Member) -> int | None:
-        scores = self.session.scores
-        return next((score.rank for score in scores if score.model == member.name), None)
+        """The rank of somebody whom at least one vote has ranked."""
+        ranks = (one.rank for one in self.session.scores if one.model == member.name and one.votes)
+        return next(ranks, None)
 
     def n_voters(self, model: str, options: ScoringOptions) -> int:
         """How many reviewers had a model on their ballot, itself left out where own votes are."""
