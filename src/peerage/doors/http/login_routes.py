@@ -25,7 +25,9 @@ PAGE = """<!doctype html>
 <input name="token" type="password" autocomplete="current-password" required></label>
 <button>Enter</button></form></main></body></html>
 """
-PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'"}
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'"
+}
 
 
 @router.get("/login")
