@@ -1,4 +1,4 @@
-"""One Chromium for all tests of the pages, and servers with simulated seats."""
+"""A Chromium for the tests of the pages, and servers with simulated seats."""
 
 import shutil
 
@@ -13,9 +13,12 @@ FLAGS = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """A browser that is started once; every test opens a context of its own."""
+    """A browser that is started once a module; every test opens a context of its own.
+
+    While it runs this thread has a running event loop, which tests of other modules would trip over.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)))
