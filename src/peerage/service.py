@@ -256,7 +256,8 @@ class Service:
         facts = list(read_events(ends))
         if not facts or not isinstance(opened := facts[0], Opened) or not opened.budget_usd:
             return
-        if isinstance(last := facts[-1], Finished) and last.cost_usd is not None:
+        last = facts[-1]
+        if isinstance(last, Finished) and last.cost_usd is not None and not last.unpriced_calls:
             await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
 
     async def resume(self) -> None:

@@ -16,13 +16,18 @@ KEPT_FOR_S = 30 * 86_400
 MAX_FORM_BYTES = 10_000
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Peerage</title>
-<meta name="viewport" content="width=device-width"></head>
+<meta name="viewport" content="width=device-width">
+<link rel="stylesheet" href="/static/style.css"></head>
 <body><main><h1>Peerage</h1>
-<form method="post" action="/login"><label>Token
+<p class="aside">This server asks for a token. Whoever runs it makes one with
+<code>peerage token create</code>.</p>
+<form class="fields" method="post" action="/login"><label>Token
 <input name="token" type="password" autocomplete="current-password" required></label>
 <button>Enter</button></form></main></body></html>
 """
-PAGE_HEADERS = {"Content-Security-Policy": "default-src 'none'; form-action 'self'"}
+PAGE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; form-action 'self'"
+}
 
 
 @router.get("/login")

@@ -104,6 +104,7 @@ class Webhooks:
             "session": event.session_id,
             "status": fact.status,
             "cost_usd": fact.cost_usd,
+            "unpriced_calls": fact.unpriced_calls,
             "at": event.at,
         }
         for url in self.settings.urls:

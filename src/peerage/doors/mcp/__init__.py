@@ -72,6 +72,7 @@ class SessionAnswer(BaseModel):
     dissent: list[str] = []
     failed: list[str] = []
     cost_usd: float | None = None
+    unpriced_calls: int = 0
     progress: str = ""
 
 
@@ -196,6 +197,7 @@ def session_answer(stored: StoredSession) -> SessionAnswer:
         dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],
         failed=[f"{f.seat} could not {f.stage}: {f.message}" for f in session.failures],
         cost_usd=session.cost_usd,
+        unpriced_calls=session.unpriced_calls,
     )
 
 

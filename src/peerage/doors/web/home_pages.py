@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,20 +12,16 @@ from starlette.responses import RedirectResponse, Response
 from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving
-from peerage.doors.render.phrases import money
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import dollars, page
-from peerage.errors import PeerageError
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
-from peerage.events import Tallied, billed_calls, read_event
 from peerage.panel import Council
 from peerage.providers.calling import seat_price
 from peerage.providers.money import usd
-from peerage.reports.options import SessionsOptions
-from peerage.reports.sessions import bill_of
+from peerage.reports.sessions import SessionEntry, session_entry
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import Listing, Store
+from peerage.stores import Listing
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
 
@@ -38,32 +33,19 @@ N_LISTED = 50
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
 
-@dataclass(frozen=True, slots=True)
-class ListedSession:
-    """A line of the list."""
-
-    id: str
-    query: str
-    category: str
-    status: str
-    opened_at: float
-    winner: str
-    cost: str
-    is_running: bool
-
-
 @router.get("/")
 async def home(request: Request, service: Serving, query: str = "", after: str = "") -> Response:
     """A question box, the panel, and what was asked lately."""
     settings = service.settings
-    listed = await service.read(service.reports.sessions, SessionsOptions(limit=N_RECENT))
-    recent = await service.read(lines, service, list(reversed(listed.sessions)))
+    listed = await service.read(_found, service, "", "", "", None)
+    recent = await service.read(entries, service, listed[:N_RECENT])
     before = await service.read(service.reports.session, after) if after else None
     return page(
         request,
         "ask.html",
         is_empty=not recent,
         recent=recent,
+        hosts=service.hosts,
         query=query,
         after=before.session if before else None,
         seats=settings.seats,
@@ -114,11 +96,12 @@ async def sessions(
     """The sessions, the latest first."""
     found = await service.read(_found, service, search, category, status, before)
     shown, more = found[:N_LISTED], found[N_LISTED:]
-    recent = await service.read(lines, service, shown)
+    recent = await service.read(entries, service, shown)
     return page(
         request,
         "sessions.html",
         recent=recent,
+        hosts=service.hosts,
         search=search,
         category=category,
         status=status,
@@ -132,7 +115,7 @@ def _found(
     """The latest sessions that fit, one more than a page holds where there are more."""
     filtered = bool(search or category or status)
     limit = N_SEARCHED if filtered else N_LISTED + 1
-    listed = service.reports.sessions(SessionsOptions(limit=limit, before=before)).sessions
+    listed = service.store.sessions(limit=limit, before=before)
     words = search.casefold()
     fitting = (
         one
@@ -144,25 +127,9 @@ def _found(
     return [one for one, _ in zip(fitting, range(N_LISTED + 1), strict=False)]
 
 
-def lines(service: Service, listed: Sequence[Listing]) -> list[ListedSession]:
+def entries(service: Service, listed: Sequence[Listing]) -> list[SessionEntry]:
     """Lines of the list, with who won and what it cost."""
-    return [_line(service.store, one, service.hosts(one.id)) for one in listed]
-
-
-def _line(store: Store, one: Listing, is_running: bool) -> ListedSession:
-    winner, cost = "", ""
-    try:
-        events = store.events(one.id)
-        facts = [fact for event in events if (fact := read_event(event)) is not None]
-        tallied = next((fact for fact in facts if isinstance(fact, Tallied)), None)
-        winner = ", ".join(s.model for s in tallied.scores if s.rank == 1) if tallied else ""
-        bill = bill_of(billed_calls(facts))
-        cost = money(bill.usd, bill.n_unpriced)
-    except PeerageError:
-        cost = "unreadable"
-    return ListedSession(
-        one.id, one.query, one.category, one.status, one.opened_at, winner, cost, is_running
-    )
+    return [session_entry(one, service.store.events(one.id)) for one in listed]
 
 
 def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:

@@ -58,6 +58,7 @@ def web_environment() -> Environment:
         "seconds": seconds,
         "dollars": dollars,
         "money": lambda bill: money(bill.usd, bill.n_unpriced),
+        "cost_of": money,
         "level": level,
         "share_level": share_level,
         "percent": percent,
