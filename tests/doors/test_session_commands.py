@@ -207,18 +207,19 @@ def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("faults", "said"),
+    ("faults", "said", "n_calls"),
     [
-        ("hang,ok", {"seat-1 answered", "seat-2 answered", "seat-3 answered"}),
-        ("ok,hang,ok", {"seat-1 reviewed", "seat-2 reviewed", "seat-3 reviewed"}),
-        ("ok,ok,hang,ok", {f"seat-{i} reviewed" for i in range(4)}),
+        ("hang,ok", {"seat-1 answered", "seat-2 answered", "seat-3 answered"}, 4),
+        ("ok,hang,ok", {"seat-1 reviewed", "seat-2 reviewed", "seat-3 reviewed"}, 8),
+        ("ok,ok,hang,ok", {f"seat-{i} reviewed" for i in range(4)}, 9),
     ],
     ids=["answer", "review", "conclude"],
 )
 def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
-    peerage, panel, mock_server, tmp_path, faults, said
+    peerage, panel, mock_server, tmp_path, faults, said, n_calls
 ):
-    seats = mock_seats(mock_server(), timeout_s=60.0)
+    url = mock_server()
+    seats = mock_seats(url, timeout_s=60.0)
     seats[0]["model"] = f"mock-0?do={faults}"
     panel(seats, seed=7)
     running = subprocess.Popen(
@@ -232,6 +233,8 @@ def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
     lines = []
     while not all(any(line.startswith(one) for line in lines) for one in said):
         lines.append(running.stderr.readline())
+    while stats(url)["n_calls"] < n_calls:  # the call that hangs has arrived
+        time.sleep(0.02)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
