@@ -17,7 +17,7 @@ FLAGS = (
 def chromium():
     """A browser that is started once a module; every test opens a context of its own.
 
-    While it runs this thread has a running event loop, which tests of other modules would trip over.
+    While it runs this thread has a running event loop, over which other tests would trip.
     """
     playwright = pytest.importorskip("playwright.sync_api")
     names = ("chromium", "chromium-browser", "google-chrome")
