@@ -2,11 +2,6 @@
 "use strict";
 const byId = (id) => document.getElementById(id);
 
-function toast(text) {
-  byId("toast").textContent = text;
-  setTimeout(() => { byId("toast").textContent = ""; }, 2500);
-}
-
 function inAddress(name, value) {
   const address = new URL(location.href);
   if (value === "") address.searchParams.delete(name); else address.searchParams.set(name, value);
@@ -15,8 +10,7 @@ function inAddress(name, value) {
 
 async function openDrawer(link) {
   await htmx.ajax("GET", link.href, { target: "#drawer-body", swap: "innerHTML" });
-  const drawer = byId("drawer");
-  if (!drawer.open) drawer.showModal();
+  if (!byId("drawer").open) byId("drawer").showModal();
   inAddress("open", new URL(link.href).pathname.split("/").slice(3).join("/"));
 }
 
@@ -24,7 +18,8 @@ async function copy(link) {
   const text = await (await fetch(link.href)).text();
   if (!navigator.clipboard) { location.href = link.href; return; }
   await navigator.clipboard.writeText(text);
-  toast("Copied as Markdown");
+  byId("toast").textContent = "Copied as Markdown";
+  setTimeout(() => { byId("toast").textContent = ""; }, 2500);
 }
 
 document.addEventListener("click", (event) => {
@@ -51,9 +46,8 @@ document.addEventListener("input", (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.form) {
-    event.target.form.requestSubmit();
-  }
+  const sends = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+  if (sends && event.target.form) event.target.form.requestSubmit();
   const item = event.target.closest(".ballot > li");
   if (!item || event.target !== item) return;
   const moves = { ArrowUp: "up", ArrowDown: "down", "=": "tie", t: "tie" };
@@ -99,7 +93,6 @@ document.addEventListener("DOMContentLoaded", () => {
   if (byId("drawer-body").childElementCount) drawer.showModal();
   for (const list of document.querySelectorAll(".ballot")) {
     number(list);
-    const onEnd = () => number(list);
-    new Sortable(list, { animation: 120, handle: ".handle", forceFallback: true, onEnd });
+    new Sortable(list, { handle: ".handle", forceFallback: true, onEnd: () => number(list) });
   }
 });
