@@ -321,16 +321,20 @@ def test_every_pattern_is_linear_in_the_reply(pattern: re.Pattern[str]):
             assert large < 0.02 or large < 10 * small, (unit, small, large)
 
 
+def seconds_of_reading(text: str) -> float:
+    began = time.process_time()
+    parse(text, BALLOT)
+    parse_decision(text)
+    return time.process_time() - began
+
+
 @pytest.mark.parametrize("opening", ['{"ranking": "A', '{"ranking": [', '{"approved": ', ""])
 def test_a_reply_of_repeats_takes_time_in_proportion(opening: str):
     for unit in ("-", "[", '{"a":', '{"a":"', '{"a":{', "A > ", '«{"a":1}', '"{"a":1}" ', "1. A "):
         times = []
         for size in (8_000, 32_000):
             text = opening + unit * (size // len(unit))
-            began = time.process_time()
-            parse(text, BALLOT)
-            parse_decision(text)
-            times.append(time.process_time() - began)
+            times.append(min(seconds_of_reading(text) for _ in range(3)))
         assert times[1] < 0.1 or times[1] < 10 * times[0], (unit, times)
 
 
