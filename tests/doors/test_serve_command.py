@@ -2,12 +2,15 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import httpx
 import pytest
+
+from peerage.doors.cli.serve import _listen
 
 SEATS = [
     {"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in ("a", "b")
@@ -101,3 +104,11 @@ def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
     assert (again.returncode, "no token" in again.stderr) == (2, True)
     wrong = peerage("token", "create", "--scope", "everything", "--name", "Ada")
     assert wrong.returncode == 2
+
+
+def test_a_body_does_not_wait_behind_its_headers():
+    with _listen("127.0.0.1", 0) as listening:
+        client = socket.create_connection(listening.getsockname())
+        accepted, _ = listening.accept()
+        with client, accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -148,9 +148,12 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, place = found[0]
-        return socket.create_server(place[:2], family=family, backlog=2048)
+        listening = socket.create_server(place[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         raise UsageError(f"cannot listen on {host} port {port}: {error}.") from None
+    # Connections inherit it; without it a body waits some 40 ms behind its own headers.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def _spelt(host: str) -> str:
