@@ -55,7 +55,7 @@ def drawn(shown, command):
 
 def words_in(picture):
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", picture)
-    return TIME.sub("", html.unescape(" ".join(texts))).replace("\xa0", " ").split()
+    return TIME.sub("", html.unescape(" ".join(texts)).replace("\xa0", " ")).split()
 
 
 def test_the_picture_shows_what_the_command_shows(peerage, tmp_path):
