@@ -6,28 +6,13 @@ import pytest
 
 from peerage.stores import SessionTakenError, open_store
 from peerage.types import Event
+from tests.stores.bare_events import finished, opened
 
 SHORT_S = 0.3
 
 
-def opened(session_id):
-    body = {
-        "query": {"text": "q", "id": "", "category": ""},
-        "seed": "7",
-        "ordinal": 0,
-        "season": "",
-        "seats": [],
-        "law": {"rubric": None, "order": "balanced"},
-    }
-    return Event(session_id, 0, "opened", 0.0, body)
-
-
 def note(session_id, seq, by=0):
     return Event(session_id, seq, "x", 0.0, {"by": by})
-
-
-def finished(session_id, seq):
-    return Event(session_id, seq, "finished", 9.0, {"status": "done", "cost_usd": None})
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from peerage.errors import PeerageError
 from peerage.stores import StoreError, open_store, without_password
 from peerage.stores.sqlite import SqliteStore
 from peerage.types import Event
+from tests.stores.bare_events import finished, opened
 
 pytestmark = pytest.mark.needs("postgres")
 
@@ -22,24 +23,8 @@ def url(postgres_server):
     return postgres_server.new_database()
 
 
-def opened(session_id):
-    body = {
-        "query": {"text": "q", "id": "", "category": ""},
-        "seed": "7",
-        "ordinal": 0,
-        "season": "",
-        "seats": [],
-        "law": {"rubric": None, "order": "balanced"},
-    }
-    return Event(session_id, 0, "opened", 0.0, body)
-
-
 def note(session_id, seq):
     return Event(session_id, seq, "x", 0.0, {"n": seq})
-
-
-def finished(session_id, seq):
-    return Event(session_id, seq, "finished", 9.0, {"status": "done", "cost_usd": None})
 
 
 def administrator(url):

@@ -1,0 +1,19 @@
+"""The first and the last event of a session, with as little in them as there can be."""
+
+from peerage.types import Event
+
+
+def opened(session_id):
+    body = {
+        "query": {"text": "q", "id": "", "category": ""},
+        "seed": "7",
+        "ordinal": 0,
+        "season": "",
+        "seats": [],
+        "law": {"rubric": None, "order": "balanced"},
+    }
+    return Event(session_id, 0, "opened", 0.0, body)
+
+
+def finished(session_id, seq):
+    return Event(session_id, seq, "finished", 9.0, {"status": "done", "cost_usd": None})
