@@ -38,7 +38,7 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import end, finish
+from peerage.tasks import Signal, end, finish
 from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
@@ -133,19 +133,11 @@ class HostedSession:
     ended: bool = False
     failure: BaseException | None = None
     cancelled: bool = False
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    signal: Signal = field(default_factory=Signal)
 
     def add(self, event: Event) -> None:
         self.events.append(event)
-        self.wake()
-
-    def wake(self) -> None:
-        """Let every watcher look again."""
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def changed(self) -> None:
-        await self._changed.wait()
+        self.signal.wake()
 
 
 class Service:
@@ -389,7 +381,7 @@ class Service:
                 self._refused.add(hosted.id)
         del self._hosted[hosted.id]
         hosted.ended = True
-        hosted.wake()
+        hosted.signal.wake()
 
     async def _finish(self, hosted: HostedSession, status: str) -> None:
         """Write the end of a session that did not reach its own."""
@@ -449,7 +441,7 @@ async def _follow(hosted: HostedSession, after: int) -> AsyncIterator[Event]:
             if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
                 raise hosted.failure
             return
-        await hosted.changed()
+        await hosted.signal.changed()
 
 
 def is_finished(event: Event) -> bool:

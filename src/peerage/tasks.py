@@ -76,6 +76,21 @@ async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator
             await stream.aclose()
 
 
+class Signal:
+    """Wakes everyone who waits for the next change of something."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def wake(self) -> None:
+        """Let everyone who waits look again."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def changed(self) -> None:
+        await self._event.wait()
+
+
 async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:
     """What a stream gives, and None whenever it has given nothing for so long."""
     async with aclosing(in_batches(stream, every_s)) as batches:

@@ -36,7 +36,7 @@ from peerage.events import (
     Waiting,
 )
 from peerage.service import Service
-from peerage.tasks import end, with_pauses
+from peerage.tasks import Signal, end, with_pauses
 from peerage.types import Event, Gate, Verdict
 
 BATCH_S = 0.15  # text that comes in is sent on this often
@@ -191,19 +191,12 @@ class WatchedSession:
     n_viewers: int = 0
     ended: bool = False
     task: asyncio.Task[None] | None = None
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    signal: Signal = field(default_factory=Signal)
 
     def add(self, sent: Message | None) -> None:
         if sent is not None:
             self.messages.append(sent)
-            self.wake()
-
-    def wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def changed(self) -> None:
-        await self._changed.wait()
+            self.signal.wake()
 
 
 class LiveSessions:
@@ -239,7 +232,7 @@ class LiveSessions:
                     yield END
                     return
                 else:
-                    await watched.changed()
+                    await watched.signal.changed()
         finally:
             watched.n_viewers -= 1
             if not watched.n_viewers:
@@ -273,4 +266,4 @@ class LiveSessions:
                             watched.add(rendering.see(event))
         finally:
             watched.ended = True
-            watched.wake()
+            watched.signal.wake()
