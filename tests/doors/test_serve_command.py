@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from peerage.doors.cli.serve import _listen
+from peerage.errors import UsageError
 
 SEATS = [
     {"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in ("a", "b")
@@ -112,3 +113,9 @@ def test_a_body_does_not_wait_behind_its_headers():
         accepted, _ = listening.accept()
         with client, accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_port_that_does_not_exist_is_refused(port):
+    with pytest.raises(UsageError, match="there is no port"):
+        _listen("127.0.0.1", port)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from peerage.service import Service
     from peerage.stores import Store
 
+MAX_PORT = 65_535
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 Level = Literal["debug", "info", "warning", "error"]
 
@@ -145,6 +146,8 @@ def _about(service: Service) -> str:
 
 def _listen(host: str, port: int) -> socket.socket:
     """A socket that listens there, or a refusal that says why not."""
+    if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
+        raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, place = found[0]
