@@ -20,9 +20,8 @@ from peerage.providers import (
     Reply,
     providers,
 )
-from peerage.providers.breaker import MAX_FAILURES
 from peerage.providers.calling import Caller
-from peerage.providers.retries import RETRIES, RetryPolicy
+from peerage.providers.limits import MAX_FAILURES, RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
 
 T = TypeVar("T")

@@ -6,8 +6,10 @@ are the business of `calling`, so that a provider of somebody else's gets them t
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -39,6 +41,12 @@ Kind = Literal[
 ]
 
 MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
+
+# Which councils a question has passed, so that none is asked by itself: a header of every call.
+# A server adds who asked it; sessions inherit it from the request that started them.
+TRACE_HEADER = "X-Peerage-Council"
+THIS_COUNCIL = secrets.token_hex(8)  # of this process
+council_trace: ContextVar[str] = ContextVar("council_trace", default=THIS_COUNCIL)
 
 OnText = Callable[[str], None]
 OnWait = Callable[[str, float, int], None]  # why, seconds, and the number of the next try
