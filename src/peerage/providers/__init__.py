@@ -116,6 +116,7 @@ class CallError(Exception):
         retry_after_s: float | None = None,
         usage: Usage | None = None,
         status: int | None = None,
+        parameter: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -123,6 +124,7 @@ class CallError(Exception):
         self.retry_after_s = retry_after_s
         self.usage = usage  # a failed call may still have cost something
         self.status = status  # of HTTP, where there was one
+        self.parameter = parameter  # of the request, that an endpoint blames
 
     @property
     def why(self) -> str:

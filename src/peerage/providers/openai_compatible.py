@@ -16,7 +16,7 @@ import ssl
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from io import BytesIO
@@ -40,7 +40,7 @@ from peerage.providers import (
     providers,
 )
 from peerage.providers.completions import CompletionStream, kind_of, parse_completion, parse_json
-from peerage.providers.redaction import well_formed
+from peerage.text import valid_text
 from peerage.types import Seat, Usage
 
 if TYPE_CHECKING:
@@ -66,16 +66,6 @@ OPTION_HINTS = dict.fromkeys(("model", "max_tokens"), "Write it as a key of the 
 OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "response_format"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class HttpError:
-    """A response that is no reply: its status, and its own words where it has any."""
-
-    status: int
-    message: str
-    parameter: str = ""
-    retry_after_s: float | None = None
 
 
 @providers.register("openai")
@@ -133,21 +123,19 @@ class OpenAICompatible(Provider):
         known = without = self._without.get(call.seat.model, self._at_first)
         while True:
             body = self._body(call, without, stream=on_text is not None)
-            reply = await self._post(body, on_text)
-            if isinstance(reply, Reply):
-                self._without[call.seat.model] = without
-                # Some servers take a schema and do not keep to it, so that is looked at.
-                constrained = (
-                    call.schema is not None
-                    and "response_format" not in without
-                    and reply.text.lstrip().startswith("{")
-                )
-                return replace(reply, constrained=True) if constrained else reply
-            sent = _refusable(call, without, stream=on_text is not None) - (without ^ known)
-            refused = _refused(reply, sent) if reply.status in REFUSALS else None
-            if refused is None:
-                raise self._failure(reply)
-            without = without ^ {refused}
+            try:
+                reply = await self._post(body, on_text)
+            except CallError as error:
+                refused = _refused(error, body, without ^ known)
+                if refused is None:
+                    raise
+                without = without ^ {refused}
+                continue
+            self._without[call.seat.model] = without
+            # Some servers take a schema and do not keep to it, so that is looked at.
+            if "response_format" in body and reply.text.lstrip().startswith("{"):
+                return replace(reply, constrained=True)
+            return reply
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
@@ -188,24 +176,28 @@ class OpenAICompatible(Provider):
         )
         return self._session
 
-    async def _post(self, body: bytes, on_text: OnText | None) -> Reply | HttpError:
-        """Send a body; the reply that comes back, or the error it is."""
+    async def _post(self, body: Mapping[str, Any], on_text: OnText | None) -> Reply:
+        """Send a body, and read the reply that comes back."""
         session = self._session or self._connect()
         import aiohttp
 
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        data = valid_text(text).encode()
         try:
             async with session.post(
                 self._url,
-                data=body if len(body) < LARGE_BYTES else BytesIO(body),
+                data=data if len(data) < LARGE_BYTES else BytesIO(data),
                 headers={TRACE_HEADER: council_trace.get()},
                 allow_redirects=False,
                 proxy=self._proxy,
             ) as response:
+                if response.status >= 300:
+                    raise await self._failure(response)
                 return await _read(response, on_text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _lost(error, str(self._url.origin())) from None
 
-    def _body(self, call: Call, without: frozenset[str], stream: bool) -> bytes:
+    def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
         seat = call.seat
         messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
@@ -223,18 +215,20 @@ class OpenAICompatible(Provider):
             body["stream"] = True
             if "stream_options" not in without:
                 body["stream_options"] = {"include_usage": True}
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        return well_formed(text).encode()
+        return body
 
-    def _failure(self, error: HttpError) -> CallError:
+    async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """What a status means, in the endpoint's own words where it has any."""
-        text = f"HTTP {error.status}" + (f": {error.message}" if error.message else "")
-        if error.status in (401, 403) and self.key_name:
+        body, _ = await _body_of(response, MAX_ERROR_BYTES)
+        message, parameter = _error_words(body.decode("utf-8", "replace"))
+        status, wait_s = response.status, retry_after_s(response.headers, time.time())
+        text = f"HTTP {status}" + (f": {message}" if message else "")
+        if status in (401, 403) and self.key_name:
             text = f"the key in {self.key_name} was not accepted, {text}"
-        elif error.status < 400:
+        elif status < 400:
             text = f"redirects are not followed, {text}"
         return CallError(
-            kind_of(error.status), text, retry_after_s=error.retry_after_s, status=error.status
+            kind_of(status), text, retry_after_s=wait_s, status=status, parameter=parameter
         )
 
 
@@ -302,18 +296,11 @@ def is_loopback(host: str) -> bool:
 # -- parameters that endpoints refuse ---------------------------------------------------------
 
 
-def _refusable(call: Call, without: frozenset[str], stream: bool) -> frozenset[str]:
-    """The refusable parameters that a request carried; the token limit has two names."""
-    unasked = {"response_format"} if call.schema is None else set()
-    if not call.seat.reasoning_effort:
-        unasked.add("reasoning_effort")
-    if not stream:
-        unasked.add("stream_options")
-    return frozenset(REFUSABLE) - (without - {"max_tokens"}) - unasked
-
-
-def _refused(error: HttpError, sent: frozenset[str]) -> str | None:
+def _refused(error: CallError, body: Mapping[str, Any], tried: frozenset[str]) -> str | None:
     """The parameter to do without (or, for the token limit, to rename) on the next try."""
+    if error.status not in REFUSALS:
+        return None
+    sent = {"max_tokens", *body} - tried  # the token limit has two names
     message = f"{error.message} {error.parameter}".lower()
     for parameter, words in REFUSABLE.items():
         if parameter in sent and any(word in message for word in words):
@@ -325,14 +312,9 @@ def _refused(error: HttpError, sent: frozenset[str]) -> str | None:
 # -- reading ----------------------------------------------------------------------------------
 
 
-async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Reply | HttpError:
-    """The reply in a response, whether it comes whole or streamed, or the error it is."""
+async def _read(response: aiohttp.ClientResponse, on_text: OnText | None) -> Reply:
+    """The reply in a response, whether it comes whole or streamed."""
     content_type = response.headers.get("Content-Type", "")
-    if response.status >= 300:
-        body, _ = await _body_of(response, MAX_ERROR_BYTES)
-        message, parameter = _error_words(body.decode("utf-8", "replace"))
-        wait_s = retry_after_s(response.headers, time.time())
-        return HttpError(response.status, message, parameter, wait_s)
     if content_type.lower().startswith("text/event-stream"):  # from some servers, always
         stream = CompletionStream(on_text)
         async for data in response.content.iter_any():
