@@ -265,32 +265,22 @@ async def run(
         await end([work])
 
 
+@dataclass(slots=True)
 class SessionRunner:
     """One running session: what has happened so far, and the step that comes next."""
 
-    def __init__(
-        self,
-        spec: SessionSpec,
-        config: SessionConfig,
-        caller: ModelCaller,
-        log: Log,
-        clock: Callable[[], float],
-        tell: Callable[[Event], None],
-        live: bool,
-        extend: bool = False,
-    ) -> None:
-        self.spec = spec
-        self.config = config
-        self.caller = caller
-        self.log = log
-        self.clock = clock
-        self.tell = tell
-        self.live = live
-        self.extend = extend
-        self.n_events = 0
-        self.facts: list[Fact] = []
-        self.state = EMPTY
-        self.pending: list[asyncio.Future[None]] = []
+    spec: SessionSpec
+    config: SessionConfig
+    caller: ModelCaller
+    log: Log
+    clock: Callable[[], float]
+    tell: Callable[[Event], None]
+    live: bool
+    extend: bool = False
+    n_events: int = 0
+    facts: list[Fact] = field(default_factory=list)
+    state: Session = EMPTY
+    pending: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def session(self) -> Session:

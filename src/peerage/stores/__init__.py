@@ -26,6 +26,7 @@ from peerage.stores.sql_store import Store
 from peerage.types import Event
 
 __all__ = [
+    "NO_STORE",
     "AccessToken",
     "Action",
     "Import",
@@ -43,6 +44,7 @@ __all__ = [
     "without_password",
 ]
 
+NO_STORE = "sqlite:///:memory:"  # an empty one, for whoever only reads and finds none
 USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 
