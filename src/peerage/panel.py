@@ -20,7 +20,7 @@ from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypedDict, Unpack, cast
+from typing import Literal, NamedTuple, TypedDict, Unpack, cast
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
@@ -110,6 +110,14 @@ class AskKeywords(CouncilKeywords, total=False):
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
+class BegunSession(NamedTuple):
+    """A session that is to be run: a lease to release at its end, and its events."""
+
+    lease: Lease
+    history: list[Event]  # those in the log already
+    events: AsyncGenerator[Event, None]
+
+
 class Council:
     """Seats that answer and review each other, and the store that keeps it.
 
@@ -147,7 +155,7 @@ class Council:
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
-        self._is_held = False  # somebody will close it: until then connections stay open
+        self.is_held = False  # somebody will close it: until then connections stay open
         self._n_running = 0
 
     @classmethod
@@ -158,14 +166,14 @@ class Council:
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
-        self._is_held = True
+        self.is_held = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Council:
-        self._is_held, self._thread = True, LoopThread()
+        self.is_held, self._thread = True, LoopThread()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -219,17 +227,19 @@ class Council:
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
         if "resume" in options:
-            lease, events = await self.resume(text, live=live, **options)
+            begun = await self.resume(text, live=live, **options)
         else:
             spec, session_config = self._new_session(text, category, options)
             lease = await self._claim(spec.id)
-            events = self._events(spec, session_config, [], live, lease)
+            begun = BegunSession(lease, [], self._events(spec, session_config, [], live, lease))
         try:
-            async with aclosing(events):
+            for event in begun.history:
+                yield event
+            async with aclosing(begun.events) as events:
                 async for event in events:
                     yield event
         finally:
-            await self._release(lease)
+            await self._release(begun.lease)
 
     async def open(
         self,
@@ -239,8 +249,8 @@ class Council:
         live: bool = False,
         by: str = "",
         **options: Unpack[AskKeywords],
-    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
-        """Put a session in the log; its lease, to be released, and its events, read to run it.
+    ) -> BegunSession:
+        """Put a session in the log; it runs as its events are read.
 
         What is never read, or not to its end, can be resumed.
         """
@@ -250,11 +260,12 @@ class Council:
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
         lease = await self._claim(spec.id)
         await lease.append(opened)
-        return lease, self._events(spec, session_config, [opened], live, lease)
+        events = self._events(spec, session_config, [opened], live, lease)
+        return BegunSession(lease, [opened], events)
 
     async def resume(
         self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
-    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+    ) -> BegunSession:
         """Take over a session that nobody runs any more; as for `open`."""
         id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
         lease = await self._claim(id_)
@@ -264,7 +275,8 @@ class Council:
         except BaseException:
             await self._release(lease)
             raise
-        return lease, self._events(spec, session_config, history, live, lease)
+        events = self._events(spec, session_config, history, live, lease)
+        return BegunSession(lease, history, events)
 
     async def _release(self, lease: Lease) -> None:
         with suppress(StoreError):  # then it runs out
@@ -288,7 +300,7 @@ class Council:
         live: bool,
         lease: Lease,
     ) -> AsyncGenerator[Event, None]:
-        """The events of a session: those of its history, then what it does."""
+        """The events of a session after those of its history."""
         caller = self.caller
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
@@ -299,14 +311,12 @@ class Council:
         )
         self._n_running += 1
         try:
-            for event in history:
-                yield event
             async with aclosing(session):
                 async for event in session:
                     yield event
         finally:
             self._n_running -= 1
-            if not self._is_held and not self._n_running:
+            if not self.is_held and not self._n_running:
                 await finish(self.caller.close())
 
     def _new_session(

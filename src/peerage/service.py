@@ -15,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -37,7 +37,7 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.panel import AskKeywords, Council
+from peerage.panel import AskKeywords, BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
@@ -50,8 +50,6 @@ if TYPE_CHECKING:
     from peerage.stores import Store
 
 T = TypeVar("T")
-Begun = tuple[Lease, AsyncGenerator[Event, None]]
-Begin = Callable[[], Awaitable[Begun]]
 log = logging.getLogger(__name__)
 
 OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
@@ -66,7 +64,7 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
-TELL_EVERY_S = 0.02  # what happens in sessions is told together
+TELL_EVERY_S = 0.05  # what happens in sessions is told together
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -130,8 +128,7 @@ class HostedSession:
     """A session that runs or waits here, and what its watchers are to see of it."""
 
     id: str
-    lease: Lease | None = None  # None until it is its turn, where another left it
-    taken_over: bool = False
+    begun: BegunSession | None = None  # None until it is its turn, where another left it
     since: float = 0.0  # what happened earlier was another process's, and told there
     events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
     task: asyncio.Task[None] | None = None
@@ -139,6 +136,10 @@ class HostedSession:
     failure: BaseException | None = None
     cancelled: bool = False
     signal: Signal = field(default_factory=Signal)
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.begun.lease if self.begun else None
 
     def add(self, event: Event) -> None:
         self.events.append(event)
@@ -162,6 +163,7 @@ class Service:
         self.clock = clock
         self.closing = False
         council.role = SERVER
+        council.is_held = True
         self.n_running = 0
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # told what is stored
@@ -174,7 +176,7 @@ class Service:
         self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
         self._home = asyncio.get_running_loop()
         self._untold: deque[tuple[HostedSession, Event]] = deque()
-        self._tells_soon = False
+        self._told_at = 0.0  # by the clock of the sessions' loop
 
     # -- what doors read -----------------------------------------------------------------------
 
@@ -233,9 +235,10 @@ class Service:
             raise
         finally:
             self._n_opening -= 1
-        id_ = begun[0].session_id
-        self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
-        return id_
+        hosted = HostedSession(begun.lease.session_id)
+        self._begin(hosted, begun)
+        self._host(hosted)
+        return hosted.id
 
     async def _reserve(self, token: AccessToken, asked: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
@@ -285,15 +288,24 @@ class Service:
         """Host every session that a server let go of, or was silent for too long to keep."""
         for id_ in await self.read(self.store.unfinished, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
-                hosted = HostedSession(id_, taken_over=True, since=self.clock())
-                self._host(hosted, partial(self._resumed, id_))
+                self._host(HostedSession(id_, since=self.clock()))
 
-    async def _resumed(self, id_: str) -> Begun:
-        return await self.call(self.council.resume(live=True, resume=id_))
+    def _begin(self, hosted: HostedSession, begun: BegunSession) -> None:
+        """Tell what is in the log of a session already; its first watchers wait for nothing."""
+        hosted.begun = begun
+        for event in begun.history:
+            self._tell(hosted, event)
 
-    def _host(self, hosted: HostedSession, begin: Begin) -> None:
+    async def _take_up(self, hosted: HostedSession) -> BegunSession:
+        """Begin a session where another server has left it."""
+        begun = await self.call(self.council.resume(live=True, resume=hosted.id))
+        self.n_takeovers += 1
+        self._begin(hosted, begun)
+        return begun
+
+    def _host(self, hosted: HostedSession) -> None:
         self._hosted[hosted.id] = hosted
-        hosted.task = asyncio.create_task(self._hold(hosted, begin))
+        hosted.task = asyncio.create_task(self._hold(hosted))
         hosted.task.add_done_callback(partial(self._ended, hosted))
 
     def hosts(self, id: str) -> bool:
@@ -358,16 +370,15 @@ class Service:
         mean_s = sum(known) / len(known) if known else USUAL_S
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
 
-    async def _hold(self, hosted: HostedSession, begin: Begin) -> None:
+    async def _hold(self, hosted: HostedSession) -> None:
         """Run one session when it is its turn; however it ends, its watchers are told."""
         try:
             async with self._turn:
-                hosted.lease, events = await begin()
-                self.n_takeovers += hosted.taken_over
+                begun = hosted.begun or await self._take_up(hosted)
                 self.n_running += 1
                 started = self.clock()
                 try:
-                    await self.call(self._run(hosted, events))
+                    await self.call(self._run(hosted, begun))
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -382,21 +393,21 @@ class Service:
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
 
-    async def _run(self, hosted: HostedSession, events: AsyncGenerator[Event, None]) -> None:
+    async def _run(self, hosted: HostedSession, begun: BegunSession) -> None:
         """Run one session to its end, on the loop of the sessions."""
         loop = asyncio.get_running_loop()
         try:
-            async with aclosing(events):
+            async with aclosing(begun.events) as events:
                 async for event in events:
                     self._untold.append((hosted, event))
-                    if not self._tells_soon:
-                        self._tells_soon = True
-                        loop.call_later(TELL_EVERY_S, self._pass_on)
+                    if len(self._untold) == 1:
+                        soon = max(loop.time(), self._told_at + TELL_EVERY_S)
+                        loop.call_at(soon, self._pass_on, soon)
         finally:
             self._home.call_soon_threadsafe(self._tell_all)
 
-    def _pass_on(self) -> None:
-        self._tells_soon = False
+    def _pass_on(self, at: float) -> None:
+        self._told_at = at
         self._home.call_soon_threadsafe(self._tell_all)
 
     def _tell_all(self) -> None:
@@ -451,10 +462,6 @@ class Service:
             after = max([after, *(event.seq for event in events)])
             await self.store.changed(id, POLL_S)
             events = await self.read(self.store.events, id, after)
-
-
-async def _already(begun: Begun) -> Begun:
-    return begun
 
 
 def _keywords(request: SessionRequest) -> AskKeywords:
