@@ -179,6 +179,12 @@ class Council:
     def __exit__(self, *_: object) -> None:
         self.close_sync()
 
+    async def prepare(self) -> None:
+        """Load what the first session would wait for: rules, and models of this process."""
+        with suppress(ConfigError):  # whoever asks is told
+            self.session_config("")
+        await self.caller.prepare(self.settings.seats)
+
     async def close(self) -> None:
         await self.caller.close()
         await self.store.close()

@@ -271,6 +271,10 @@ class Service:
         if isinstance(last, Finished) and last.cost_usd is not None and not last.unpriced_calls:
             await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
 
+    async def prepare(self) -> None:
+        """Load what the first session would wait for."""
+        await self.call(self.council.prepare())
+
     async def resume(self) -> None:
         """Go on with what a server that is gone has left; now, and whenever that happens."""
         await self._take_over()

@@ -101,7 +101,9 @@ def serve(
     log_to_stderr("warning" if common.quiet else log)
 
     async def run() -> Service:
-        return Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+        service = Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+        await service.prepare()
+        return service
 
     sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
