@@ -3,10 +3,6 @@
 The doors for programs and people (HTTP, OpenAI, MCP, the web pages) all stand on it. A session is
 in the log before its id is given out; what a crash or a shutdown cuts off goes on at the next
 start. A watcher reads a list that all watchers share, so one that reads slowly costs nothing.
-
-Sessions run on an event loop of their own, in a thread, and so do the connections to models;
-whoever asks a door never waits for their turns. What happens in them is told here, some
-milliseconds of all sessions at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -42,7 +38,7 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import LoopThread, Signal, end, finish
+from peerage.tasks import Signal, end, finish
 from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
@@ -64,7 +60,7 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
-TELL_EVERY_S = 0.05  # what happens in sessions is told together
+WAKE_EVERY_S = 0.05  # watchers of a session: what happens meanwhile they are told together
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -136,6 +132,7 @@ class HostedSession:
     failure: BaseException | None = None
     cancelled: bool = False
     signal: Signal = field(default_factory=Signal)
+    wakes_soon: bool = False
 
     @property
     def lease(self) -> Lease | None:
@@ -143,11 +140,17 @@ class HostedSession:
 
     def add(self, event: Event) -> None:
         self.events.append(event)
+        if not self.wakes_soon:
+            self.wakes_soon = True
+            asyncio.get_running_loop().call_later(WAKE_EVERY_S, self.wake)
+
+    def wake(self) -> None:
+        self.wakes_soon = False
         self.signal.wake()
 
 
 class Service:
-    """Runs a council's sessions beside the event loop that it is made in; close it to end them."""
+    """Runs a council's sessions as tasks of the event loop; close it to end them."""
 
     def __init__(
         self,
@@ -174,9 +177,6 @@ class Service:
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
         self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
-        self._home = asyncio.get_running_loop()
-        self._untold: deque[tuple[HostedSession, Event]] = deque()
-        self._told_at = 0.0  # by the clock of the sessions' loop
 
     # -- what doors read -----------------------------------------------------------------------
 
@@ -204,14 +204,6 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args))
 
-    @cached_property
-    def _sessions(self) -> LoopThread:
-        return LoopThread()
-
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work on the loop of the sessions, where connections to models are."""
-        return await self._sessions.call(work)
-
     # -- sessions ------------------------------------------------------------------------------
 
     async def start(self, request: SessionRequest) -> str:
@@ -227,8 +219,8 @@ class Service:
         try:
             if by is not None:
                 await self._reserve(by, asked)
-            begun = await self.call(
-                self.council.open(request.query, request.category, live=True, by=payer, **asked)
+            begun = await self.council.open(
+                request.query, request.category, live=True, by=payer, **asked
             )
         except PeerageError:
             await self._give_back(payer, asked.get("budget_usd", 0.0))
@@ -273,7 +265,7 @@ class Service:
 
     async def prepare(self) -> None:
         """Load what the first session would wait for."""
-        await self.call(self.council.prepare())
+        await self.council.prepare()
 
     async def resume(self) -> None:
         """Go on with what a server that is gone has left; now, and whenever that happens."""
@@ -302,7 +294,7 @@ class Service:
 
     async def _take_up(self, hosted: HostedSession) -> BegunSession:
         """Begin a session where another server has left it."""
-        begun = await self.call(self.council.resume(live=True, resume=hosted.id))
+        begun = await self.council.resume(live=True, resume=hosted.id)
         self.n_takeovers += 1
         self._begin(hosted, begun)
         return begun
@@ -359,8 +351,7 @@ class Service:
         """End the sessions as `drain` does, then let go of the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
-        await self.call(self.council.close())
-        await asyncio.to_thread(self._sessions.close)
+        await self.council.close()
 
     def _check_room(self) -> None:
         if self.closing:
@@ -382,7 +373,9 @@ class Service:
                 self.n_running += 1
                 started = self.clock()
                 try:
-                    await self.call(self._run(hosted, begun))
+                    async with aclosing(begun.events) as events:
+                        async for event in events:
+                            self._tell(hosted, event)
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -396,28 +389,6 @@ class Service:
                 with suppress(StoreError):  # then it runs out
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
-
-    async def _run(self, hosted: HostedSession, begun: BegunSession) -> None:
-        """Run one session to its end, on the loop of the sessions."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with aclosing(begun.events) as events:
-                async for event in events:
-                    self._untold.append((hosted, event))
-                    if len(self._untold) == 1:
-                        soon = max(loop.time(), self._told_at + TELL_EVERY_S)
-                        loop.call_at(soon, self._pass_on, soon)
-        finally:
-            self._home.call_soon_threadsafe(self._tell_all)
-
-    def _pass_on(self, at: float) -> None:
-        self._told_at = at
-        self._home.call_soon_threadsafe(self._tell_all)
-
-    def _tell_all(self) -> None:
-        """Tell what has happened in sessions since the last time."""
-        while self._untold:
-            self._tell(*self._untold.popleft())
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -105,7 +105,6 @@ def serve(
         await service.prepare()
         return service
 
-    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
         service = runner.run(run())
         say(f"listening on {address}, {_about(service)}")
@@ -118,11 +117,12 @@ def serve(
             ws="none",
             timeout_graceful_shutdown=CONNECTIONS_END_S,
         )
+        gc.collect()
+        gc.freeze()  # what was loaded stays: no collection need look through it again
         runner.run(Server(config).serve([listening]))
 
 
 CONNECTIONS_END_S = 5  # after sessions have
-SWITCH_S = 0.0005  # that a thread of sessions may go on while a request waits
 
 
 def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:
