@@ -18,7 +18,7 @@ from peerage.config.checks import validated
 from peerage.config.keys import KEY_NAMES, key_name, secret, usual_key_name
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
-from peerage.config.sources import CONFIG, Merged, merge
+from peerage.config.sources import CONFIG, merge
 from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
 
@@ -81,13 +81,11 @@ def seated(settings: Settings, names: Sequence[str]) -> Settings:
         near = meant(name, known)
         listed = "" if near.startswith("Known") else f" Known: {', '.join(known)}."
         raise ConfigError(f"there is no seat {shown(name)}.", hint=near + listed)
-    tree = settings.model_dump()
-    tree["seat"] = [seat for seat in tree["seat"] if seat["name"] in wanted]
-    if tree["council"]["chair"] not in wanted:
-        tree["council"]["chair"] = None
-    result = validated(Merged(tree))
-    result._notes = settings.notes
-    return result
+    council = settings.council
+    if council.chair not in wanted:
+        council = council.model_copy(update={"chair": None})
+    seats = [seat.model_dump() for seat in settings.seat if seat.name in wanted]
+    return changed(settings.model_copy(update={"council": council}), {"seat": seats})
 
 
 def with_note(settings: Settings, note: str) -> Settings:
@@ -152,7 +150,11 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
     """
     environ = os.environ if environ is None else environ
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
-    vendors = [v for v in tomllib.loads(text)["vendor"] if _has_key(v["base_url"], environ)]
+    vendors = [
+        vendor
+        for vendor in tomllib.loads(text)["vendor"]
+        if secret(usual_key_name(vendor["base_url"], environ), environ) is not None
+    ]
     n_each = 1 if len(vendors) >= ENOUGH else 2 if len(vendors) == 2 else ENOUGH
     if vendors and "openrouter" in vendors[0]["base_url"]:
         vendors, n_each = vendors[:1], len(vendors[0]["seats"])
@@ -165,7 +167,3 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
         for vendor in vendors
         for seat in vendor["seats"][:n_each]
     ]
-
-
-def _has_key(base_url: str, environ: Mapping[str, str]) -> bool:
-    return secret(usual_key_name(base_url, environ), environ) is not None
