@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 CONNECTIONS_END_S = 5  # after sessions have
+SWITCH_S = 0.0005  # that a thread of sessions may go on while a request waits
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
 Level = Literal["debug", "info", "warning", "error"]
@@ -119,6 +121,7 @@ def serve(
     async def run() -> Service:
         return Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
 
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
         service = runner.run(run())
         names = ", ".join(seat.name for seat in service.settings.seats)
