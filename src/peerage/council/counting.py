@@ -102,14 +102,15 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
 
 def _at_odds(said: Tiers, scores: Mapping[str, Fraction]) -> bool:
     """Whether somebody placed above another has the lower score."""
-    place = _places(said)
-    lowest_above: Fraction | None = None
-    for tier in sorted(set(place.values())):
-        here = [scores[name] for name, at in place.items() if at == tier and name in scores]
-        if here and lowest_above is not None and max(here) > lowest_above:
+    scores_by_place: dict[int, list[Fraction]] = {}
+    for name, at in _places(said).items():
+        if name in scores:
+            scores_by_place.setdefault(at, []).append(scores[name])
+    lowest_above: Fraction | float = math.inf
+    for at in sorted(scores_by_place):
+        if max(scores_by_place[at]) > lowest_above:
             return True
-        if here:
-            lowest_above = min(here) if lowest_above is None else min(lowest_above, *here)
+        lowest_above = min(lowest_above, *scores_by_place[at])
     return False
 
 
@@ -127,43 +128,28 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     """Where a ballot puts those it votes for, or None where it has no vote.
 
     `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like
-    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has.
+    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has
+    and for repeats. Gated answers stand behind everyone who passed.
     """
     if counted.abstained:
         return None
     own = counted.reviewer
-    if own_votes == "seed":
-        doubled, first = _slots(counted)
-        n = n_candidates
-        dropped = {own}
-    else:
-        dropped = {own} if own_votes == "out" else set()
-        n = len(set(counted.shown) - dropped)
-        doubled, first = _closed_up(counted, dropped)
+    dropped = set() if own_votes == "in" else {own}
+    tiers, shown, n = counted.said, set(counted.shown), n_candidates
+    if own_votes != "seed":
+        tiers = tuple(tuple(x for x in tier if x not in dropped) for tier in counted.tiers)
+        shown -= dropped
+        n = len(shown)
+    passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
+    failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
+    n_passed = max(sum(map(len, passed)), len(shown - counted.gated))
+    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
+    first = next((name for name, at in doubled.items() if at == 0), None)
     doubled = {name: at for name, at in doubled.items() if name not in dropped}
     if n < 2 or not doubled:
         return None
     scores = {name: score for name, score in counted.overall.items() if name not in dropped}
     return Placing(own, n, doubled, None if first in dropped else first, scores)
-
-
-def _closed_up(counted: Counted, dropped: set[str]) -> tuple[dict[str, int], str | None]:
-    """Doubled places without gaps; gated answers stand behind everyone who passed."""
-    tiers = [tuple(name for name in tier if name not in dropped) for tier in counted.tiers]
-    passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
-    failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
-    n_passed = len(set(counted.shown) - dropped - counted.gated)
-    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
-    return doubled, next((name for name, at in doubled.items() if at == 0), None)
-
-
-def _slots(counted: Counted) -> tuple[dict[str, int], str | None]:
-    """Doubled places for own votes "seed": every mention takes a slot, the first one counts."""
-    passed = [tuple(name for name in tier if name not in counted.gated) for tier in counted.said]
-    failed = [tuple(name for name in tier if name in counted.gated) for tier in counted.said]
-    n_passed = max(sum(map(len, passed)), len(set(counted.shown) - counted.gated))
-    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
-    return doubled, next((name for name, at in doubled.items() if at == 0), None)
 
 
 def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
