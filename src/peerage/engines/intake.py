@@ -35,7 +35,7 @@ from peerage.engines.sql import (
     quoted,
     sql,
 )
-from peerage.errors import InputError
+from peerage.errors import InputError, few
 from peerage.reviews.columns import NAMES, is_number
 from peerage.text import is_unicode
 
@@ -239,9 +239,8 @@ def _safe_names(names: Iterable[str]) -> dict[str, str]:
     return safe
 
 
-def _shown(names: Sequence[str]) -> str:
-    more = ", …" if len(names) > N_SHOWN else ""
-    return ", ".join(repr(name[:80]) for name in names[:N_SHOWN]) + more
+def _shown(names: Iterable[str]) -> str:
+    return few([repr(name[:80]) for name in names])
 
 
 def _renamed(rows: Relation, names: Mapping[str, str]) -> Relation:
@@ -264,8 +263,7 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 def _refuse_lines(lines: Iterable[str]) -> None:
     listed = list(lines)
     if listed:
-        more = ", …" if len(listed) > N_SHOWN else ""
-        raise InputError("some lines are no rows.", hint="; ".join(listed[:N_SHOWN]) + more)
+        raise InputError("some lines are no rows.", hint=few(listed, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:

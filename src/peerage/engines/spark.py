@@ -30,6 +30,8 @@ from peerage.engines import (
     Reading,
     Source,
     engines,
+    paths_of,
+    unwrapped,
     zone_of,
 )
 from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
@@ -158,13 +160,11 @@ class Spark:
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        given = _unwrapped(source)
+        given = unwrapped(source)
         if isinstance(given, import_module("pyspark.sql").DataFrame):
             return given
-        if isinstance(given, (str, os.PathLike)):
-            return self._file([os.fspath(given)])
-        if isinstance(given, Sequence) and given and all(map(_is_path, given)):
-            return self._file([os.fspath(one) for one in given])
+        if paths := paths_of(given):
+            return self._file(paths)
         return self.session.createDataFrame(_arrow(given))
 
     def _file(self, paths: list[str]) -> Any:
@@ -382,13 +382,3 @@ def _arrow(given: Any) -> Any:
 def _listed(values: Any) -> Any:
     array = np.asarray(values)
     return array if array.dtype.kind in "ifub" else list(array.tolist())
-
-
-def _unwrapped(source: Source) -> Any:
-    if type(source).__module__.split(".")[0] == "narwhals":
-        return nw.to_native(source)
-    return source
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike))

@@ -11,11 +11,16 @@ import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinions import read_items, read_opinions, read_users
-from peerage.engines.reviews import read_reviews, refuse_duplicates
+from peerage.engines.reviews import (
+    as_reviews,
+    checked_comparisons,
+    is_comparisons,
+    read_reviews,
+    refuse_duplicates,
+)
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import imported

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
     AuditKeywords,
@@ -197,16 +197,9 @@ class InputTables:
             files: dict[str, Any] = {
                 kind: readable(Path(folder) / kind, paths)
                 for kind in ("reviews", "opinions", "items", "users")
-                if self.engine == "duckdb" and (paths := _paths(getattr(self, kind)))
+                if self.engine == "duckdb" and (paths := paths_of(getattr(self, kind)))
             }
             yield replace(self, **files)
-
-
-def _paths(source: Source | None) -> list[str]:
-    """The paths that a source is made of; none where it is a table."""
-    listed = source if isinstance(source, list | tuple) else [source]
-    are_paths = all(isinstance(one, str | Path) for one in listed)
-    return [str(one) for one in listed] if are_paths else []
 
 
 # -- over a store, or over tables --------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property, partial
@@ -71,9 +71,9 @@ def flags_of_times(table: Opinions, now: float) -> list[str]:
         return []
     late = table.frame.filter(nw.col("at") > now).select("item_id", "reviewer")
     found = table.engine.arrays(late.sort("item_id", "reviewer"))
-    rows = list(zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True))
-    told = (f"{reviewer} on {item}" for reviewer, item in rows[:N_SHOWN])
-    return [f"opinions_in_the_future:{len(rows)}: {', '.join(told)}"]
+    rows = zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True)
+    told = [f"{reviewer} on {item}" for reviewer, item in rows]
+    return [f"opinions_in_the_future:{len(told)}: {', '.join(told[:N_SHOWN])}"]
 
 
 class CommunityBoards:
@@ -124,7 +124,9 @@ class CommunityBoards:
             return instant_s(self.options.as_of)
         if self.options.category is None or self.table.latest is None:
             return self.table.latest
-        end: float = self.table.fold(partial(_latest, self.options.category), _greatest)
+        end: float = self.table.fold(
+            partial(_latest, self.options.category), lambda ends: float(np.max(ends))
+        )
         return end if np.isfinite(end) else None
 
     @cached_property
@@ -298,10 +300,6 @@ def _latest(category: str, block: Community) -> float:
 
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
-
-
-def _greatest(values: Sequence[float]) -> float:
-    return max(values)
 
 
 def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
