@@ -70,7 +70,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
-from peerage.providers.breaker import OUT_OF_REACH
+from peerage.providers.limits import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, in_turn, read_aside

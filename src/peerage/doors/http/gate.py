@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from peerage.doors.http.access import LOCAL, Client, TokenBook
 from peerage.doors.http.problems import peerage_problem, problem
 from peerage.errors import PeerageError
-from peerage.providers.trace import HEADER, THIS_COUNCIL, council_trace
+from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
 from peerage.tokens import PREFIX as TOKEN_PREFIX
@@ -248,7 +248,7 @@ def _check_same_site(headers: Headers) -> None:
 
 def _check_trace(headers: Headers) -> None:
     """Refuse a question that this council is asking itself, through whatever seats."""
-    trace = [one for one in headers.get(HEADER, "").split(",") if one]
+    trace = [one for one in headers.get(TRACE_HEADER, "").split(",") if one]
     if THIS_COUNCIL in trace:
         detail = "this council is a seat of its own panel; it would ask itself for ever."
         raise RefusedError(problem(409, detail, hint="Take the seat with this base_url away."))
