@@ -362,11 +362,7 @@ def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
     """Columns of texts ("varchar") or numbers as a Parquet file, NaN as null."""
-    casts = {"varchar": TO_TEXT, "bigint": TO_WHOLE, "double": TO_NUMBER}
-    typed = [
-        sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
-        for name, kind in kinds.items()
-    ]
+    typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
@@ -375,9 +371,11 @@ def write_parquet(
         shutil.copyfile(target, path)  # a device stays a device
 
 
-TO_TEXT = "cast({} as varchar)"
-TO_NUMBER = "nullif(cast({} as double), 'nan')"
-TO_WHOLE = "cast(nullif(cast({} as double), 'nan') as bigint)"
+CASTS = {
+    "varchar": "cast({0} as varchar)",
+    "double": "nullif(cast({0} as double), 'nan')",
+    "bigint": "cast(nullif(cast({0} as double), 'nan') as bigint)",
+}
 
 
 def _native(frame: Frame) -> Relation:

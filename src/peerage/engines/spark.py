@@ -124,7 +124,8 @@ class Spark:
         table = _native(frame)
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
-            return add([kernel(_Encoder(reading, ()).block(_empty(reading)))])
+            nothing = _collected(table.selectExpr(*_projection(reading, 1)))
+            return add([kernel(_Encoder(reading, ()).block(nothing))])
         encode = _Encoder(reading, self._units(table, reading))
         schema = "block long, part binary"
         made = (
@@ -315,15 +316,6 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
         *(quoted(name, SPARK_NAME) for name in texts),
         *(sql("cast({0} as double) as {0}", name) for name in numbers),
     ]
-
-
-def _empty(reading: Reading) -> Any:
-    pa = import_module("pyarrow")
-    texts = ["unit", reading.group, *reading.names, "query_id", "text"]
-    return pa.table(
-        {name: pa.array([], pa.string()) for name in texts}
-        | {name: pa.array([], pa.float64()) for name in (*reading.numbers, "row")}
-    )
 
 
 def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:

@@ -227,7 +227,7 @@ class Reports:
         Beside an outside ranking a community board can be tuned: the coefficients that agree
         with it best are searched.
         """
-        from peerage.reports.outside import agreeing
+        from peerage.reports.community_boards import agreeing
 
         with self.tables.as_parquet() as tables:
             if isinstance(options, ModelBoardOptions):
@@ -350,9 +350,9 @@ class Reports:
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
+        from peerage.reports.community_boards import agreeing
         from peerage.reports.model_boards import build_model_board
         from peerage.reports.model_reviews import NO_REVIEWS, StoredReviews
-        from peerage.reports.outside import agreeing
 
         if tables.reviews is not None:
             return _model_board(tables, options)
@@ -452,9 +452,9 @@ class SessionList(Tabular):
 
 
 def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
+    from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import board_of_table
     from peerage.reports.model_reviews import ReviewsTable
-    from peerage.reports.outside import agreeing
 
     engine = tables.runner()
     board = board_of_table(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
