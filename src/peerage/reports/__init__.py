@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
+    BESIDE_OPTIONS,
     AuditKeywords,
     AuditOptions,
     CommunityBoardOptions,
@@ -91,59 +92,51 @@ def board_models(
 
 
 def board_contributors(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ContributorBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ContributorBoardKeywords]
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ContributorBoardOptions(**options), coefficients)
+    with _community_boards(ContributorBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_reviewers(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ReviewerBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ReviewerBoardKeywords]
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ReviewerBoardOptions(**options), coefficients)
+    with _community_boards(ReviewerBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_items(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ItemBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ItemBoardKeywords]
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ItemBoardOptions(**options), coefficients)
+    with _community_boards(ItemBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def find_rings(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    **options: Unpack[RingsKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[RingsKeywords]
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
+    with _community_boards(RingsOptions, opinions, users, given) as boards:
+        return boards.rings
+
+
+@contextmanager
+def _community_boards(
+    kind: type[RingsOptions], opinions: Source, users: Source | None, given: Mapping[str, Any]
+) -> Iterator[CommunityBoards]:
+    """The boards of tables, by the keywords of a call: fields of the options, and the rest."""
+    options = kind(**{name: value for name, value in given.items() if name not in BESIDE_OPTIONS})
+    tables = InputTables(
+        opinions=opinions,
+        users=users,
+        items=given.get("items"),
+        engine=given.get("engine", "duckdb"),
+    )
     with tables.as_parquet() as files:
-        return read_community_boards(files, RingsOptions(**options)).rings
+        yield read_community_boards(files, options, given.get("coefficients"))
 
 
 def audit(
@@ -478,12 +471,3 @@ def read_community_boards(
     coefficients = coefficients or COEFFICIENTS
     table = read_tables(tables.runner(), tables.opinions, tables.users, tables.items, coefficients)
     return CommunityBoards(table, options, coefficients)
-
-
-def _community_board(
-    tables: InputTables,
-    options: CommunityBoardOptions,
-    coefficients: CommunityCoefficients | None,
-) -> Board:
-    with tables.as_parquet() as files:
-        return read_community_boards(files, options, coefficients).board()
