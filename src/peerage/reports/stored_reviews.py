@@ -17,7 +17,7 @@ from peerage.council.fold import fold, person_review, reviewed_ballots
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
-from peerage.errors import InputError, PeerageError, UnreadableError
+from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
     Extended,
@@ -41,7 +41,6 @@ MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
 NOBODY: Mapping[str, str] = MappingProxyType({})
-N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
 T = TypeVar("T")
@@ -196,9 +195,8 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path
     names = mirror.left_out
     if not names:
         return mirror, files, ()
-    shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
-    more = ", …" if len(names) > N_SHOWN else ""
-    return mirror, files, (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+    shown = few([name if name.isprintable() else repr(name) for name in names])
+    return mirror, files, (f"sessions_left_out:{len(names)}: {shown}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
