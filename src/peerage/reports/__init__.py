@@ -47,7 +47,7 @@ from peerage.types import (
 )
 
 if TYPE_CHECKING:
-    from peerage.biases.many_sessions import Blocks, Plan, Totals
+    from peerage.biases.many_sessions import AuditPlan, Blocks, Totals
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
@@ -489,7 +489,7 @@ def _agreeing(board: Board, tables: InputTables, engine: Engine) -> Board:
     from peerage.reports.outside import model_scores, read_outside
 
     agreement = compare(model_scores(board), read_outside(engine, tables.against))
-    return replace(board, notes={**board.notes, "against": agreement.document()})
+    return replace(board, notes={**board.notes, "against": agreement})
 
 
 def read_community_boards(
@@ -526,9 +526,9 @@ def _compared(board: Board, boards: CommunityBoards, tables: InputTables, tune: 
     from peerage.reports.outside import read_outside, scores_of, tuned
 
     outside = read_outside(tables.runner(), tables.against)
-    notes = {"against": compare(scores_of(board), outside).document()}
+    notes = {"against": compare(scores_of(board), outside)}
     if tune:
-        notes["tuned"] = tuned(boards, outside).document()
+        notes["tuned"] = tuned(boards, outside)
     return replace(board, notes=notes)
 
 
@@ -574,7 +574,7 @@ def _people(engine: Engine, table: Reviews, frame: Any) -> list[str]:
 
 def _prepared(
     engine: Engine, table: Reviews, frame: Any, dimension: str | None
-) -> tuple[Plan, RowsReading]:
+) -> tuple[AuditPlan, RowsReading]:
     from peerage.biases.many_sessions import plan as planned
     from peerage.engines.reviews import reading_of
     from peerage.reviews.columns import MARK, is_number
@@ -625,7 +625,12 @@ def _parts(
 
 
 def _totals(
-    engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading, blocks: Blocks
+    engine: Engine,
+    table: Reviews,
+    frame: Any,
+    plan: AuditPlan,
+    reading: RowsReading,
+    blocks: Blocks,
 ) -> Totals:
     """Every metric's sums; a large table is read again only for what compares sessions."""
     from peerage.biases.many_sessions import add, split, sums_of
@@ -641,11 +646,7 @@ def _totals(
         frame = repeated_queries(engine, frame)
     whole = replace(reading, whole_queries=True)
     compared = add(_parts(engine, frame, whole, partial(sums_of, plan=across)))
-    return replace(
-        totals,
-        by_metric={**totals.by_metric, **compared.by_metric},
-        failed={**totals.failed, **compared.failed},
-    )
+    return totals.with_metrics(compared.by_metric, compared.failed)
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

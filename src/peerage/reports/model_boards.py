@@ -20,19 +20,10 @@ from numpy.typing import NDArray
 
 from peerage.boards import Board
 from peerage.boards.model_sums import (
-    INFLUENCE,
-    N_DUPLICATES,
-    N_LONE,
-    N_MIXED,
-    N_UNWEIGHTED,
-    R_SHARE,
-    R_VOTES,
-    WINS,
     ModelSums,
     Plan,
     Tables,
     add_segments,
-    add_tables,
     block_sums,
     by_session,
     slices_of,
@@ -60,7 +51,7 @@ from peerage.engines.reviews import read_reviews, refuse_duplicates, since
 from peerage.errors import InputError, UsageError
 from peerage.plugins import PluginError
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.cells import Cells
+from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.columns import MARK, REVIEWS, required
 from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_and_units, unit_of
 from peerage.reviews.times import instant_s, iso, span_s
@@ -213,9 +204,9 @@ class ReviewsTable:
 
         plan = _fitting(plan, self.columns)
         reading = self._reading(plan)
-        tables = fold_rows(self.engine, self.frame, reading, _kernel(plan), add_tables)
+        tables = fold_rows(self.engine, self.frame, reading, _kernel(plan), merge_tables)
         total = ModelSums(self.names, self.units, tables)
-        if ModelTotals(total.slice(None)).count(N_DUPLICATES):
+        if ModelTotals(total.slice(None)).count("duplicates"):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
@@ -355,7 +346,7 @@ def _kernel(plan: Plan) -> Callable[[Rows], Tables]:
     """What an engine runs on each block of whole sessions."""
 
     def summed(rows: Rows) -> Tables:
-        return add_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
+        return merge_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
 
     return summed
 
@@ -496,7 +487,7 @@ class StoredReviews:
             rows, units = rows_and_units(found, numbers)
             return ModelSums(facts.names, units, _kernel(plan)(rows))
         reading = RowsReading(facts.names, numbers, query_id="query_id" in facts.columns)
-        tables = fold_rows(self.engine, frame, reading, _kernel(plan), add_tables)
+        tables = fold_rows(self.engine, frame, reading, _kernel(plan), merge_tables)
         return ModelSums(facts.names, units_of(self.engine, frame, facts.columns), tables)
 
     def _is_small(self, file: Path) -> bool:
@@ -601,7 +592,7 @@ class StoredReviews:
         return self.earliest if self.earliest is not None else self.rows.first_s()
 
 
-FORMAT = 2
+FORMAT = 3
 SMALL_SEGMENT_BYTES = 200_000
 N_NAMED = 5  # of the candidates that a flag is about
 
@@ -715,9 +706,9 @@ def build_model_board(reviews: Reviews) -> Board:
     if options.history:
         notes["history"] = _history(reviews, plan)
     counts = {
-        "sessions_with_one_candidate": whole.count(N_LONE),
-        "sessions_without_a_weight": whole.count(N_UNWEIGHTED),
-        "sessions_of_several_categories": whole.count(N_MIXED),
+        "sessions_with_one_candidate": whole.count("lone"),
+        "sessions_without_a_weight": whole.count("unweighted"),
+        "sessions_of_several_categories": whole.count("mixed"),
         "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
@@ -795,10 +786,10 @@ def _weighed(reviews: Reviews, plan: Plan) -> tuple[Plan, dict[str, float], list
     """The plan with reviewers weighed by their own scores, the weights, and who has none."""
     sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
     totals = ModelTotals(sums.slice(None))
-    reviewer, model, cells = totals.by_reviewer(INFLUENCE)
+    reviewer, model, cells = totals.by_reviewer("influence")
     held, place = np.unique(reviewer, return_inverse=True)
     shares, n_votes = np.zeros((2, len(held), len(totals)))
-    shares[place, model], n_votes[place, model] = cells[:, R_SHARE], cells[:, R_VOTES]
+    shares[place, model], n_votes[place, model] = cells["share"], cells["votes"]
     at = {name: i for i, name in enumerate(totals.models)}
     found = peer_weights(shares, n_votes, [at.get(sums.names[code], -1) for code in held.tolist()])
     if found is None:
@@ -911,7 +902,7 @@ def _compared(reviews: Reviews, plan: Plan, totals: ModelTotals) -> list[dict[st
             except PluginError as error:
                 found.append({**head, "note": error.message, "rows": []})
                 continue
-        wins = totals.column(WINS)
+        wins = totals.column("wins")
         order, rank = standing(values, wins, totals.models, rule.lower_is_better)
         rows = [
             {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}

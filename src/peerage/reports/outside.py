@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards import Board
-from peerage.boards.against import Trial, Tuned, tune
+from peerage.boards.against import Trial, tune
 from peerage.engines import Engine, Source
 from peerage.errors import InputError, UsageError
 from peerage.reports.community_boards import CommunityBoards
@@ -84,7 +84,7 @@ def model_scores(board: Board) -> dict[str, float]:
     return {row["model"]: sign * row[value] for row in board.rows if row[value] is not None}
 
 
-def tuned(boards: CommunityBoards, outside: Mapping[str, float]) -> Tuned:
+def tuned(boards: CommunityBoards, outside: Mapping[str, float]) -> dict[str, Any]:
     """The coefficients with which a community board agrees best with an outside ranking.
 
     They are searched on a small grid around the defaults; the figure to believe is the

@@ -11,7 +11,7 @@ from peerage.events import PersonReviewed, read_events
 from peerage.reports.one_model import sessions_judged_by
 from peerage.reports.two_reviewers import compare_reviewers
 from peerage.reports.what_if import HeldRows
-from peerage.stats.agreement import kendall_tau
+from peerage.stats.rank_correlations import kendall_tau
 from peerage.types import Event, ScoringOptions, Session
 
 

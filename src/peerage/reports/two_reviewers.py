@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.reports.what_if import HeldRows
-from peerage.stats.agreement import kendall_tau
 from peerage.stats.correlations import correlation
+from peerage.stats.rank_correlations import kendall_tau
 
 MAX_POINTS = 2_000  # of a scatter
 

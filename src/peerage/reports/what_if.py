@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from peerage.boards import Board
-from peerage.boards.model_sums import ModelSums, Plan, add_tables, block_sums
+from peerage.boards.model_sums import ModelSums, Plan, block_sums
 from peerage.errors import InputError, UsageError
 from peerage.reports.model_boards import CHUNK_ROWS, build_model_board, placings_of, window_of
 from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.cells import merge_tables
 from peerage.reviews.columns import MARK, is_number
 from peerage.reviews.rows import (
     N_CLUSTERS,
@@ -96,7 +97,7 @@ class HeldReviews:
     def sums(self, plan: Plan) -> ModelSums:
         """What a board adds up."""
         parts = [block_sums(part, plan) for part in chunks(self.rows, CHUNK_ROWS)]
-        return ModelSums(self.rows.names, self.units, add_tables(parts))
+        return ModelSums(self.rows.names, self.units, merge_tables(parts))
 
     def placings(self, plan: Plan) -> list[Placing]:
         """Every ballot as rules take it."""
