@@ -16,7 +16,7 @@ from peerage.engines.opinions import read_items, read_opinions, read_users
 from peerage.engines.reviews import read_reviews, refuse_duplicates
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
-from peerage.reports.stored_reviews import imported
+from peerage.reports.stored_reviews import community_tables, imported
 from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.stores import Store
 
@@ -87,7 +87,7 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
     elif kind == "items":
         read_items(engine, raw)
     elif kind == "opinions":
-        _check_opinions(engine, raw, _imported(store, "items") or None, scale)
+        _check_opinions(engine, raw, community_tables(store, "items") or None, scale)
     refuse_conflicts(engine, store, kind, raw)
 
 
@@ -96,13 +96,9 @@ def refuse_conflicts(engine: DuckDB, store: Store, kind: str, file: Path) -> Non
     if kind == "reviews":
         _refuse_known(engine, store, file)
     elif kind == "users":
-        read_users(engine, [*_imported(store, "users"), str(file)])
+        read_users(engine, [*community_tables(store, "users"), str(file)])
     else:
         _refuse_other_authors(engine, store, file)
-
-
-def _imported(store: Store, kind: str) -> list[str]:
-    return [str(path) for path in imported(store, Mirror(store.mirror_folder), kind)]
 
 
 def _check_opinions(
@@ -133,7 +129,7 @@ def _check_opinions(
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     """Refuse a contributor other than the one an item has in the store."""
-    known = [*_imported(store, "items"), *_imported(store, "opinions")]
+    known = [*community_tables(store, "items"), *community_tables(store, "opinions")]
     files = [*known, str(raw)]
     engine.admit(files)
     tables = [engine.open(file).to_native() for file in files]
@@ -158,11 +154,30 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
         )
 
 
+def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
+    """Whose these items are, by the tables that were imported."""
+    import narwhals.stable.v2 as nw
+
+    mirror = Mirror(store.mirror_folder)
+    files = [str(file) for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
+    if not files:
+        return {}
+    engine = DuckDB()
+    engine.admit(files)
+    frame = engine.open(files)
+    if "contributor" not in frame.collect_schema().names():
+        return {}
+    named = frame.select(*(nw.col(name).cast(nw.String) for name in ("item_id", "contributor")))
+    known = named.filter(nw.col("item_id").is_in(items), ~nw.col("contributor").is_null())
+    found = engine.arrays(known.unique())
+    return dict(zip(found["item_id"].tolist(), found["contributor"].tolist(), strict=True))
+
+
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
     import narwhals.stable.v2 as nw
 
-    known = _imported(store, "reviews")
+    known = [str(file) for file in imported(store, Mirror(store.mirror_folder), "reviews")]
     if not known:
         return
     engine.admit(path, known)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from peerage.council.counting import count
 from peerage.council.fold import fold, person_review, reviewed_ballots
 from peerage.engines import EngineError
-from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
+from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError
 from peerage.events import (
@@ -36,10 +36,14 @@ from peerage.stores import Import, Store
 from peerage.text import valid_text
 from peerage.types import Ballot, Counted, Event, Query, Response, Review, Rubric, Session
 
+T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
+SEGMENT_CONTRIBUTIONS = 100_000
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
+PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
+CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
@@ -48,15 +52,11 @@ RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's mark
 
 
 def review_rows(
-    events: list[Event],
-    rubric: Rubric | None,
-    seq: int | None = None,
-    asked_first: Mapping[str, str] = NOBODY,
+    events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
 ) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    With the place in the log of a person's review or of the session's end, only the rows that came
-    with it. Of a reviewer's marks those of the rubric's dimensions are there. What else it named
+    Of a reviewer's marks those of the rubric's dimensions are there. What else it named
     is in its reply only: a name of its choosing must not become a column. The text of an answer
     is in its first row. `asked_first` has the question that first came with each id.
     """
@@ -64,17 +64,16 @@ def review_rows(
     query_id = _query_id(session.query, asked_first)
     panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
     people = {event.seq: fact for event in events if (fact := _person_reviewed(event)) is not None}
-    if seq not in people:
-        untold = {response.model: response.text for response in session.responses}
-        ends = [event for event in events if event.seq not in people]
-        for ballot, review, place in _standing(session, panel):
-            deal = _deal(session, ballot) if balanced else None
-            for row in _rows(session, panel, ballot, review, rubric):
-                text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
-                row |= {"query_id": query_id, "text": text or None}
-                yield row | {"at": ends[-1].at, "deal": deal, "place": place}
+    untold = {response.model: response.text for response in session.responses}
+    ends = [event for event in events if event.seq not in people]
+    for ballot, review, place in _standing(session, panel):
+        deal = _deal(session, ballot) if balanced else None
+        for row in _rows(session, panel, ballot, review, rubric):
+            text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
+            row |= {"query_id": query_id, "text": text or None}
+            yield row | {"at": ends[-1].at, "deal": deal, "place": place}
     for event in events:
-        if event.seq in people and seq in (None, event.seq):
+        if event.seq in people:
             fact = people[event.seq]
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
@@ -211,11 +210,42 @@ def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The files of the imported tables of a kind, as they were checked."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
+    return _written(
+        mirror, lambda at: [file for entry in entries for file in _files_of(store, at, entry)]
+    )
+
+
+def _written(mirror: Mirror, write: Callable[[Mirror], T]) -> T:
+    """What comes of writing to a mirror; where nothing can be written, of another folder."""
     try:
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
-    except (OSError, EngineError):  # a folder that cannot be written
-        mirror = mirror.elsewhere()
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+        return write(mirror)
+    except (OSError, EngineError):  # read-only, full, or a file
+        return write(mirror.elsewhere())
+
+
+def community_tables(store: Store, kind: str) -> list[str]:
+    """The files of a community's opinions, items or users, imported or given one at a time."""
+    files = imported(store, Mirror(store.mirror_folder), kind)
+    if kind in CONTRIBUTED:
+        files += _contributed(store, kind)
+    return [str(file) for file in files]
+
+
+def _contributed(store: Store, kind: str) -> list[Path]:
+    """The segments of what people gave one at a time, with what came since the last look."""
+    mirror = Mirror(store.mirror_folder, kind)
+    if not store.contributions(kind, mirror.synced_to, 1):
+        return mirror.segments
+
+    def sync(at: Mirror) -> list[Path]:
+        with at.locked():
+            at.tidy()
+            while given := store.contributions(kind, done := at.synced_to, SEGMENT_CONTRIBUTIONS):
+                rows = ({n: getattr(one, n) for n in CONTRIBUTED[kind]} for _, one in given)
+                at.write(rows, done + 1, given[-1][0], ())
+        return at.segments
+
+    return _written(mirror, sync)
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -238,52 +268,47 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     mirror = Mirror(store.mirror_folder)
     if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
-    try:
-        _sync(store, mirror, rubric_of)
-    except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
-        mirror = mirror.elsewhere()
-        _sync(store, mirror, rubric_of)
-    return mirror
+    return _written(mirror, lambda at: _sync(store, at, rubric_of))
 
 
-def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
+def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> Mirror:
+    """A session of which more was said since is in the new segment, whole, and in no other."""
     with mirror.locked():
         mirror.tidy()
         asked_first, grown = _opened(store)
         while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
-            again = grown & {session_id for _, session_id, _ in reviewed}
-            mirror.drop_panels(again)  # they were over, went on, and are over again
+            sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
+            judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
+            mirror.drop(judged | (grown & sessions.keys()))
             unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, reviewed, asked_first, unread)
+            rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
             mirror.write(rows, done + 1, reviewed[-1][0], unread)
+    return mirror
 
 
 def _readable_rows(
     store: Store,
     rubric_of: RubricOf,
-    reviewed: Iterable[tuple[int, str, int]],
+    sessions: Iterable[str],
     asked_first: Mapping[str, str],
     unread: list[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
-    for _, session_id, seq in reviewed:
+    for session_id in sessions:
         try:
             events = store.events(session_id)
             rubric = rubric_of(opening_of(events))
-            known = _as_finished(events, seq)
-            rows = [checked(row) for row in review_rows(known, rubric, seq, asked_first)]
+            rows = [checked(row) for row in review_rows(_as_finished(events), rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
             yield from rows
 
 
-def _as_finished(events: list[Event], seq: int) -> list[Event]:
-    """The log up to its end at this place; of one that ended again later, the opening alone."""
-    ends = [event.seq for event in events if event.kind == FINISHED]
-    if seq not in ends:
-        return events
-    return [event for event in events if event.seq <= seq] if seq == ends[-1] else events[:1]
+def _as_finished(events: list[Event]) -> list[Event]:
+    """The log up to its last end, and what people said of it since; not what goes on now."""
+    end = max(event.seq for event in events if event.kind == FINISHED)
+    return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
 
 
 def checked(row: dict[str, Any]) -> dict[str, Any]:

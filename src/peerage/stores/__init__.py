@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -61,6 +61,20 @@ class Import:
     n_rows: int
     at: float
     id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """An opinion that a person gave, or an item that one contributed: a row of either table."""
+
+    kind: str  # "opinions" or "items"
+    item_id: str
+    contributor: str  # whose the item is
+    at: float
+    reviewer: str = ""  # of an opinion
+    opinion: float | None = None
+    category: str | None = None
+    text: str | None = None  # of an item
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +170,8 @@ class Store(Log, Protocol):
         """
         ...
 
-    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
-        """What brought reviews after a row of the log: the row, the session and the place in it.
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
+        """What brought reviews after a row of the log: the row, the session and the event's kind.
 
         It is the end of a session, or a person's review of one.
         """
@@ -185,6 +199,23 @@ class Store(Log, Protocol):
 
     def import_parts(self, import_id: int) -> Iterator[bytes]: ...
 
+    def add_contributions(self, rows: Sequence[Contribution]) -> None:
+        """Keep what people gave, all of it or none; what is there already stays as it is.
+
+        An InputError where an item would have two contributors.
+        """
+        ...
+
+    def contributions(
+        self, kind: str, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Contribution]]:
+        """What people gave, beyond a row, in the order it came; each with the number of its row."""
+        ...
+
+    def contributor_of(self, item_id: str) -> str | None:
+        """Whose an item is, by what people gave."""
+        ...
+
     def append_all(self, events: Iterable[Event]) -> None:
         """Keep events that happened elsewhere, all of them or none."""
         ...
@@ -207,6 +238,21 @@ class Store(Log, Protocol):
 
     def add_action(self, action: Action) -> asyncio.Future[None]:
         """Queue a line for the list of what was done."""
+        ...
+
+    def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
+        """Queue a note that these are to be sent a message when a session is over."""
+        ...
+
+    def claim_webhooks(self, targets: Sequence[str], for_s: float) -> list[tuple[str, str, int]]:
+        """Messages that are due, each with its session, target and earlier tries.
+
+        Nobody else is given them for so long.
+        """
+        ...
+
+    def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
+        """Forget a message, or try it again after so many seconds."""
         ...
 
     async def close(self) -> None: ...

@@ -156,6 +156,39 @@ def openings(db: Tables) -> None:
     db.execute("CREATE INDEX events_that_open ON events (id) WHERE kind IN ('opened', 'extended')")
 
 
+@migration
+def contributions_and_webhooks(db: Tables) -> None:
+    """What people gave one at a time, and messages that somebody is still to be sent."""
+    db.execute(
+        """
+        CREATE TABLE contributions (
+            id INTEGER PRIMARY KEY,
+            kind TEXT NOT NULL,
+            item_id TEXT NOT NULL,
+            contributor TEXT NOT NULL,
+            at REAL NOT NULL,
+            reviewer TEXT NOT NULL,
+            opinion REAL,
+            category TEXT,
+            text TEXT,
+            UNIQUE (kind, item_id, reviewer, at)
+        )
+        """
+    )
+    db.execute("CREATE INDEX contributions_by_item ON contributions (item_id)")
+    db.execute(
+        """
+        CREATE TABLE webhooks (
+            session_id TEXT NOT NULL,
+            target TEXT NOT NULL,
+            n_tries INTEGER NOT NULL,
+            due_at REAL NOT NULL,
+            PRIMARY KEY (session_id, target)
+        ) WITHOUT ROWID
+        """
+    )
+
+
 # Every table with its columns, those first that put its rows in order.
 TABLES = {
     "events": ("id", "session_id", "seq", "kind", "at", "body", "epoch"),
@@ -171,4 +204,8 @@ TABLES = {
         "spent_usd",
     ),
     "actions": ("id", "at", "who", "what", "about"),
+    "contributions": (
+        "id", "kind", "item_id", "contributor", "at", "reviewer", "opinion", "category", "text",
+    ),
+    "webhooks": ("session_id", "target", "n_tries", "due_at"),
 }  # fmt: skip

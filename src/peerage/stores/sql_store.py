@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
-from peerage.errors import UnreadableError
-from peerage.stores import AccessToken, Action, Import, Lease, Listing, StoreError
+from peerage.errors import InputError, UnreadableError, shown
+from peerage.stores import (
+    AccessToken,
+    Action,
+    Contribution,
+    Import,
+    Lease,
+    Listing,
+    StoreError,
+)
 from peerage.stores.event_rows import (
     MAX_INTEGER,
     EventRow,
@@ -26,6 +34,7 @@ from peerage.stores.event_rows import (
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
 from peerage.types import LEASE_S, Event
 
+T = TypeVar("T")
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
     VALUES (?, ?, 1, ?, now_s() + ?)
@@ -62,6 +71,26 @@ UNFINISHED = """
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
         AND substr(leases.owner, 1, ?) = ?
     ORDER BY leases.ends_at, leases.session_id
+"""
+CONTRIBUTE = """
+    INSERT INTO contributions
+        (kind, item_id, contributor, at, reviewer, opinion, category, text)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+CONTRIBUTOR = "SELECT contributor FROM contributions WHERE item_id = ? LIMIT 1"
+DUE_WEBHOOKS = """
+    SELECT webhooks.session_id, webhooks.target FROM webhooks
+    JOIN sessions ON sessions.id = webhooks.session_id
+    WHERE webhooks.due_at <= now_s() AND sessions.status <> ''
+    ORDER BY webhooks.due_at, webhooks.session_id, webhooks.target
+"""
+CLAIM_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?
+    WHERE session_id = ? AND target = ? AND due_at <= now_s() RETURNING n_tries
+"""
+RETRY_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?, n_tries = n_tries + 1
+    WHERE session_id = ? AND target = ?
 """
 
 
@@ -129,10 +158,7 @@ class SqlStore:
             row = db.execute(CLAIM, (id_, name, length_s, length_s)).fetchone()
             return None if row is None else int(row[0])
 
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[int | None] = loop.create_future()
-        self._writer.put(Job(work, done, loop))
-        epoch = await done
+        epoch = await self._queued(work)
         if epoch is None:
             return None
         lease = Lease(self, id_, name, epoch, length_s)
@@ -140,15 +166,12 @@ class SqlStore:
         return lease
 
     def release(self, lease: Lease) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
         self._writer.let_go(lease)
 
         def work(db: Db) -> None:
             db.execute(RELEASE, (lease.session_id, lease.epoch))
 
-        self._writer.put(Job(work, done, loop))
-        return done
+        return self._queued(work)
 
     def season_seed(self, season: str, drawn: str) -> str:
         with self.transaction() as db:
@@ -171,6 +194,22 @@ class SqlStore:
                     "INSERT INTO import_parts (import_id, part, data) VALUES (?, ?, ?)",
                     (row[0], i, data),
                 )
+
+    def add_contributions(self, rows: Sequence[Contribution]) -> None:
+        with self.transaction() as db:
+            db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+            for row in rows:
+                item, contributor = stored_text(row.item_id), stored_text(row.contributor)
+                known = db.execute(CONTRIBUTOR, (item,)).fetchone()
+                if known is not None and known[0] != contributor:
+                    raise InputError(
+                        f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
+                        hint="An item is one person's. Nothing was stored.",
+                    )
+                texts = [text and stored_text(text) for text in (row.category, row.text)]
+                reviewer = stored_text(row.reviewer)
+                values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
+                db.execute(CONTRIBUTE, values)
 
     def append_all(self, events: Iterable[Event]) -> None:
         with self.transaction() as db:
@@ -198,6 +237,20 @@ class SqlStore:
         ):
             yield rows[0][0]
             part += 1
+
+    def contributions(
+        self, kind: str, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Contribution]]:
+        rows = self.reader.execute(
+            "SELECT id, kind, item_id, contributor, at, reviewer, opinion, category, text"
+            " FROM contributions WHERE kind = ? AND id > ? ORDER BY id LIMIT ?",
+            (kind, after, MAX_INTEGER if limit is None else limit),
+        )
+        return [(int(row[0]), Contribution(*row[1:])) for row in rows]
+
+    def contributor_of(self, item_id: str) -> str | None:
+        rows = self.reader.execute(CONTRIBUTOR, (stored_text(item_id),))
+        return str(rows[0][0]) if rows else None
 
     def events(self, session_id: str, after: int = -1) -> list[Event]:
         rows = self.reader.execute(
@@ -229,24 +282,25 @@ class SqlStore:
                     yield stored_event_of(row[1:])
             last = rows[-1][0]
 
-    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
         rows = self.reader.execute(
-            "SELECT id, session_id, seq FROM events"
+            "SELECT id, session_id, kind FROM events"
             " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
             (row, limit),
         )
-        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+        return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def least_judged(self, category: str | None, limit: int) -> list[str]:
         rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
         return [str(row[0]) for row in rows]
 
     def version(self) -> str:
-        ((reviews, tables, n_tables),) = self.reader.execute(
+        (rows,) = self.reader.execute(
             "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
-            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)"
+            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),"
+            " (SELECT max(id) FROM contributions)"
         )
-        return f"{reviews or 0}.{tables or 0}.{n_tables}"
+        return ".".join(str(row or 0) for row in rows)
 
     def find(self, prefix: str) -> list[str]:
         prefix = stored_text(prefix)
@@ -312,7 +366,44 @@ class SqlStore:
         def work(db: Db) -> None:
             db.execute("INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)", row)
 
+        return self._queued(work)
+
+    def _queued(self, work: Callable[[Db], T]) -> asyncio.Future[T]:
+        """Queue a change that shares the next transaction, and may be done twice."""
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        done: asyncio.Future[T] = loop.create_future()
         self._writer.put(Job(work, done, loop))
         return done
+
+    # -- messages to be sent -------------------------------------------------------------------
+
+    def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
+        rows = [(stored_text(session_id), target) for target in targets]
+
+        def work(db: Db) -> None:
+            db.executemany(
+                "INSERT INTO webhooks (session_id, target, n_tries, due_at) VALUES (?, ?, 0, 0)"
+                " ON CONFLICT DO NOTHING",
+                rows,
+            )
+
+        return self._queued(work)
+
+    def claim_webhooks(self, targets: Sequence[str], for_s: float) -> list[tuple[str, str, int]]:
+        due = [(id_, one) for id_, one in self.reader.execute(DUE_WEBHOOKS) if one in targets]
+        claimed = []
+        for session_id, target in due:
+            with self.transaction() as db:
+                row = db.execute(CLAIM_WEBHOOK, (for_s, session_id, target)).fetchone()
+            if row is not None:
+                claimed.append((str(session_id), str(target), int(row[0])))
+        return claimed
+
+    def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
+        with self.transaction() as db:
+            if again_s is None:
+                db.execute(
+                    "DELETE FROM webhooks WHERE session_id = ? AND target = ?", (session_id, target)
+                )
+            else:
+                db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
