@@ -244,8 +244,10 @@ class Store(Log, Protocol):
         """Queue a note that these are to be sent a message when a session is over."""
         ...
 
-    def claim_webhooks(self, targets: Sequence[str], for_s: float) -> list[tuple[str, str, int]]:
-        """Messages that are due, each with its session, target and earlier tries.
+    def claim_webhooks(
+        self, targets: Sequence[str], limit: int, for_s: float
+    ) -> list[tuple[str, str, int]]:
+        """Some messages that are due, each with its session, target and earlier tries.
 
         Nobody else is given them for so long.
         """

@@ -389,10 +389,12 @@ class SqlStore:
 
         return self._queued(work)
 
-    def claim_webhooks(self, targets: Sequence[str], for_s: float) -> list[tuple[str, str, int]]:
+    def claim_webhooks(
+        self, targets: Sequence[str], limit: int, for_s: float
+    ) -> list[tuple[str, str, int]]:
         due = [(id_, one) for id_, one in self.reader.execute(DUE_WEBHOOKS) if one in targets]
         claimed = []
-        for session_id, target in due:
+        for session_id, target in due[:limit]:
             with self.transaction() as db:
                 row = db.execute(CLAIM_WEBHOOK, (for_s, session_id, target)).fetchone()
             if row is not None:
