@@ -184,39 +184,33 @@ def _deal(session: Session, ballot: Ballot) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def reviews_in(
-    store: Store, rubric_of: RubricOf, tell: Callable[[str], None] = lambda _: None
-) -> list[Path]:
-    """The Parquet files of all reviews in a store, of its own sessions and imported ones.
+def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    """The mirror of a store, brought up to date, and the Parquet files of all its reviews.
 
-    `tell` is called with a flag for the sessions that could not be read and were left out.
+    With them comes a flag for the sessions that could not be read, if there are any.
     """
     mirror = synced(store, rubric_of)
-    for flag in left_out_flags(mirror):
-        tell(flag)
-    return [*mirror.segments, *imported(store, mirror, "reviews")]
-
-
-def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
-    """The flag of a board for sessions that could not be read; nothing where there are none."""
+    files = [*mirror.segments, *imported(store, mirror, "reviews")]
     names = mirror.left_out
     if not names:
-        return ()
+        return mirror, files, ()
     shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
     more = ", …" if len(names) > N_SHOWN else ""
-    return (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+    return mirror, files, (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The files of the imported tables of a kind, as they were checked."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
-    return _written(
-        mirror, lambda at: [file for entry in entries for file in _files_of(store, at, entry)]
-    )
+
+    def write(mirror: Mirror) -> list[Path]:
+        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+
+    return _where_it_can(write, mirror)
 
 
-def _written(mirror: Mirror, write: Callable[[Mirror], T]) -> T:
-    """What comes of writing to a mirror; where nothing can be written, of another folder."""
+def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
+    """What is written to a mirror, or to a folder of this process where it cannot be written."""
     try:
         return write(mirror)
     except (OSError, EngineError):  # read-only, full, or a file
@@ -245,7 +239,7 @@ def _contributed(store: Store, kind: str) -> list[Path]:
                 at.write(rows, done + 1, given[-1][0], ())
         return at.segments
 
-    return _written(mirror, sync)
+    return _where_it_can(sync, mirror)
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -268,22 +262,22 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     mirror = Mirror(store.mirror_folder)
     if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
-    return _written(mirror, lambda at: _sync(store, at, rubric_of))
 
+    def write(mirror: Mirror) -> Mirror:
+        with mirror.locked():
+            mirror.tidy()
+            asked_first, grown = _opened(store)
+            while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+                # One of which more was said since is in the new segment, whole, and in no other.
+                sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
+                judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
+                mirror.drop(judged | (grown & sessions.keys()))
+                unread: list[str] = []
+                rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
+                mirror.write(rows, done + 1, reviewed[-1][0], unread)
+        return mirror
 
-def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> Mirror:
-    """A session of which more was said since is in the new segment, whole, and in no other."""
-    with mirror.locked():
-        mirror.tidy()
-        asked_first, grown = _opened(store)
-        while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
-            sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
-            judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
-            mirror.drop(judged | (grown & sessions.keys()))
-            unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
-            mirror.write(rows, done + 1, reviewed[-1][0], unread)
-    return mirror
+    return _where_it_can(write, mirror)
 
 
 def _readable_rows(
