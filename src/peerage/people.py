@@ -120,8 +120,10 @@ def next_ballot(store: Store, person: str, category: str | None = None) -> Perso
 
 
 def may_review(events: list[Event], person: str) -> bool:
-    """Whether a person can judge a session: not twice, and not under the name of a seat."""
+    """Whether a person can judge a session: over, not judged before, under no name of a seat."""
     facts = list(read_events(events))
+    if not any(isinstance(fact, Finished) for fact in facts):
+        return False
     judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
     seats = {seat.name for seat in opening_of(events).seats}
     return not judged and person not in seats and len(_answers(events)) > 1

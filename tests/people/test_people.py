@@ -18,6 +18,7 @@ from peerage.people import (
     keep_items,
     keep_opinions,
     keep_review,
+    may_review,
     next_ballot,
 )
 from peerage.reports import Reports
@@ -153,6 +154,18 @@ def test_a_judged_session_is_in_one_file_of_the_mirror_and_boards_are_as_from_sc
     vars(fresh)["store"] = store
     assert fresh.board(options).rows == found.rows
     assert sum(row["total_votes"] for row in found.rows) == 3 * 6 + 2 * 3
+
+
+def test_nobody_is_dealt_a_ballot_of_a_session_that_is_not_over(tmp_path):
+    async def hold():
+        seats = [Seat(name, provider="simulated") for name in ("ann", "bob")]
+        async with Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats, seed=1) as council:
+            return (await council.ask("Which?")).id
+
+    id_ = asyncio.run(hold())
+    events = open_store(f"sqlite:///{tmp_path}/s.db").events(id_)
+    assert may_review(events, "Ada")
+    assert not may_review([event for event in events if event.kind != "finished"], "Ada")
 
 
 def _sessions(file):
