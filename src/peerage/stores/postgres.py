@@ -142,7 +142,7 @@ class PostgresStore(Store):
     def _writing(self) -> _ServerWriter:
         return _ServerWriter(self._server)
 
-    def query(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         def read(_: bool) -> list[tuple[Any, ...]]:
             with self._pool.connection() as connection:
                 return connection.execute(_marked(text), values or None).fetchall()

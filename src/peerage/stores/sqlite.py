@@ -53,7 +53,7 @@ class SqliteStore(Store):
     def _writing(self) -> _FileWriter:
         return _FileWriter(self.path)
 
-    def query(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         with _reported(self.path):
             return self._db.execute(text, values).fetchall()
 
