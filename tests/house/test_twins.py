@@ -26,7 +26,6 @@ ALLOWED: frozenset[str] = frozenset(
         "Plan",  # biases/many_sessions, boards/model_sums
         "Reading",  # engines/, council/safety
         "Reply",  # providers/, council/replies
-        "Reviews",  # engines/reviews, reviews/one_scale, reports/model_boards
         "_Walk",  # config/toml_file, council/replies
     }
 )
