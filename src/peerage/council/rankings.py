@@ -62,10 +62,8 @@ def canonical_label(text: str) -> str:
     if joined:
         return joined[1]
     bare = bare.casefold()
-    heading = HEADING.match(bare)
-    while heading:
+    while heading := HEADING.match(bare):
         bare = bare[heading.end() :]
-        heading = HEADING.match(bare)
     match = WORD_AND_LETTERS.fullmatch(bare) or LETTERS.fullmatch(bare)
     return match[1].upper() if match else bare or text.casefold()
 
@@ -99,14 +97,7 @@ class Labels:
         label = self.exactly(text)
         if label is not None or NOT_APPLICABLE.fullmatch(text):
             return label
-        text = text[:MAX_PHRASE]
-        remark = REMARK.search(text, 1)
-        if remark:
-            label = self.exactly(text[: remark.start()])
-        if label is None:
-            match = NAMED_IN_FULL.match(text)
-            label = self.exactly(match[1]) if match else None
-        return label
+        return next(filter(None, map(self.exactly, _labels_in(text))), None)
 
     def read(self, phrase: str) -> str:
         """The label that a phrase names, or the phrase's own form."""
@@ -123,14 +114,21 @@ class Labels:
         if not isinstance(phrase, str) or phrase.isascii() or self.find(phrase) is not None:
             return False
         text = _compatible(phrase[:MAX_PHRASE])
-        remark = REMARK.search(text, 1)
-        named = NAMED_IN_FULL.match(text)
-        for part in (text, text[: remark.start()] if remark else "", named[1] if named else ""):
+        for part in (text, *_labels_in(text)):
             words = part.strip(WRAPPING).split()
             letters = words[-1].strip(WRAPPING) if words and len(words) <= 2 else ""
             if letters and len(letters) <= 2 and letters.isalpha() and not letters.isascii():
                 return True
         return False
+
+
+def _labels_in(phrase: str) -> Iterator[str]:
+    """What may be the label of a phrase with more in it: before a remark, or named in full."""
+    phrase = phrase[:MAX_PHRASE]
+    if remark := REMARK.search(phrase, 1):
+        yield phrase[: remark.start()]
+    if named := NAMED_IN_FULL.match(phrase):
+        yield named[1]
 
 
 def _compatible(text: str) -> str:
@@ -200,8 +198,8 @@ def shown(value: Any) -> str:
         return "a huge number"
     if value is None or isinstance(value, NUMBERS):
         return json.dumps(value)
-    kinds = ((dict, "an object"), (LISTS, "a list"), (object, type(value).__name__))
-    return next(name for kind, name in kinds if isinstance(value, kind))
+    kind = "a list" if isinstance(value, LISTS) else type(value).__name__
+    return "an object" if isinstance(value, dict) else kind
 
 
 def one_line(text: str, limit: int) -> str:
@@ -415,11 +413,8 @@ class Ranking:
                 return tiers
         elif any(map(NUMBERED.match, texts)) and not any(map(self.labels.exactly, texts)):
             return self.numbered(texts)
-        first, last = (
-            one[0][:MAX_PHRASE] if one and isinstance(one[0], str) else ""
-            for one in (items[:1], items[-1:])
-        )
-        if len(items) > 1 and (WORST.search(first) or BEST.search(last)):
+        ends = [item[:MAX_PHRASE] if isinstance(item, str) else "" for item in items]
+        if len(items) > 1 and (WORST.search(ends[0]) or BEST.search(ends[-1])):
             self._give_up("worst_first")
         tiers = []
         for item in items:
