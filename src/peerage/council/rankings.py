@@ -292,13 +292,6 @@ class Ranking:
             self._drop(shown(value))
         return [] if self.unclear else tiers
 
-    def names_a_label(self, value: Any) -> bool:
-        """Whether a ranking mentions the ballot, or seems to and is unclear."""
-        if isinstance(value, list) and any(self.labels.find(item) for item in value):
-            return True  # the usual case, told quickly
-        named = any(self.labels.find(label) for tier in self.tiers(value) for label in tier)
-        return named or bool(self.unclear)
-
     def is_all_labels(self, text: str) -> bool:
         """Whether a text is a ranking of labels on the ballot and nothing else."""
         names = [name for tier in self.from_text(text) for name in tier]
@@ -495,7 +488,7 @@ class Ranking:
 # -- replies without a verdict in JSON -------------------------------------------------------------
 
 
-class Stated(NamedTuple):
+class Told(NamedTuple):
     """A verdict as data with folded keys, and how it was come by."""
 
     data: dict[str, Any]
@@ -524,7 +517,7 @@ def is_refusal(prose: str) -> bool:
     return REFUSAL.search(prose) is not None
 
 
-def stated_in_prose(prose: str, labels: Labels) -> Stated | str | None:
+def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
     """The verdict of a table or a final ranking, or of both where the table has no ranks.
 
     None where there is neither, and a reason where it can be read in two ways.
@@ -535,13 +528,13 @@ def stated_in_prose(prose: str, labels: Labels) -> Stated | str | None:
     if ranking.unclear or isinstance(table, str):
         return "ambiguous"
     if table is None:
-        return Stated({"ranking": tiers}, ("final_ranking",)) if tiers else None
+        return Told({"ranking": tiers}, ("final_ranking",)) if tiers else None
     if not tiers:
-        return Stated({"evaluations": table}, ("table",))
+        return Told({"evaluations": table}, ("table",))
     ranks = {answer["label"]: answer["rank"] for answer in table if "rank" in answer}
     if ranks and ranking.tiers(ranks) != tiers:
         return "ambiguous"
-    return Stated({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
+    return Told({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
 
 
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
