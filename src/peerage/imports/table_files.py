@@ -23,7 +23,7 @@ from peerage.engines.reviews import (
 )
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
-from peerage.reports.stored_reviews import imported
+from peerage.reports.stored_reviews import community_tables, imported
 from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.stores import Store
 
@@ -93,22 +93,18 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
         refuse_duplicates(engine, table.frame, table.columns)
         _refuse_known(engine, store, raw)
     elif kind == "users":
-        read_users(engine, [*_imported(store, "users"), str(raw)])
+        read_users(engine, [*community_tables(store, "users"), str(raw)])
     else:
         if kind == "items":
             read_items(engine, raw)
         else:
-            read_opinions(engine, raw, _imported(store, "items") or None, scale=scale)
+            read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
         _refuse_other_authors(engine, store, raw)
-
-
-def _imported(store: Store, kind: str) -> list[str]:
-    return [str(path) for path in imported(store, Mirror(store.mirror_folder), kind)]
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     """Refuse a contributor other than the one an item has in the store."""
-    known = [*_imported(store, "items"), *_imported(store, "opinions")]
+    known = [*community_tables(store, "items"), *community_tables(store, "opinions")]
     files = [*known, str(raw)]
     engine.admit(files)
     tables = [engine.open(file).to_native() for file in files]
@@ -133,9 +129,28 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
         )
 
 
+def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
+    """Whose these items are, by the tables that were imported."""
+    import narwhals.stable.v2 as nw
+
+    mirror = Mirror(store.mirror_folder)
+    files = [str(file) for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
+    if not files:
+        return {}
+    engine = DuckDB()
+    engine.admit(files)
+    frame = engine.open(files)
+    if "contributor" not in frame.collect_schema().names():
+        return {}
+    named = frame.select(*(nw.col(name).cast(nw.String) for name in ("item_id", "contributor")))
+    known = named.filter(nw.col("item_id").is_in(items), ~nw.col("contributor").is_null())
+    found = engine.arrays(known.unique())
+    return dict(zip(found["item_id"].tolist(), found["contributor"].tolist(), strict=True))
+
+
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
-    known = _imported(store, "reviews")
+    known = [str(file) for file in imported(store, Mirror(store.mirror_folder), "reviews")]
     if not known:
         return
     engine.admit(path, known)

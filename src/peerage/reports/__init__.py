@@ -385,12 +385,10 @@ class Reports:
 
     def _with_imported(self, tables: InputTables) -> InputTables:
         """The tables, with what was imported into the store in the place of what was not named."""
-        from peerage.engines.mirror import Mirror
-        from peerage.reports.stored_reviews import imported
+        from peerage.reports.stored_reviews import community_tables
 
-        mirror = Mirror(self.store.mirror_folder)
         stored: dict[str, Any] = {
-            kind: [str(path) for path in imported(self.store, mirror, kind)] or None
+            kind: community_tables(self.store, kind) or None
             for kind in ("opinions", "items", "users")
             if getattr(tables, kind) is None
         }

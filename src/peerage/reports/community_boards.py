@@ -347,9 +347,9 @@ def agreeing(
     if against is None:
         return board
     outside = read_outside(engine, against)
-    notes = {**board.notes, "against": compare(scores_of(board), outside).document()}
+    notes = {**board.notes, "against": compare(scores_of(board), outside)}
     if tunable is not None:
-        notes["tuned"] = tune([*_trials(tunable)], outside).document()
+        notes["tuned"] = tune([*_trials(tunable)], outside)
     return replace(board, notes=notes)
 
 

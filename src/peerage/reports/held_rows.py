@@ -31,8 +31,8 @@ from peerage.reviews.rows import (
     rows_and_units,
     unit_of,
 )
-from peerage.stats.agreement import kendall_tau
 from peerage.stats.correlations import correlation
+from peerage.stats.rank_correlations import kendall_tau
 from peerage.types import Event, Placing, ScoringOptions, Session
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from peerage.plugins import Registry
 from peerage.stores.records import (
     AccessToken,
     Action,
+    Contribution,
     Import,
     Lease,
     Listing,
@@ -26,8 +27,10 @@ from peerage.stores.sql_store import Store
 from peerage.types import Event
 
 __all__ = [
+    "NO_STORE",
     "AccessToken",
     "Action",
+    "Contribution",
     "Import",
     "Lease",
     "Listing",
@@ -43,6 +46,7 @@ __all__ = [
     "without_password",
 ]
 
+NO_STORE = "sqlite:///:memory:"  # an empty one, for whoever only reads and finds none
 USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
 PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
 
