@@ -40,6 +40,7 @@ T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
+PATH = (str, os.PathLike)
 MANY_PARTS = 16  # are added up before there are more
 Names = Any  # texts in order: a tuple, or an array of objects
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
@@ -48,10 +49,8 @@ Source = Any  # a path, a list of paths (no patterns), or any table that speaks 
 
 def paths_of(source: Source | None) -> list[str]:
     """The paths that a source is; none where it is a table."""
-    listed = [source] if isinstance(source, (str, os.PathLike)) else source
-    if not isinstance(listed, Sequence) or not all(
-        isinstance(p, (str, os.PathLike)) for p in listed
-    ):
+    listed = [source] if isinstance(source, PATH) else source
+    if not isinstance(listed, Sequence) or not all(isinstance(one, PATH) for one in listed):
         return []
     return [os.fspath(path) for path in listed]
 

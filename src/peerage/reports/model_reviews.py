@@ -219,12 +219,9 @@ class ReviewsTable(BoardReviews):
 
 def check_columns(columns: Collection[str], options: ModelBoardOptions) -> None:
     """Refuse options that these columns cannot serve."""
+    by_category = options.by_category or options.category is not None
     needs = (
-        (
-            options.by_category or options.category is not None,
-            "category",
-            "the reviews have no `category`.",
-        ),
+        (by_category, "category", "the reviews have no `category`."),
         (options.length_controlled, "words", "a length-controlled view needs the column `words`."),
         (options.without_truncated, "truncated", "the reviews have no column `truncated`."),
         (options.history, "at", "a history needs the column `at`."),
@@ -240,7 +237,9 @@ def fitted(plan: Plan, columns: Collection[str]) -> tuple[Plan, list[str]]:
     """The plan without what these columns have nothing for, and the numbers that it needs."""
     scores, lengths = plan.scores and "score" in columns, plan.lengths and "words" in columns
     timed = plan.earliest is not None or plan.periods is not None
-    numbers = ["rank", "score", "round", *["at"] * timed, *["words"] * lengths]
+    numbers = ["rank", "score", "round"]
+    numbers += ["at"] if timed else []
+    numbers += ["words"] if lengths else []
     kept = [name for name in numbers if name in columns]
     return replace(plan, scores=scores, lengths=lengths), kept
 
@@ -490,7 +489,7 @@ class StoredReviews(BoardReviews):
             return {}
         if options.category is not None or options.as_of is not None:
             return self.rows.truncated()
-        names = ["session_id", "candidate", "truncated", *["at"] * timed]
+        names = ["session_id", "candidate", "truncated", *(["at"] if timed else [])]
         frame = self.engine.open(list(map(str, self.facts))).select(*names)
         frame = self.engine.epoch(frame, "at") if timed else frame
         return count_truncated(self.engine, frame, self.columns, self.earliest)
