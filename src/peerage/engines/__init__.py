@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
+Add: TypeAlias = Callable[[Sequence[T]], T]
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
 PATH = (str, os.PathLike)
@@ -116,7 +117,7 @@ class Block:
 class PartialSums(Generic[T]):
     """Parts of a sum that come one after the other, never many of them at a time."""
 
-    def __init__(self, add: Callable[[Sequence[T]], T]) -> None:
+    def __init__(self, add: Add[T]) -> None:
         self.add = add
         self.parts: list[T] = []
 
@@ -160,13 +161,7 @@ class Engine(Protocol):
         """The same rows, kept so that reading them again is cheap."""
         ...
 
-    def fold(
-        self,
-        frame: Frame,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         """The sum of a pure function's values on blocks of whole groups, one at least."""
         ...
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from peerage.embedded import database, located, pattern
 from peerage.engines import (
     NUMBER_DIGITS,
+    Add,
     Block,
     Columns,
     EngineError,
@@ -219,13 +220,7 @@ class DuckDB:
             written = relation.project(zone_of(quoted(column))).distinct().fetchall()
         return {zone or "" for (zone,) in written}
 
-    def fold(
-        self,
-        frame: Frame,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         with reported(self._place):
             return self._fold(_native(frame), reading, kernel, add)
 
@@ -234,7 +229,7 @@ class DuckDB:
         relation: Relation,
         reading: Reading,
         kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
+        add: Add[T],
     ) -> T:
         encode = Encoder(self.connection, relation, reading)
         projected = relation.project(encode.projection())
