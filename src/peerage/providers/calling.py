@@ -31,7 +31,6 @@ from peerage.providers import (
     Reply,
     providers,
 )
-from peerage.providers.limits import Breaker, Limiter, RetryPolicy
 from peerage.providers.money import (
     FREE,
     Budget,
@@ -42,6 +41,7 @@ from peerage.providers.money import (
     total_usage,
     usd,
 )
+from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
 from peerage.types import Failure, Seat, Usage
 

@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from peerage.errors import UnreadableError
+from peerage.errors import InputError, UnreadableError, shown
 from peerage.stores.records import (
     MAX_INTEGER,
     AccessToken,
     Action,
+    Contribution,
     EventRow,
     Import,
     Lease,
@@ -29,7 +30,7 @@ from peerage.stores.records import (
     stored_event_of,
     stored_text,
 )
-from peerage.stores.schema import Sql
+from peerage.stores.schema import MIGRATIONS, Sql
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
@@ -84,7 +85,8 @@ LEAST_JUDGED = """
 """
 VERSION = """
     SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),
-        (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)
+        (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
+        (SELECT max(id) FROM contributions)
 """
 GRANT = """
     INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
@@ -94,13 +96,46 @@ SPEND = """
     UPDATE tokens SET spent_usd = spent_usd + ?
     WHERE id = ? AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id
 """
+CONTRIBUTE = """
+    INSERT INTO contributions (kind, item_id, contributor, at, reviewer, opinion, category, text)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+CONTRIBUTIONS = """
+    SELECT id, kind, item_id, contributor, at, reviewer, opinion, category, text
+    FROM contributions WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
+"""
+CONTRIBUTOR = "SELECT contributor FROM contributions WHERE item_id = ? LIMIT 1"
+OWE_WEBHOOK = """
+    INSERT INTO webhooks (session_id, target, n_tries, due_at) VALUES (?, ?, 0, 0)
+    ON CONFLICT DO NOTHING
+"""
+DUE_WEBHOOKS = """
+    SELECT webhooks.session_id, webhooks.target FROM webhooks
+    JOIN sessions ON sessions.id = webhooks.session_id
+    WHERE webhooks.due_at <= now_s() AND sessions.status <> ''
+    ORDER BY webhooks.due_at, webhooks.session_id, webhooks.target
+"""
+CLAIM_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?
+    WHERE session_id = ? AND target = ? AND due_at <= now_s() RETURNING n_tries
+"""
+RETRY_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?, n_tries = n_tries + 1
+    WHERE session_id = ? AND target = ?
+"""
 ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
 
 
-class StatementReader(Protocol):
-    """Runs one reading statement on the caller's thread."""
-
-    def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+def known_version(version: int, place: str, otherwise: str) -> int:
+    """The version of a store's tables; one that a newer peerage has made is refused."""
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"this store has version {version}, and this peerage knows only up to"
+            f" {len(MIGRATIONS)}.",
+            place=place,
+            hint=f"Update peerage, or {otherwise}.",
+        )
+    return int(version)
 
 
 class Snapshot(Protocol):
@@ -112,7 +147,6 @@ class Snapshot(Protocol):
 class Store(ABC):
     """A log of events that is also read: on the caller's thread; appends are on the writer's."""
 
-    reader: StatementReader
     mirror_folder: Path  # where this store's columnar mirror belongs
 
     def __init__(self, place: str) -> None:
@@ -122,6 +156,10 @@ class Store(ABC):
     @abstractmethod
     def _writing(self) -> Connection:
         """A connection for the writer's thread."""
+
+    @abstractmethod
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one reading statement, read on the caller's thread."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
@@ -162,7 +200,7 @@ class Store(ABC):
 
     def events(self, session_id: str, after: int = -1) -> list[Event]:
         """The events of a session, or those after a place in it."""
-        rows = self.reader.execute(
+        rows = self.execute(
             "SELECT session_id, seq, kind, at, body FROM events"
             " WHERE session_id = ? AND seq > ? ORDER BY seq",
             (stored_text(session_id), after),
@@ -179,28 +217,28 @@ class Store(ABC):
         Of a season, or of all sessions. One that cannot be read is left out.
         """
         last = 0
-        while rows := self.reader.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
+        while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
             for row in rows:
                 with suppress(UnreadableError):
                     yield stored_event_of(row[1:])
             last = rows[-1][0]
 
-    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
-        """What brought reviews after a row of the log: the row, the session and the place in it.
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
+        """What brought reviews after a row of the log: the row, the session and the event's kind.
 
         It is the end of a session, or a person's review of one.
         """
-        rows = self.reader.execute(
-            "SELECT id, session_id, seq FROM events"
+        rows = self.execute(
+            "SELECT id, session_id, kind FROM events"
             " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
             (row, limit),
         )
-        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+        return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def version(self) -> str:
         """A text that changes with every review or table that boards are made from."""
-        ((reviews, tables, n_tables),) = self.reader.execute(VERSION)
-        return f"{reviews or 0}.{tables or 0}.{n_tables}"
+        (rows,) = self.execute(VERSION)
+        return ".".join(str(row or 0) for row in rows)
 
     # -- who writes to a session ---------------------------------------------------------------
 
@@ -225,7 +263,7 @@ class Store(ABC):
     def unfinished(self, owner: str = "") -> list[str]:
         """Open sessions whose lease has run out, held last by an owner that begins like this."""
         owner = stored_text(owner)
-        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
+        return [row[0] for row in self.execute(UNFINISHED, (len(owner), owner))]
 
     # -- sessions and seasons ------------------------------------------------------------------
 
@@ -237,18 +275,18 @@ class Store(ABC):
         With a limit the latest; with `before` those opened before the session of this id.
         """
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
-        rows = self.reader.execute(LATEST, (season, season, before, before, n))
+        rows = self.execute(LATEST, (season, season, before, before, n))
         return [listing(row) for row in reversed(rows)]
 
     def find(self, prefix: str) -> list[str]:
         """The ids that begin with this; where it is one itself, that alone."""
         prefix = stored_text(prefix)
-        rows = self.reader.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
+        rows = self.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
         return [str(row[0]) for row in rows]
 
     def least_judged(self, category: str | None, limit: int) -> list[str]:
         """Sessions that came to their end, of the latest, those that fewest people judged first."""
-        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        rows = self.execute(LEAST_JUDGED, (category, category, limit))
         return [str(row[0]) for row in rows]
 
     def season_seed(self, season: str, drawn: str) -> str:
@@ -265,14 +303,12 @@ class Store(ABC):
 
     def imports(self) -> list[Import]:
         """What was imported, in the order it came."""
-        rows = self.reader.execute(
-            "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
-        )
+        rows = self.execute("SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id")
         return [Import(*row) for row in rows]
 
     def import_parts(self, import_id: int) -> Iterator[bytes]:
         part = 0
-        while rows := self.reader.execute(
+        while rows := self.execute(
             "SELECT data FROM import_parts WHERE import_id = ? AND part = ?", (import_id, part)
         ):
             yield rows[0][0]
@@ -289,10 +325,82 @@ class Store(ABC):
             for i, data in enumerate(parts):
                 db.execute("INSERT INTO import_parts VALUES (?, ?, ?)", (row[0], i, data))
 
+    # -- what people gave one at a time --------------------------------------------------------
+
+    def add_contributions(self, rows: Sequence[Contribution]) -> None:
+        """Keep what people gave, all of it or none; what is there already stays as it is.
+
+        An InputError where an item would have two contributors.
+        """
+        with self.transaction() as db:
+            db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+            for row in rows:
+                item, contributor = stored_text(row.item_id), stored_text(row.contributor)
+                known = db.execute(CONTRIBUTOR, (item,)).fetchone()
+                if known is not None and known[0] != contributor:
+                    raise InputError(
+                        f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
+                        hint="An item is one person's. Nothing was stored.",
+                    )
+                texts = [text and stored_text(text) for text in (row.category, row.text)]
+                reviewer = stored_text(row.reviewer)
+                values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
+                db.execute(CONTRIBUTE, values)
+
+    def contributions(
+        self, kind: str, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Contribution]]:
+        """What people gave, beyond a row, in the order it came; each with the number of its row."""
+        n = MAX_INTEGER if limit is None else limit
+        rows = self.execute(CONTRIBUTIONS, (kind, after, n))
+        return [(int(row[0]), Contribution(*row[1:])) for row in rows]
+
+    def contributor_of(self, item_id: str) -> str | None:
+        """Whose an item is, by what people gave."""
+        rows = self.execute(CONTRIBUTOR, (stored_text(item_id),))
+        return str(rows[0][0]) if rows else None
+
+    # -- messages to be sent -------------------------------------------------------------------
+
+    def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
+        """Queue a note that these are to be sent a message when a session is over."""
+        rows = [(stored_text(session_id), target) for target in targets]
+
+        def work(db: Db) -> None:
+            db.executemany(OWE_WEBHOOK, rows)
+
+        return self._writer.do(work)
+
+    def claim_webhooks(
+        self, targets: Sequence[str], limit: int, for_s: float
+    ) -> list[tuple[str, str, int]]:
+        """Some messages that are due, each with its session, target and earlier tries.
+
+        Nobody else is given them for so long.
+        """
+        due = [(id_, one) for id_, one in self.execute(DUE_WEBHOOKS) if one in targets]
+        claimed = []
+        for session_id, target in due[:limit]:
+            with self.transaction() as db:
+                row = db.execute(CLAIM_WEBHOOK, (for_s, session_id, target)).fetchone()
+            if row is not None:
+                claimed.append((str(session_id), str(target), int(row[0])))
+        return claimed
+
+    def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
+        """Forget a message, or try it again after so many seconds."""
+        with self.transaction() as db:
+            if again_s is None:
+                db.execute(
+                    "DELETE FROM webhooks WHERE session_id = ? AND target = ?", (session_id, target)
+                )
+            else:
+                db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
+
     # -- who may use a server ------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
-        rows = self.reader.execute("SELECT * FROM tokens ORDER BY created_at, id")
+        rows = self.execute("SELECT * FROM tokens ORDER BY created_at, id")
         return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
     def add_token(self, token: AccessToken) -> None:
@@ -318,7 +426,7 @@ class Store(ABC):
 
     def actions(self, limit: int) -> list[Action]:
         """The latest things that were done, the last one first."""
-        rows = self.reader.execute(
+        rows = self.execute(
             "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
         )
         return [Action(*row) for row in rows]

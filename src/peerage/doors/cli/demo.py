@@ -13,15 +13,16 @@ import tempfile
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
-from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.render.page_blocks import show_blocks
+from peerage.doors.cli.live import LiveView, PlainView, watch
+from peerage.doors.cli.terminal import Terminal, joined, styled
+from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.panel import Council, scoring_options
 from peerage.reports.sessions import session_view
@@ -29,9 +30,6 @@ from peerage.scoring import score_session
 from peerage.season import Progress, run_season
 from peerage.stores.prompt_files import open_prompts
 from peerage.types import Event, ScoringOptions, Session
-
-if TYPE_CHECKING:
-    from peerage.doors.cli.terminal import Terminal
 
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
@@ -52,8 +50,6 @@ def demo(
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
 ) -> None:
     """A short tour, with no key and no network: a real council, then a season of known truth."""
-    from peerage.doors.cli.terminal import Terminal
-
     console = Terminal()
     can_wait = console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     pause = pause and can_wait
@@ -68,10 +64,6 @@ def demo(
     _goodbye(console)
 
 
-def _title(console: Terminal, number: int, text: str) -> None:
-    console.title(f"{number}. {text}")
-
-
 def _wait(console: Terminal, pause: bool) -> None:
     if pause:
         console.input("Enter for the next screen …")
@@ -84,7 +76,7 @@ def _wait(console: Terminal, pause: bool) -> None:
 def _local_council(console: Terminal, folder: Path, question: str) -> None:
     from peerage.providers.local import available, local_seats
 
-    _title(console, 1, "A real council, on a small model inside this process")
+    console.title("1. A real council, on a small model inside this process")
     missing = available()
     if missing is not None:
         console.print(f"Left out: {missing}", style="yellow")
@@ -99,24 +91,20 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
-    show_blocks(console, ask_blocks(session_view(session, events, scoring_options(settings))))
+    console.show_blocks(ask_blocks(session_view(session, events, scoring_options(settings))))
     console.print()
-    for line in _positions(session):
-        console.print(line, style="dim")
+    console.print(_positions(session), style="dim")
 
 
 async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
-    view: Any = LiveView(console) if console.is_terminal else PlainView()
     events: list[Event] = []
     async with council:
-        with view:
-            async for event in council.run(question, live=console.is_terminal):
-                view.see(event)
-                events += [event] if event.seq >= 0 else []
+        run = council.run(question, live=console.is_terminal)
+        await watch(LiveView(console) if console.is_terminal else PlainView(), run, events)
     return events
 
 
-def _positions(session: Session) -> list[str]:
+def _positions(session: Session) -> str:
     """How often the first-shown answer was ranked first: the habit that balance is there for."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
@@ -125,17 +113,17 @@ def _positions(session: Session) -> list[str]:
         if review.reviewer == ballot.reviewer and review.ranking
     ]
     n = sum(label in tier for label, tier in firsts)
-    return [
+    return (
         f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. "
         "In one session that is an anecdote; `peerage audit` tells when it is evidence."
-    ]
+    )
 
 
 # -- exact scores --------------------------------------------------------------------------------
 
 
 def _exact_scores(console: Terminal) -> None:
-    _title(console, 2, "What the marks are for: a lovely lie does not win")
+    console.title("2. What the marks are for: a lovely lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
@@ -151,10 +139,9 @@ def _exact_scores(console: Terminal) -> None:
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.doors.render.report_views import show_audit, show_board
     from peerage.reports import Reports, audit, board_models
 
-    _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
+    console.title(f"3. A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
         "From able to echo they answer worse and worse. baker gives 1.5 points too much to "
         "whatever it is shown first, and charlie 2 points to itself. Do the board and the audit "
@@ -168,7 +155,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
         sources = Reports(settings).review_files()
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
-    _title(console, 4, "The audit of its reviewers")
+    console.title("4. The audit of its reviewers")
     show_audit(console, audit(sources), quiet=True)
 
 
@@ -204,11 +191,10 @@ async def run_demo_season(council: Council) -> None:
 
 
 def _community(console: Terminal) -> None:
-    from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports import InputTables, read_community_boards
     from peerage.simulate import Population, simulate
 
-    _title(console, 5, "People, too: a community with a voting ring in it")
+    console.title("5. People, too: a community with a voting ring in it")
     console.print(
         "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
@@ -225,7 +211,7 @@ def _community(console: Terminal) -> None:
     show_board(console, replace(board, columns=columns), quiet=True)
     console.print(f"the first and last five of {len(board.rows)} reviewers", style="dim")
     console.print()
-    show_rings(console, boards.rings.document(), quiet=True)
+    show_rings(console, boards.rings, quiet=True)
 
 
 def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:
@@ -241,9 +227,7 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
 
 
 def _goodbye(console: Terminal) -> None:
-    from peerage.doors.cli.terminal import joined, styled
-
-    _title(console, 6, "Go on")
+    console.title("6. Go on")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
         ("peerage run prompts.jsonl", "a season of them; then board models, audit"),

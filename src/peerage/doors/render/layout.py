@@ -1,23 +1,23 @@
-"""Tables of text that fit any terminal, and drawings made of characters.
+"""Tables of text that fit any terminal, drawings made of characters, and blocks of a session.
 
 On a terminal no number is cut, and a name is cut only in its middle and only as far as no two
 look alike; what still does not fit goes by whole columns, and a line below names them. A pipe or
 a file gets a Markdown table at full width.
+
+What is shown of a session is a list of blocks: words of ours, words of others, tables. A page of
+HTML, a terminal and a pipe all draw the same ones, so that none leaves out what another shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from peerage.doors.cli.terminal import ascii_drawing, cell_width, chopped, joined, styled
+from rich.cells import cell_len, chop_cells
+
 from peerage.text import visible
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from peerage.doors.cli.terminal import Terminal
 
 GAP = "  "
 MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
@@ -25,10 +25,36 @@ MIN_TEXT = 20
 MIN_FOLDED = 8  # where not even the columns that must stay have room for whole names
 HEAD_ROOMS = (18, 12, 8, 5)  # columns of the screen for a head that is a name, as they fit
 INDENT = "    "  # of what stands below a row
+MAX_EXCERPT = 600  # characters of an answer that is not shown whole
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
+BACKTICKS = re.compile(r"`+")
 SPARKS = "▁▂▃▄▅▆▇█"
+ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
+    {
+        **dict.fromkeys("█▉▊▋▌▓▇▆", "#"),
+        **dict.fromkeys("▍▎▏▒▅▄", "="),
+        **dict.fromkeys("░▃▂▁─–−", "-"),
+        **dict.fromkeys("“”", '"'),
+        "·": ".",
+        "●": "o",
+        "…": "...",
+        "±": "+/-",
+        "≥": ">=",
+        "→": "->",
+        "⇄": "<->",
+        "✓": "ok",
+        "✗": "no",
+        "τ": "tau",
+    }
+)
 
 
 # -- drawings ----------------------------------------------------------------------------------
+
+
+def ascii_drawing(text: str) -> str:
+    """A text with ASCII for the characters that we draw with."""
+    return text if text.isascii() else text.translate(ASCII)
 
 
 class Interval(NamedTuple):
@@ -82,6 +108,11 @@ class Sparkline(NamedTuple):
 # -- names -------------------------------------------------------------------------------------
 
 
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return cell_len(text)
+
+
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
     """Each name in a form of at most `room` columns, or of as many more as keep them apart.
 
@@ -122,14 +153,18 @@ def _cut(text: str, room: int, dots: str) -> str:
     if cell_width(text) <= room:
         return text
     tail = room // 2
-    return chopped(text, room - tail - len(dots))[0] + dots + _end(text, tail)
+    return _start(text, room - tail - len(dots)) + dots + _end(text, tail)
 
 
 def _cut_around(text: str, at: int, room: int, dots: str) -> str:
     """The beginning of a text, its end, and what stands around a place in its middle."""
     side = room // 4
-    middle = chopped(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))[0]
-    return chopped(text, side)[0] + dots + middle + dots + _end(text, side)
+    middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
+    return _start(text, side) + dots + middle + dots + _end(text, side)
+
+
+def _start(text: str, room: int) -> str:
+    return next(iter(chop_cells(text, room)), "")
 
 
 def _end(text: str, room: int) -> str:
@@ -173,6 +208,7 @@ class Cell(NamedTuple):
 
 
 Content = str | Cell | Interval | Sparkline | None
+Cells = Sequence[Cell]  # of a screen: pieces side by side
 Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
 
@@ -210,20 +246,12 @@ class TextTable:
         self.rows.append(cells)
         self.section_by_row.append(section)
 
-    def show(self, console: Terminal) -> None:
-        """Print the table where it fits; as Markdown it stands by itself, after an empty line."""
-        if not console.is_terminal:
-            console.print()
-        for line in self.lines(console.width if console.is_terminal else None, console.ascii_only):
-            console.print(line)
+    def lines(self, width: int, ascii_only: bool = False) -> Iterator[Cells]:
+        """The table in lines of at most so many columns of a screen."""
+        return _Layout(self, width, ascii_only).lines()
 
-    def lines(self, width: int | None, ascii_only: bool = False) -> list[Text]:
-        """The table in lines of at most so many columns; as Markdown where there is no width."""
-        if width is None:
-            return [styled(line) for line in self._markdown()]
-        return list(_Layout(self, width, ascii_only).lines())
-
-    def _markdown(self) -> Iterator[str]:
+    def markdown(self) -> Iterator[str]:
+        """The lines of a Markdown table with every cell whole."""
         shown = [
             i
             for i, column in enumerate(self.columns)
@@ -272,8 +300,8 @@ class _Layout:
         self.texts = [[self._plain(_text(cell)) for cell in row] for row in table.rows]
         for room in HEAD_ROOMS:
             self.heads = self._heads(room)
-            self.natural = [self._natural(i) for i in range(len(self.heads))]
-            self.least = [self._least(i) for i in range(len(self.heads))]
+            rooms = [self._room(i) for i in range(len(self.heads))]
+            self.least, self.natural = [low for low, _ in rooms], [high for _, high in rooms]
             if self._total(self._shown()) <= width:
                 break
         self.left_out: list[int] = []
@@ -305,25 +333,24 @@ class _Layout:
             and (not self.texts or any(row[i] for row in self.texts))
         ]
 
-    def _natural(self, i: int) -> int:
-        if self.table.columns[i].kind == "drawing":
-            drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[1] for one in drawings if isinstance(one, Interval | Sparkline)]
-            return max([cell_width(self.heads[i]), *widths])
-        return max(map(cell_width, [self.heads[i], *(row[i] for row in self.texts)]))
-
-    def _least(self, i: int) -> int:
-        kind, natural = self.table.columns[i].kind, self.natural[i]
-        head = max(map(cell_width, self.heads[i].split()), default=0)
+    def _room(self, i: int) -> tuple[int, int]:
+        """The least width of a column, and the one that shows all of it on one line."""
+        kind, head = self.table.columns[i].kind, self.heads[i]
+        least, natural = max(map(cell_width, head.split()), default=0), cell_width(head)
         if kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[0] for one in drawings if isinstance(one, Interval | Sparkline)]
-            return max([head, *widths])
+            rooms = [one.widths for one in drawings if isinstance(one, Interval | Sparkline)]
+            return (
+                max([least, *(low for low, _ in rooms)]),
+                max([natural, *(high for _, high in rooms)]),
+            )
         cells = [row[i] for row in self.texts]
+        natural = max([natural, *map(cell_width, cells)])
+        if kind == "text":
+            return max(least, min(natural, MIN_TEXT)), natural
         if kind == "name":
             cells = list(short_names(cells, MIN_NAME, self.dots).values())
-        widest = max(map(cell_width, cells), default=0)
-        return max(head, min(natural, MIN_TEXT) if kind == "text" else widest)
+        return max([least, *map(cell_width, cells)]), natural
 
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
@@ -356,10 +383,10 @@ class _Layout:
     def _total(self, kept: Sequence[int]) -> int:
         return sum(self.least[i] for i in kept) + len(GAP) * (len(kept) - 1)
 
-    def lines(self) -> Iterator[Text]:
+    def lines(self) -> Iterator[Cells]:
         """The title, the heads, the rows with their sections, and what was left out."""
         if self.table.title:
-            yield from (styled(""), styled(self.table.title, "bold"))
+            yield from ((), (Cell(self.table.title, "bold"),))
         if any(self.heads):
             yield from self._row([Cell(head, "dim") for head in self.heads])
         parted, before = len(set(self.table.section_by_row)) > 1, None
@@ -367,41 +394,37 @@ class _Layout:
             self.table.rows, self.texts, self.table.section_by_row, strict=True
         ):
             if parted and section != before:
-                yield styled(self._plain(f"── {section} ──"), "dim")
+                yield (Cell(self._plain(f"── {section} ──"), "dim"),)
             before = section
             yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))
             yield from self._below(texts)
-        yield from (styled(self._plain(line), "dim") for line in self._asides())
+        yield from ((Cell(self._plain(line), "dim"),) for line in self._asides())
 
-    def _below(self, texts: Sequence[str]) -> Iterator[Text]:
+    def _below(self, texts: Sequence[str]) -> Iterator[Cells]:
         for column, text in zip(self.table.columns, texts, strict=True):
             if column.kind == "below" and text and not column.in_pipe:
                 for line in _folded(text, max(MIN_TEXT, self.width - len(INDENT))):
-                    yield styled(f"{INDENT}{line}", "dim")
+                    yield (Cell(f"{INDENT}{line}", "dim"),)
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
-        style = content.style if isinstance(content, Cell) else ""
         if isinstance(content, Interval | Sparkline):
-            if i not in self.widths:
-                return Cell("")
-            return Cell(self._plain(content.draw(self.widths[i])), "cyan")
+            drawn = content.draw(self.widths[i]) if i in self.widths else ""
+            return Cell(self._plain(drawn), "cyan")
         if self.table.columns[i].kind == "drawing":
             return Cell("")
+        style = content.style if isinstance(content, Cell) else ""
         return Cell(self.short[i][text] if i in self.short else text, style)
 
-    def _row(self, cells: Sequence[Cell]) -> Iterator[Text]:
+    def _row(self, cells: Sequence[Cell]) -> Iterator[Cells]:
         """A row's lines: more than one where a text or a head is folded."""
         folded = {i: _folded(cells[i].text, width) for i, width in self.widths.items()}
         for n in range(max(map(len, folded.values()), default=0)):
-            parts = []
+            line: list[Cell] = []
             for i, width in self.widths.items():
                 text = folded[i][n] if n < len(folded[i]) else ""
                 right = self.table.columns[i].kind == "number"
-                parts.append(styled(_padded(text, width, right), cells[i].style))
-                parts.append(styled(GAP))
-            line = joined(*parts[:-1])
-            line.rstrip()
-            yield line
+                line += (Cell(_padded(text, width, right), cells[i].style), Cell(GAP))
+            yield line[:-1]
 
     def _asides(self) -> Iterator[str]:
         dropped = {
@@ -425,8 +448,97 @@ def _folded(text: str, width: int) -> list[str]:
         if cell_width(longer) <= width:
             lines[-1] = longer
             continue
-        parts = chopped(word, width)
+        parts = chop_cells(word, width) or [""]
         lines += parts if lines[-1] else []
         if not lines[-1]:
             lines[-1:] = parts
     return lines
+
+
+# -- blocks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the blocks after it are about."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence of ours; the style is for terminals."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Markdown that somebody else wrote, under a title; only its first lines where it says so."""
+
+    text: str
+    title: str
+    aside: str = ""
+    is_main: bool = False  # the one that the reader came for
+    n_lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A text of others, character for character."""
+
+    text: str
+    title: str
+
+
+Block = Heading | Line | Quote | Verbatim | TextTable
+
+
+def blocks_markdown(blocks: Iterable[Block]) -> str:
+    """The blocks as Markdown: no line is broken, and words of others are quoted but for the main.
+
+    Lines of ours that follow each other make a list.
+    """
+    text, follows_line = "", False
+    for block in blocks:
+        is_line = isinstance(block, Line)
+        part = "\n".join(_markdown_lines(block)).strip("\n")
+        text += (("\n" if is_line and follows_line else "\n\n") if text else "") + part
+        follows_line = is_line
+    return visible(text, multiline=True)
+
+
+def _markdown_lines(block: Block) -> Iterator[str]:
+    match block:
+        case Heading():
+            yield f"## {visible(block.text)}"
+        case Line():
+            yield f"- {visible(block.text)}"
+        case Quote(is_main=True):
+            yield from (f"# {visible(block.title)}", "", block.text)
+        case Quote():
+            text = block.text if block.n_lines is None else excerpt(block.text, block.n_lines)
+            yield from (f"### {visible(block.title)}", "")
+            if block.aside:
+                yield from (f"*{visible(block.aside)}*", "")
+            yield from (f"> {line}".rstrip() for line in text.splitlines())
+            if text != block.text:
+                yield from ("", "*… cut; --full shows all*")
+        case Verbatim():
+            fence = "`" * max(3, 1 + max(map(len, BACKTICKS.findall(block.text)), default=0))
+            yield from (f"*{visible(block.title)}*", "", fence, block.text, fence)
+        case TextTable():
+            yield from block.markdown()
+
+
+def excerpt(text: str, n_lines: int) -> str:
+    """The first lines of a Markdown text, with a block of code that is open at the cut closed."""
+    lines = text.strip("\n").splitlines()
+    kept = "\n".join(lines[:n_lines])
+    if len(kept) > MAX_EXCERPT:
+        kept = kept[:MAX_EXCERPT].rsplit(" ", 1)[0] + " …"
+    elif len(lines) <= n_lines:
+        return text
+    fences = FENCE.findall(kept)
+    return f"{kept}\n{fences[-1]}" if len(fences) % 2 else kept

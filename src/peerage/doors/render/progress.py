@@ -52,8 +52,6 @@ class ProgressLines:
                 return fact.text
             case Failed(kind="skipped", message=""):
                 return None  # said before
-            case Failed(kind="skipped", message=""):
-                return None  # said before
             case Failed() as fact:
                 return f"{fact.seat} could not {fact.stage}: {fact.message} ({fact.kind})"
             case Gate() as fact if not fact.passed:

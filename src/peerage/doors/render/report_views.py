@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peerage.biases.wording import what_it_takes
+from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
-from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
 from peerage.doors.render.phrases import (
     NOTHING,
@@ -27,6 +26,10 @@ from peerage.doors.render.phrases import (
     tuning,
 )
 from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from peerage.boards.rings import Rings
+    from peerage.doors.cli.terminal import Terminal
 
 MAX_ROWS = 100  # of a table; --json and --csv have them all
 MAX_MATRIX = 12
@@ -47,10 +50,35 @@ Rows = Sequence[Mapping[str, Any]]
 
 def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
     """A board of any kind, with what was asked for beside it."""
-    if board.board == "models":
-        _show_models(console, board, quiet)
-    else:
-        _show_community(console, board, quiet)
+    is_models, notes = board.board == "models", board.notes
+    if is_models and not quiet:
+        console.print(_heading(board), style="bold")
+    parts: dict[str | None, list[Mapping[str, Any]]] = {} if board.rows else {None: []}
+    for row in board.rows:
+        parts.setdefault(row.get("category"), []).append(row)
+    for name, part in parts.items():
+        if name is not None:
+            console.print()
+            console.print(name or "no category", style="bold")
+        console.show_table(board_table(board, part[:MAX_ROWS]))
+        _print_rest(console, len(part))
+    if not board.rows:
+        nothing = "No reviews in this window." if is_models else "Nothing to rank here."
+        console.print(nothing, style="dim")
+    if "matrix" in notes:
+        console.show_table(matrix_table(notes["matrix"]))
+    if "rules" in notes:
+        console.show_table(rules_table(notes["rules"]))
+    if notes.get("history"):
+        order = list(dict.fromkeys(row["model"] for row in board.rows))
+        console.show_table(history_table(notes["history"], order))
+    if "against" in notes:
+        console.print(agreement(notes["against"]))
+        console.show_table(movers_table(notes["against"]["movers"]))
+    if "tuned" in notes:
+        console.print(tuning(notes["tuned"]))
+    for line in () if quiet else _model_notes(board) if is_models else _community_notes(board):
+        console.print(line, style="dim")
 
 
 # Every column that a board can have, in the order in which they are shown.
@@ -142,15 +170,6 @@ def _print_rest(console: Terminal, n: int) -> None:
         console.print(f"… and {n - MAX_ROWS} more (--json and --csv have all)", style="dim")
 
 
-def _print_outside(console: Terminal, board: Board) -> None:
-    """How far the board agrees with an outside ranking, where it was compared with one."""
-    if "against" in board.notes:
-        console.print(agreement(board.notes["against"]))
-        movers_table(board.notes["against"]["movers"]).show(console)
-    if "tuned" in board.notes:
-        console.print(tuning(board.notes["tuned"]))
-
-
 def movers_table(movers: Rows) -> TextTable:
     """Who stands elsewhere in the outside ranking."""
     counts = (TableColumn(head) for head in ("here", "there", "moved"))
@@ -158,36 +177,6 @@ def movers_table(movers: Rows) -> TextTable:
     for one in movers:
         table.add(one["name"], f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}")
     return table
-
-
-# -- models ------------------------------------------------------------------------------------
-
-
-def _show_models(console: Terminal, board: Board, quiet: bool) -> None:
-    rows = board.rows
-    if not quiet:
-        console.print(_heading(board), style="bold")
-    parts: dict[str | None, list[Mapping[str, Any]]] = {} if rows else {None: []}
-    for row in rows:
-        parts.setdefault(row.get("category"), []).append(row)
-    for name, part in parts.items():
-        if name is not None:
-            console.print()
-            console.print(name or "no category", style="bold")
-        board_table(board, part[:MAX_ROWS]).show(console)
-        _print_rest(console, len(part))
-    if not rows:
-        console.print("No reviews in this window.", style="dim")
-    if "matrix" in board.notes:
-        matrix_table(board.notes["matrix"]).show(console)
-    if "rules" in board.notes:
-        rules_table(board.notes["rules"]).show(console)
-    if board.notes.get("history"):
-        order = list(dict.fromkeys(row["model"] for row in rows))
-        history_table(board.notes["history"], order).show(console)
-    _print_outside(console, board)
-    for line in () if quiet else _model_notes(board):
-        console.print(line, style="dim")
 
 
 def _heading(board: Board) -> str:
@@ -278,38 +267,27 @@ def _model_notes(board: Board) -> list[str]:
     return lines
 
 
-# -- communities -------------------------------------------------------------------------------
-
-
-def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
-    board_table(board, board.rows[:MAX_ROWS]).show(console)
-    if not len(board):
-        console.print("Nothing to rank here.", style="dim")
-    _print_rest(console, len(board))
-    _print_outside(console, board)
-    if quiet:
-        return
-    options = board.parameters
+def _community_notes(board: Board) -> list[str]:
+    options, lines = board.parameters, []
     if board.board == "contributors":
-        console.print(
-            "total is the quality of the items plus the bonus of the affiliated.", style="dim"
-        )
-    console.print(
+        lines.append("total is the quality of the items plus the bonus of the affiliated.")
+    lines.append(
         f"{options['opinions']} opinions count; left out: {options['own_left_out']} on own items, "
-        f"{options['superseded_left_out']} replaced by a later one.",
-        style="dim",
+        f"{options['superseded_left_out']} replaced by a later one."
     )
     if options["iterations"] is not None:
-        console.print(f"reputation settled in {options['iterations']} rounds.", style="dim")
-    for flag in board.flags:
-        console.print(flag_line(flag), style="dim")
+        lines.append(f"reputation settled in {options['iterations']} rounds.")
+    return [*lines, *map(flag_line, board.flags)]
 
 
 # -- rings -------------------------------------------------------------------------------------
 
 
-def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = False) -> None:
+def show_rings(console: Terminal, found: Rings, quiet: bool = False) -> None:
     """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
+    from peerage.doors.cli.terminal import joined, styled
+
+    document = found.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
         chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
@@ -325,10 +303,10 @@ def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = Fal
     for flag in document["flags"]:
         console.print(flag_line(flag), style="dim")
     if document["clusters"]:
-        clusters_table(document["clusters"]).show(console)
+        console.show_table(clusters_table(document["clusters"]))
         _print_rest(console, len(document["clusters"]))
     if document["pairs"]:
-        pairs_table(document["pairs"]).show(console)
+        console.show_table(pairs_table(document["pairs"]))
 
 
 def clusters_table(clusters: Rows) -> TextTable:
@@ -401,7 +379,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
             console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
     if quiet:
         return
-    findings_table(found.findings, MAX_ROWS).show(console)
+    console.show_table(findings_table(found.findings, MAX_ROWS, found.views.get("score", "score")))
     _print_rest(console, len(found.findings))
     curve = [point["mean"] for point in found.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
@@ -411,7 +389,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
         console.print(f"score by position  {drawn}  {ends} against the answer's mean")
     calibration = [one for one in found.findings if one.metric == "calibration"]
     if len(calibration) > 1:
-        means_table(calibration).show(console)
+        console.show_table(means_table(calibration))
     if n := found.views.get("not_finite", 0):
         console.print(f"{n} scores that are NaN or infinite were read as no score.")
 
@@ -421,7 +399,9 @@ def _sentence(one: Finding) -> str:
     return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
 
 
-def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> TextTable:
+def findings_table(
+    findings: Sequence[Finding], n_rows: int | None = None, score: str = "score"
+) -> TextTable:
     """The first findings, what is evidence first and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
@@ -441,7 +421,7 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
         style = STATUS_STYLES[one.status]
         texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        takes = "" if one.status in ("evidence", "clear") else what_it_takes(one)
+        takes = "" if one.status in ("evidence", "clear") else describe_power(one, score)
         cells = (Cell(text, style) for text in (*texts, finding_n(one), takes, one.note))
         table.add(*cells, section=one.status.replace("_", " "))
     return table

@@ -1,41 +1,56 @@
 """One session in words and tables: the answer first, then why.
 
 `ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
-and a page draw them (`peerage.doors.render.page_blocks`).
+and a page draw them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
-from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbatim
+from peerage.doors.render.layout import (
+    Block,
+    Cell,
+    Content,
+    Heading,
+    Interval,
+    Line,
+    Quote,
+    TableColumn,
+    TextTable,
+    Verbatim,
+)
 from peerage.doors.render.phrases import (
-    MEANINGS,
     NOTHING,
     OWN_VOTES,
     counted,
     figure,
+    meaning,
     minute,
     money,
     seconds,
     session_flags,
 )
 from peerage.reports.sessions import (
-    AdviceView,
     AnswerView,
     Bill,
     Remark,
     ReviewView,
+    SessionEntry,
     SessionView,
 )
 from peerage.scoring import Scored
 from peerage.types import Audit, Failure
 
+if TYPE_CHECKING:
+    from peerage.doors.cli.terminal import Terminal
+    from peerage.reports import SessionList
+
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
+MAX_IN_LIST = 80  # of a question in a list
 MAX_REASON = 160  # of a reviewer's reason in the grid
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
@@ -197,23 +212,28 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 def _answer_aside(answer: AnswerView) -> str:
     """How long an answer is, what it took, and what is wrong with it."""
     gate = answer.gate
-    usd = answer.usage.cost_usd if answer.usage else None
     parts = [
         counted(answer.words, "word"),
         "judged, not asked for" if answer.given else "",
         "cut off at its token limit" if answer.truncated else "",
-        "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
-        "" if usd is None else money(usd),
+        *_took(answer),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
+
+
+def _took(call: AnswerView | ReviewView) -> list[str]:
+    """The time and the money that a reply took, as far as they are known."""
+    usd = call.usage.cost_usd if call.usage else None
+    time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
+    return time if usd is None else [*time, money(usd)]
 
 
 def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
-    ranking_table(scored).show(console)
+    console.show_table(ranking_table(scored))
     for line in () if quiet else _notes(scored):
         console.print(line, style="dim")
     if not quiet:
@@ -379,7 +399,7 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
     if not review.is_in:
         return "no review yet" if not view.is_finished else "no review"
     if review.abstained:
-        return f"no vote: {one_line(_in_words(review.abstained), MAX_REASON)}"
+        return f"no vote: {one_line(meaning(review.abstained), MAX_REASON)}"
     reason = review.reason
     if reason is None:
         return ""
@@ -387,13 +407,10 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
     return one_line(f"{about}{reason.note}", MAX_REASON)
 
 
-def _in_words(flag: str) -> str:
-    return MEANINGS.get(flag, flag.replace("_", " "))
-
-
 def _dissent(view: SessionView) -> Iterator[Block]:
     """What the minority says in its own words, of the ranking and of a yes-or-no verdict."""
-    minority = [one for one in view.decisions if _is_minority(view, one)]
+    verdict = view.verdict
+    minority = [one for one in view.decisions if verdict and one.approved is not verdict.approved]
     if not view.dissent and not minority:
         return
     yield Heading("Dissent")
@@ -404,10 +421,6 @@ def _dissent(view: SessionView) -> Iterator[Block]:
     for words in view.dissent:
         far = f"{words.distance:.0%} of pairs the other way"
         yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
-
-
-def _is_minority(view: SessionView, decision: AdviceView) -> bool:
-    return view.verdict is not None and decision.approved is not view.verdict.approved
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
@@ -422,18 +435,12 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     if review.failure is not None:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
-        yield Line(f"gave no vote: {_in_words(review.abstained)}", "yellow")
+        yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
-    took = [
-        "" if review.latency_ms is None else seconds(review.latency_ms / 1000),
-        ""
-        if review.usage is None or review.usage.cost_usd is None
-        else money(review.usage.cost_usd),
-    ]
-    if any(took):
-        yield Line(" · ".join(filter(None, took)), "dim")
+    if took := _took(review):
+        yield Line(" · ".join(took), "dim")
     if raw and review.raw:
         yield Verbatim(review.raw, f"{review.reviewer}, as it came")
 
@@ -483,4 +490,39 @@ def bills_table(view: SessionView) -> TextTable:
     for seat, bill in view.bill_by_seat.items():
         tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
         table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
+    return table
+
+
+# -- many sessions ---------------------------------------------------------------------------------
+
+
+def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
+    """The latest sessions of a store."""
+    if listed.sessions:
+        console.show_table(sessions_table(listed.sessions))
+    else:
+        console.print('No sessions yet: peerage ask "…" holds one.')
+
+
+def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
+    """The sessions of a store, in the order in which they were opened."""
+    table = TextTable(
+        TableColumn("session", "word"),
+        TableColumn("opened", "word", use=3),
+        TableColumn("status", "word", use=1),
+        TableColumn("winner", "name", use=2),
+        TableColumn("cost", use=4),
+        TableColumn("category", "name", use=5),
+        TableColumn("question", "text"),
+    )
+    for entry in listed:
+        table.add(
+            entry.id,
+            minute(entry.opened_at),
+            entry.status or "unfinished",
+            entry.winner,
+            f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
+            entry.category,
+            one_line(entry.query, MAX_IN_LIST),
+        )
     return table
