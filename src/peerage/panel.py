@@ -14,14 +14,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import Literal, TypedDict, Unpack, cast
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
@@ -52,7 +51,7 @@ from peerage.stores import (
     stored_events,
 )
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import finish
+from peerage.tasks import LoopThread, finish
 from peerage.text import valid_text
 from peerage.types import (
     Event,
@@ -65,8 +64,6 @@ from peerage.types import (
     Session,
     Turn,
 )
-
-T = TypeVar("T")
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
@@ -446,28 +443,6 @@ class Council:
         """Refuse prompts that nobody would answer."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
-
-
-class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "peerage")
-        self._runner = asyncio.Runner()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; an interruption from the keyboard cancels it."""
-        future = self._executor.submit(self._runner.run, work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            loop = self._runner.get_loop()
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-            raise
-
-    def close(self) -> None:
-        self._executor.submit(self._runner.close).result()
-        self._executor.shutdown()
 
 
 def _changed(settings: config.Settings, flags: Mapping[str, object]) -> config.Settings:

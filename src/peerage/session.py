@@ -70,7 +70,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
-from peerage.providers.breaker import OUT_OF_REACH
+from peerage.providers.limits import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, in_turn, read_aside
@@ -265,32 +265,22 @@ async def run(
         await end([work])
 
 
+@dataclass(slots=True)
 class SessionRunner:
     """One running session: what has happened so far, and the step that comes next."""
 
-    def __init__(
-        self,
-        spec: SessionSpec,
-        config: SessionConfig,
-        caller: ModelCaller,
-        log: Log,
-        clock: Callable[[], float],
-        tell: Callable[[Event], None],
-        live: bool,
-        extend: bool = False,
-    ) -> None:
-        self.spec = spec
-        self.config = config
-        self.caller = caller
-        self.log = log
-        self.clock = clock
-        self.tell = tell
-        self.live = live
-        self.extend = extend
-        self.n_events = 0
-        self.facts: list[Fact] = []
-        self.state = EMPTY
-        self.pending: list[asyncio.Future[None]] = []
+    spec: SessionSpec
+    config: SessionConfig
+    caller: ModelCaller
+    log: Log
+    clock: Callable[[], float]
+    tell: Callable[[Event], None]
+    live: bool
+    extend: bool = False
+    n_events: int = 0
+    facts: list[Fact] = field(default_factory=list)
+    state: Session = EMPTY
+    pending: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def session(self) -> Session:

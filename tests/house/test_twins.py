@@ -23,7 +23,6 @@ ALLOWED: frozenset[str] = frozenset(
         # classes
         "Reading",  # engines/, council/safety
         "Reply",  # providers/, council/replies
-        "Reviews",  # engines/reviews, reports/model_boards
         "_Walk",  # config/toml_file, council/replies
     }
 )

@@ -22,22 +22,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, quoted, sql
 from peerage.errors import PeerageError
 from peerage.plugins import Registry
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
     import numpy as np
     from numpy.typing import NDArray
 
     from peerage.reviews.rows import Floats, Ints
 
-    Frame = nw.LazyFrame[Any]
-
 T = TypeVar("T")
+Frame: TypeAlias = "nw.LazyFrame[Any]"
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
 MANY_PARTS = 16  # are added up before there are more

@@ -12,8 +12,10 @@ from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import duckdb
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +26,7 @@ from peerage.engines import (
     Columns,
     EngineError,
     EngineMemoryError,
+    Frame,
     PartialSums,
     Reading,
     Source,
@@ -35,13 +38,7 @@ from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
 
-if TYPE_CHECKING:
-    import duckdb
-    import narwhals as nw
-
-    Frame = nw.LazyFrame[Any]
-    Relation = duckdb.DuckDBPyRelation
-
+Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
 N_DATABASES = 16  # of this process, each with the files that it may reach
@@ -67,8 +64,6 @@ def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.D
 @contextmanager
 def reported(place: str = "") -> Iterator[None]:
     """Turns DuckDB's errors into ours, with what to do about them."""
-    import duckdb
-
     try:
         yield
     except duckdb.OutOfMemoryException:
@@ -168,8 +163,6 @@ class DuckDB:
         )
 
     def open(self, source: Source) -> Frame:
-        import narwhals.stable.v2 as nw
-
         relation = self._relation(source)
         if not all(map(is_safe, relation.columns)):
             safe = listed(quoted(name) for name in relation.columns if is_safe(name))
@@ -181,9 +174,6 @@ class DuckDB:
             return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        import duckdb
-        import narwhals.stable.v2 as nw
-
         relation = _native(frame)
         kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
         name = quoted(column)
@@ -207,15 +197,11 @@ class DuckDB:
         return nw.from_native(changed)
 
     def number(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         number = "*, lpad(cast(row_number() over () as varchar), {}, '0') as {}"
         numbered = sql(number, NUMBER_DIGITS, quoted(column))
         return nw.from_native(_native(frame).project(numbered))
 
     def keep(self, frame: Frame) -> Frame:
-        import narwhals.stable.v2 as nw
-
         with reported(self._place):
             kept, drop = self._kept(_native(frame))
         self._drops.append(drop)
@@ -302,8 +288,6 @@ class DuckDB:
     # -- sources -------------------------------------------------------------------------------
 
     def _relation(self, source: Source) -> Relation:
-        import duckdb
-
         if isinstance(source, duckdb.DuckDBPyRelation):
             self._all_ours = False
             return source
@@ -315,8 +299,6 @@ class DuckDB:
         return self._table(source)
 
     def _file(self, paths: list[str]) -> Relation:
-        import duckdb
-
         suffix = Path(paths[0]).suffix.lower()
         reader = READERS.get(suffix)
         if reader is None:
@@ -348,8 +330,6 @@ class DuckDB:
 
     def _table(self, source: Source) -> Relation:
         """A table in memory: by DuckDB itself where it can, else column by column."""
-        import duckdb
-
         given = nw_native(source) if _is_narwhals(source) else source
         if isinstance(given, duckdb.DuckDBPyRelation):
             self._all_ours = False
@@ -433,8 +413,6 @@ def _column(values: Any) -> NDArray[Any]:
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
     """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
-    import narwhals.stable.v2 as nw
-
     try:
         frame = nw.from_native(table)
     except TypeError:
@@ -448,8 +426,6 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
 
 def nw_native(frame: Any) -> Any:
     """What a narwhals frame wraps."""
-    import narwhals.stable.v2 as nw
-
     return nw.to_native(frame)
 
 

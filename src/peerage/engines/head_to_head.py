@@ -7,18 +7,14 @@ the loser rank 2; in a tie both have rank 1.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Columns, Engine
+from peerage.engines import Columns, Engine, Frame
 from peerage.engines.reviews import Comparisons, Reviews
 from peerage.errors import InputError
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    Frame = nw.LazyFrame[Any]
 
 SIDES = ("model_a", "model_b")
 COLUMNS = (*SIDES, "winner")
@@ -56,8 +52,6 @@ def read_comparisons(engine: Engine, opened: Frame) -> Reviews:
 
 def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
     """The comparisons with typed columns, counted by pair and winner; bad ones are refused."""
-    import narwhals.stable.v2 as nw
-
     frame = _typed(engine, opened)
     names = frame.collect_schema().names()
     more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
@@ -69,8 +63,6 @@ def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
     """How often each pair of models met, by winner and by whether a model judged itself."""
-    import narwhals.stable.v2 as nw
-
     by_itself: Any = nw.lit(False)
     if "reviewer" in frame.collect_schema().names():
         reviewer = nw.col("reviewer")
@@ -81,8 +73,6 @@ def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
 
 def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Frame:
     """Two rows of reviews for each comparison, in a session named by the prefix and the row."""
-    import narwhals.stable.v2 as nw
-
     names = [name for name in frame.collect_schema().names() if name not in COLUMNS]
     numbered = engine.number(frame, "session_id").with_columns(
         nw.concat_str(nw.lit(prefix), nw.col("session_id"), separator=" ").alias("session_id")
@@ -108,8 +98,6 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Fram
 
 def _typed(engine: Engine, opened: Frame) -> Frame:
     """The columns that count, as texts and times; a `judge` is a reviewer, a name a winner."""
-    import narwhals.stable.v2 as nw
-
     names = opened.collect_schema().names()
     missing = [name for name in COLUMNS if name not in names]
     if missing:

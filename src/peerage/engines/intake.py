@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import duckdb
 
 from peerage.embedded import located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Source
@@ -37,11 +39,7 @@ from peerage.errors import InputError
 from peerage.reviews.columns import NAMES, is_number
 from peerage.text import is_unicode
 
-if TYPE_CHECKING:
-    import duckdb
-
-    Relation = duckdb.DuckDBPyRelation
-
+Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
 # What the engine may hold at a time, and whether rows are sorted: the first that will do.
@@ -65,8 +63,6 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
     to sort: large texts are the one thing that an engine cannot sort in less memory than they
     take, and then the order of the file has to do.
     """
-    import duckdb
-
     for limit, may_sort in ATTEMPTS:
         try:
             with _bounded(folder, limit) as engine:
@@ -119,8 +115,6 @@ def _ready(files: Sequence[str]) -> set[str]:
 
     Asked is the database that will read them: to start another takes as long as a scan.
     """
-    import duckdb
-
     if any(READERS.get(Path(file).suffix.lower()) != "read_parquet" for file in files):
         return set()
     if not all(map(os.path.isfile, files)):
@@ -280,8 +274,6 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
     Types are guessed from the first rows, and from all of them (which takes longer than all
     the rest) only where a later one names more columns or does not fit.
     """
-    import duckdb
-
     try:
         few = db.execute(
             "select distinct unnest(json_keys(json)) from read_json_objects(?) limit ?",

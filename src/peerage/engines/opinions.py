@@ -11,18 +11,16 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import lt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Floats, Names, listed_names
-from peerage.engines import Block, Engine, Reading, Source
+from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column, required
-
-if TYPE_CHECKING:
-    from peerage.engines import Columns, Frame
 
 T = TypeVar("T")
 Places = NDArray[np.int32]
@@ -166,8 +164,6 @@ def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
 
     An opinion is a float, or a text where it is anything but a number.
     """
-    import narwhals.stable.v2 as nw
-
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     _require(schema, OPINIONS, "opinions")
@@ -187,15 +183,11 @@ def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
     Whoever sorts them again, as Python does, then has little to do.
     """
-    import narwhals.stable.v2 as nw
-
     return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n")).sort(*names))
 
 
 def _voices(engine: Engine, frame: Frame, timed: bool) -> Columns:
     """Everyone who said anything, with each opinion that they hold, and the latest of its times."""
-    import narwhals.stable.v2 as nw
-
     latest = [nw.col("at").max().alias("latest")] if timed else []
     return engine.arrays(
         frame.group_by("reviewer", "opinion").agg(nw.len().alias("n"), *latest).sort("reviewer")
@@ -278,8 +270,6 @@ def _places(texts: NDArray[np.object_], names: Names) -> Places:
 
 def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
     """The known columns of a small table as texts, those that it needs with no gap."""
-    import narwhals.stable.v2 as nw
-
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     _require(schema, columns, table)

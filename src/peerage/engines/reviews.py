@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Block, Columns, Engine, Reading, Source
+from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError
 from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, is_number, required
 from peerage.reviews.rows import N_PANEL, Rows
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    Frame = nw.LazyFrame[Any]
 
 T = TypeVar("T")
 
@@ -55,8 +51,6 @@ class Reviews:
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:
     """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
-    import narwhals.stable.v2 as nw
-
     from peerage.engines.head_to_head import is_comparisons, read_comparisons
 
     opened = engine.open(source)
@@ -107,8 +101,6 @@ def refuse_many_marks(names: Iterable[str]) -> None:
 
 def _as_numbers(engine: Engine, frame: Frame, name: str, kind: Any) -> Frame:
     """The frame with a text column read as numbers, or a refusal that shows the texts."""
-    import narwhals.stable.v2 as nw
-
     if kind != nw.String:
         return frame  # a column of nothing but nulls has no type of its own
     values = engine.arrays(frame.select(name).head(N_LOOKED_AT))[name]
@@ -132,8 +124,6 @@ def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str]
 ) -> Reviews:
     """One pass over the table: counts of everything that may be wrong with it."""
-    import narwhals.stable.v2 as nw
-
     counts = [nw.len().alias("n")]
     counts += [
         nw.col(name).is_null().cast(nw.Int64).sum().alias(f"null_{name}") for name in REQUIRED
@@ -209,8 +199,6 @@ def _listed(rows: list[str]) -> str:
 
 def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Frame:
     """The rows within a window; a row without a time is always in it."""
-    import narwhals.stable.v2 as nw
-
     frame: Frame = reviews.frame
     if "at" not in reviews.columns:
         return frame
@@ -223,8 +211,6 @@ def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Fra
 
 def repeated_queries(engine: Engine, frame: Frame) -> Frame:
     """The rows of queries that more than one session asked."""
-    import narwhals.stable.v2 as nw
-
     asked = frame.group_by("query_id").agg(
         nw.col("session_id").min().alias("one"), nw.col("session_id").max().alias("other")
     )
@@ -297,39 +283,39 @@ def fold_rows(
     return engine.fold(frame, reading.columns, lambda block: kernel(reading.rows(block)), add)
 
 
+def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
+    """The values of a column of texts, each with its rows; up to so many of them.
+
+    By a grouping: that is ten times quicker than `unique`.
+    """
+    counted = frame.group_by(column).agg(nw.len().alias("n"))
+    found = engine.arrays(counted if most is None else counted.head(most))
+    return dict(zip(found[column].tolist(), found["n"].tolist(), strict=True))
+
+
+def names_in(engine: Engine, frame: Frame) -> tuple[str, ...]:
+    """The names of reviewers and candidates, sorted."""
+    sides = (counts_of(engine, frame, column) for column in ("reviewer", "candidate"))
+    return tuple(sorted({name for side in sides for name in side}))
+
+
 def reading_of(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: tuple[str, ...], text: bool
 ) -> RowsReading:
     """The names of a table and what else its codes need, from a few small groupings."""
-    reviewers, candidates = _names(engine, frame)
+    reviewers = counts_of(engine, frame, "reviewer")
+    candidates = counts_of(engine, frame, "candidate")
     most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
+    deals = counts_of(engine, frame, "deal") if "deal" in columns else None
     return RowsReading(
         names=tuple(sorted({*reviewers, *candidates})),
         numbers=numbers,
-        deals=_deals(engine, frame) if "deal" in columns else None,
+        deals=None if deals is None else tuple(sorted(deal for deal in deals if deal is not None)),
         query_id="query_id" in columns,
         text=text,
         family_by_name=_families(engine, frame) if "family" in columns else {},
         panel=tuple(sorted(most)),
     )
-
-
-def _deals(engine: Engine, frame: Frame) -> tuple[str, ...]:
-    import narwhals.stable.v2 as nw
-
-    found = engine.arrays(frame.group_by("deal").agg(nw.len().alias("n")))["deal"].tolist()
-    return tuple(sorted(str(deal) for deal in found if deal is not None))
-
-
-def _names(engine: Engine, frame: Frame) -> tuple[dict[str, int], set[str]]:
-    """The reviewers with their reviews, and the candidates."""
-    import narwhals.stable.v2 as nw
-
-    found = engine.arrays(frame.group_by("reviewer", "candidate").agg(nw.len().alias("n")))
-    n_by_reviewer: dict[str, int] = {}
-    for name, n in zip(found["reviewer"], found["n"], strict=True):
-        n_by_reviewer[str(name)] = n_by_reviewer.get(str(name), 0) + int(n)
-    return n_by_reviewer, {str(name) for name in found["candidate"]}
 
 
 def _families(engine: Engine, frame: Frame) -> dict[str, str]:
@@ -352,8 +338,6 @@ def _families(engine: Engine, frame: Frame) -> dict[str, str]:
 
 def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) -> None:
     """Raises with the first ten rows that say the same thing twice."""
-    import narwhals.stable.v2 as nw
-
     key = [*REQUIRED, *(["round"] if "round" in columns else [])]
     twice = frame.group_by(*key).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
     found: Columns = engine.arrays(twice.sort(*key).head(N_SHOWN))

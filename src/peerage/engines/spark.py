@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,6 +26,7 @@ from peerage.engines import (
     Block,
     Columns,
     EngineError,
+    Frame,
     Reading,
     Source,
     engines,
@@ -33,11 +35,6 @@ from peerage.engines import (
 from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
-    Frame = nw.LazyFrame[Any]
 
 T = TypeVar("T")
 
@@ -70,8 +67,6 @@ class Spark:
         """Nothing to do: what a cluster may read is for whoever runs it to say."""
 
     def open(self, source: Source) -> Frame:
-        import narwhals.stable.v2 as nw
-
         table = self._table(source)
         if not all(map(is_safe, table.columns)):
             safe = [quoted(name, SPARK_NAME) for name in table.columns if is_safe(name)]
@@ -84,8 +79,6 @@ class Spark:
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         table = _native(frame)
         kind = dict(table.dtypes)[column]
         name = quoted(column, SPARK_NAME)
@@ -103,16 +96,12 @@ class Spark:
         return changed
 
     def number(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         number = "lpad(cast(monotonically_increasing_id() + 1 as string), {}, '0') as {}"
         text = sql(number, NUMBER_DIGITS, quoted(column, SPARK_NAME))
         numbered: Frame = nw.from_native(_native(frame).selectExpr("*", text))
         return numbered
 
     def keep(self, frame: Frame) -> Frame:
-        import narwhals.stable.v2 as nw
-
         kept: Frame = nw.from_native(_native(frame).cache())
         return kept
 
@@ -397,8 +386,6 @@ def _listed(values: Any) -> Any:
 
 def _unwrapped(source: Source) -> Any:
     if type(source).__module__.split(".")[0] == "narwhals":
-        import narwhals.stable.v2 as nw
-
         return nw.to_native(source)
     return source
 

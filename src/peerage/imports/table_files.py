@@ -7,6 +7,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
+
 from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
@@ -160,8 +162,6 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
 
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
-    import narwhals.stable.v2 as nw
-
     known = _imported(store, "reviews")
     if not known:
         return
@@ -178,8 +178,6 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
 
 
 def _keyed(frame: Any) -> Any:
-    import narwhals.stable.v2 as nw
-
     if "round" not in frame.collect_schema().names():
         frame = frame.with_columns(nw.lit(0).alias("round"))
     whole = nw.col("round").cast(nw.Float64).fill_null(0.0)
@@ -196,8 +194,6 @@ def write(
     A row without a time counts as of its import. Numbers that were written as texts are
     numbers now: they have been checked.
     """
-    import narwhals.stable.v2 as nw
-
     rows = engine.open(raw).to_native()
     numbered = sql("*, row_number() over () as {}", quoted(ROW))
     frame = engine.open(rows.project(numbered) if may_sort else rows)

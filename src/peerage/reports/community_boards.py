@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.engines import Engine, Source
@@ -66,8 +67,6 @@ def read_tables(
 
 def flags_of_times(table: Opinions, now: float) -> list[str]:
     """A flag for opinions that were given in the future: how many, and the first ten."""
-    import narwhals.stable.v2 as nw
-
     if table.latest is None or table.latest <= now:
         return []
     late = table.frame.filter(nw.col("at") > now).select("item_id", "reviewer")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.boards import Board
-from peerage.boards.against import Trial, tune
+from peerage.boards.against import Trial, compare, tune
 from peerage.engines import Engine, Source
 from peerage.errors import InputError, UsageError
 from peerage.reports.community_boards import CommunityBoards
@@ -19,20 +20,23 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.rules import rules
 
 NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
 REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
 BONUSES = (0.0, 1.0, 3.0, 10.0, 30.0)
 MINIMA = (1, 2, 3, 4, 5, 8)
 HALF_LIVES = (None, 30.0, 90.0, 365.0)
-KEY = {"contributors": "contributor", "reviewers": "reviewer", "items": "item_id"}
-SCORE = {"contributors": "total_score", "reviewers": "pearson", "items": "quality"}
+SCORES = {  # by board: the columns of names and of scores
+    "models": ("model", "share"),
+    "contributors": ("contributor", "total_score"),
+    "reviewers": ("reviewer", "pearson"),
+    "items": ("item_id", "quality"),
+}
 
 
 def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     """Scores by name from a table with a name and a `score` (higher is better) or a `rank`."""
-    import narwhals.stable.v2 as nw
-
     opened = engine.open(source)
     columns = list(opened.collect_schema().names())
     key = next((name for name in NAMES if name in columns), None)
@@ -60,37 +64,37 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
     return dict(zip(names, (sign * values).tolist(), strict=True))
 
 
+def agreeing(
+    board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
+) -> Board:
+    """A board that says how far it agrees with an outside ranking, if there is one.
+
+    Of boards that can be tuned, the coefficients that agree with it best are searched on a small
+    grid around the defaults; the figure to believe is the cross-validated one.
+    """
+    if against is None:
+        return board
+    outside = read_outside(engine, against)
+    notes = {**board.notes, "against": compare(scores_of(board), outside)}
+    if tunable is not None:
+        notes["tuned"] = tune([*_trials(tunable)], outside)
+    return replace(board, notes=notes)
+
+
 def scores_of(board: Board) -> dict[str, float]:
-    """The scores of a community board by name, of those it ranks."""
-    values = np.asarray(board.columns[SCORE[board.board]], dtype=np.float64)
-    names = list(board.columns[KEY[board.board]])
-    ranked = board.columns.get("rank", values)
-    return {
-        one: value
-        for one, value, rank in zip(names, values.tolist(), ranked, strict=True)
-        if rank is not None and np.isfinite(value)
-    }
-
-
-def model_scores(board: Board) -> dict[str, float]:
-    """The scores of a board of models by name, a higher one always the better."""
-    from peerage.rules import rules
-
+    """The scores of a board by name, of those it ranks, a higher one always the better."""
     if "category" in board.columns:
         raise UsageError("several boards have no one agreement.", hint="Name one category.")
-    value = "value" if "value" in board.columns else "share"
-    lower_is_better = value == "value" and rules.get(board.notes["rule"]).lower_is_better
-    sign = -1.0 if lower_is_better else 1.0
-    return {row["model"]: sign * row[value] for row in board.rows if row[value] is not None}
-
-
-def tuned(boards: CommunityBoards, outside: Mapping[str, float]) -> dict[str, Any]:
-    """The coefficients with which a community board agrees best with an outside ranking.
-
-    They are searched on a small grid around the defaults; the figure to believe is the
-    cross-validated one.
-    """
-    return tune([*_trials(boards)], outside)
+    key, column, sign = *SCORES[board.board], 1.0
+    if "value" in board.columns:  # of models, by another rule
+        column, sign = "value", -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
+    values = np.asarray(board.columns[column], dtype=np.float64)
+    ranked = board.columns.get("rank", values)
+    return {
+        name: sign * value
+        for name, value, rank in zip(board.columns[key], values.tolist(), ranked, strict=True)
+        if rank is not None and np.isfinite(value)
+    }
 
 
 def _trials(boards: CommunityBoards) -> Iterator[Trial]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from peerage.council.counting import count
 from peerage.council.fold import fold, person_review
 from peerage.events import PersonReviewed, read_events
-from peerage.reports.one_model import sessions_judged_by
-from peerage.reports.two_reviewers import compare_reviewers
-from peerage.reports.what_if import HeldRows
+from peerage.reports.held_rows import HeldRows, compare_reviewers
 from peerage.stats.rank_correlations import kendall_tau
 from peerage.types import Event, ScoringOptions, Session
 
@@ -73,7 +73,7 @@ def agreements_of(held: HeldRows, person: str) -> list[Agreement]:
 
 def n_judged(held: HeldRows, person: str) -> int:
     """In how many sessions somebody has reviewed."""
-    return len(sessions_judged_by(held, person))
+    return len(np.unique(held.rows.session[held.rows.reviewer == held.code(person)]))
 
 
 def _places(tiers: tuple[tuple[str, ...], ...]) -> dict[str, int]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from peerage.council.counting import count
 from peerage.council.fold import fold, person_review, reviewed_ballots
@@ -44,6 +44,7 @@ NOBODY: Mapping[str, str] = MappingProxyType({})
 N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
+T = TypeVar("T")
 RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
 
 
@@ -185,37 +186,37 @@ def _deal(session: Session, ballot: Ballot) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def reviews_in(
-    store: Store, rubric_of: RubricOf, tell: Callable[[str], None] = lambda _: None
-) -> list[Path]:
-    """The Parquet files of all reviews in a store, of its own sessions and imported ones.
+def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    """The mirror of a store, brought up to date, and the Parquet files of all its reviews.
 
-    `tell` is called with a flag for the sessions that could not be read and were left out.
+    With them comes a flag for the sessions that could not be read, if there are any.
     """
     mirror = synced(store, rubric_of)
-    for flag in left_out_flags(mirror):
-        tell(flag)
-    return [*mirror.segments, *imported(store, mirror, "reviews")]
-
-
-def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
-    """The flag of a board for sessions that could not be read; nothing where there are none."""
+    files = [*mirror.segments, *imported(store, mirror, "reviews")]
     names = mirror.left_out
     if not names:
-        return ()
+        return mirror, files, ()
     shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
     more = ", …" if len(names) > N_SHOWN else ""
-    return (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+    return mirror, files, (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The files of the imported tables of a kind, as they were checked."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
+
+    def write(mirror: Mirror) -> list[Path]:
+        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+
+    return _where_it_can(write, mirror)
+
+
+def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
+    """What is written to a mirror, or to a folder of this process where it cannot be written."""
     try:
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
-    except (OSError, EngineError):  # a folder that cannot be written
-        mirror = mirror.elsewhere()
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+        return write(mirror)
+    except (OSError, EngineError):  # read-only, full, or a file
+        return write(mirror.elsewhere())
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -238,24 +239,20 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     mirror = Mirror(store.mirror_folder)
     if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
-    try:
-        _sync(store, mirror, rubric_of)
-    except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
-        mirror = mirror.elsewhere()
-        _sync(store, mirror, rubric_of)
-    return mirror
 
+    def write(mirror: Mirror) -> Mirror:
+        with mirror.locked():
+            mirror.tidy()
+            asked_first, grown = _opened(store)
+            while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+                again = grown & {session_id for _, session_id, _ in reviewed}
+                mirror.drop_panels(again)  # they were over, went on, and are over again
+                unread: list[str] = []
+                rows = _readable_rows(store, rubric_of, reviewed, asked_first, unread)
+                mirror.write(rows, done + 1, reviewed[-1][0], unread)
+        return mirror
 
-def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
-    with mirror.locked():
-        mirror.tidy()
-        asked_first, grown = _opened(store)
-        while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
-            again = grown & {session_id for _, session_id, _ in reviewed}
-            mirror.drop_panels(again)  # they were over, went on, and are over again
-            unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, reviewed, asked_first, unread)
-            mirror.write(rows, done + 1, reviewed[-1][0], unread)
+    return _where_it_can(write, mirror)
 
 
 def _readable_rows(

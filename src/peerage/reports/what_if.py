@@ -8,31 +8,20 @@ reviews, from which the board is made like from any other.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from peerage.boards import Board
-from peerage.boards.model_sums import ModelSums, Plan, block_sums
-from peerage.errors import InputError, UsageError
-from peerage.reports.model_boards import CHUNK_ROWS, build_model_board, placings_of, window_of
+from peerage.errors import UsageError
+from peerage.reports.held_rows import HeldReviews, HeldRows, stored_rows
+from peerage.reports.model_boards import build_model_board
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.cells import merge_tables
-from peerage.reviews.columns import MARK, is_number
-from peerage.reviews.rows import (
-    N_CLUSTERS,
-    Floats,
-    Rows,
-    chunks,
-    clusters_of,
-    rows_and_units,
-    unit_of,
-)
-from peerage.types import Placing, Rubric
+from peerage.reviews.columns import MARK
+from peerage.reviews.rows import Bools, Floats, Rows
+from peerage.types import Rubric
 
 if TYPE_CHECKING:
     from peerage.reports import Reports
@@ -65,78 +54,6 @@ class WhatIfOptions(ModelBoardOptions):
         return ModelBoardOptions(**self.model_dump(include=set(ModelBoardOptions.model_fields)))
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRows:
-    """All stored reviews in memory: as rows, with what a session is an observation of."""
-
-    rows: Rows
-    units: tuple[str, ...]  # by session
-    sessions: tuple[str, ...]
-    category: NDArray[np.object_]
-
-
-class HeldReviews:
-    """Reviews in memory, within the window of a board; `model_boards.Reviews` says what for."""
-
-    def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
-        self.options = options
-        self.rows, self.columns = held.rows, tuple(held.rows.numbers)
-        at = held.rows.numbers.get("at")
-        latest = None if at is None or np.isnan(at).all() else float(np.nanmax(at))
-        self.latest, self.earliest = window_of(options, latest, self.columns)
-        keep = np.ones(self.rows.n, dtype=bool)
-        if options.category is not None:
-            keep &= held.category == options.category
-        if options.as_of is not None and at is not None and self.latest is not None:
-            keep &= ~(at > self.latest)
-        self.rows, self.units = _only(held, keep)
-        self.n_rows = self.rows.n
-        self.categories: tuple[str, ...] = ()
-        self.has_weights, self.not_finite = False, 0
-
-    def sums(self, plan: Plan) -> ModelSums:
-        """What a board adds up."""
-        parts = [block_sums(part, plan) for part in chunks(self.rows, CHUNK_ROWS)]
-        return ModelSums(self.rows.names, self.units, merge_tables(parts))
-
-    def placings(self, plan: Plan) -> list[Placing]:
-        """Every ballot as rules take it."""
-        return placings_of(self.rows, plan)
-
-    def n_after(self, instant: float) -> int:
-        at = self.rows.numbers.get("at")
-        return 0 if at is None else int(np.count_nonzero(at > instant))
-
-    def first_s(self) -> float | None:
-        at = self.rows.numbers.get("at")
-        if self.earliest is not None or at is None or np.isnan(at).all():
-            return self.earliest
-        return float(np.nanmin(at))
-
-    def truncated(self) -> dict[str, int]:
-        """Nothing: the rows that are held do not say which answers were cut off."""
-        return {}
-
-
-def _only(held: HeldRows, keep: NDArray[np.bool_]) -> tuple[Rows, tuple[str, ...] | None]:
-    """Some of the rows, and the units that their clusters stand for."""
-    rows = held.rows
-    kept, session = np.unique(rows.session[keep], return_inverse=True)
-    units = [held.units[i] for i in kept.tolist()]
-    cluster, n_clusters = clusters_of(units)
-    known = tuple(sorted(set(units)))
-    some = replace(
-        rows,
-        n_clusters=n_clusters,
-        cluster=cluster,
-        session=session,
-        reviewer=rows.reviewer[keep],
-        candidate=rows.candidate[keep],
-        numbers={name: values[keep] for name, values in rows.numbers.items()},
-    )
-    return some, known if len(known) <= N_CLUSTERS else None
-
-
 def what_if_board(
     reports: Reports,
     options: WhatIfOptions,
@@ -151,39 +68,6 @@ def what_if_board(
     return build_model_board(HeldReviews(changed, options.plain))
 
 
-def stored_rows(reports: Reports) -> HeldRows | None:
-    """All stored reviews; they are kept in memory until the store has more."""
-    try:
-        files = reports.review_files()
-    except InputError:  # there are none yet
-        return None
-    return _rows_of(tuple(files))
-
-
-@lru_cache(maxsize=2)
-def _rows_of(files: tuple[str, ...]) -> HeldRows:
-    from peerage.engines import engines
-    from peerage.engines.reviews import read_reviews
-
-    engine = engines.get("duckdb")()
-    engine.admit(list(files))
-    table = read_reviews(engine, list(files))
-    numbers = [name for name in table.columns if is_number(name) or name == "at"]
-    texts = ["session_id", "reviewer", "candidate"]
-    texts += [name for name in ("query_id", "category") if name in table.columns]
-    found = engine.arrays(table.frame.select(*texts, *numbers))
-    order = np.argsort(found["session_id"].astype(str), kind="stable")
-    found = {name: values[order] for name, values in found.items()}
-    ids = found["session_id"].tolist()
-    queries = found["query_id"].tolist() if "query_id" in found else [None] * len(ids)
-    query_by_session = dict(zip(ids, queries, strict=True))
-    sessions = tuple(sorted(query_by_session))
-    units = tuple(unit_of(one, query_by_session[one]) for one in sessions)
-    nothing = np.full(len(ids), None, dtype=object)
-    rows, _ = rows_and_units(found, numbers)
-    return HeldRows(rows, units, sessions, found.get("category", nothing))
-
-
 def counted_otherwise(
     held: HeldRows,
     options: WhatIfOptions,
@@ -192,9 +76,13 @@ def counted_otherwise(
 ) -> HeldRows:
     """The same reviews with ranks and scores as other options would have made them."""
     if options.without:
-        held = _without(held, options.without)
+        left_out = np.isin(np.array(held.rows.names, dtype=object), list(options.without))
+        keep = ~left_out[held.rows.reviewer]
+        if not keep.any():
+            raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
+        held = held.only(keep)
     rows = held.rows
-    score = rows.numbers.get("score", np.full(rows.n, np.nan)).copy()
+    score = held.number("score").copy()
     marked = _overall(rows, options, rubric)
     changed = ~np.isnan(marked)
     score[changed] = marked[changed]
@@ -206,20 +94,9 @@ def counted_otherwise(
         answers = [place[s] * n + code[m] for s, m in failed if s in place and m in code]
         gated = np.isin(rows.session * n + rows.candidate, answers)
         score[gated & ~np.isnan(score)] = GATED_SCORE
-    ranks = _ranked(rows, score, changed | gated, gated)
+    ranks = _ranked(held, score, changed | gated, gated)
     numbers = {**rows.numbers, "score": score, "rank": ranks}
     return replace(held, rows=replace(rows, numbers=numbers))
-
-
-def _without(held: HeldRows, reviewers: Collection[str]) -> HeldRows:
-    rows = held.rows
-    keep = ~np.isin(np.array(rows.names, dtype=object), list(reviewers))[rows.reviewer]
-    if not keep.any():
-        raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
-    some, _ = _only(held, keep)
-    kept = np.unique(rows.session[keep]).tolist()
-    sessions, units = (tuple(known[i] for i in kept) for known in (held.sessions, held.units))
-    return HeldRows(some, units, sessions, held.category[keep])
 
 
 def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:
@@ -249,14 +126,9 @@ def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Float
     return overall
 
 
-def _ranked(
-    rows: Rows, score: Floats, changed: NDArray[np.bool_], gated: NDArray[np.bool_]
-) -> Floats:
+def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
     """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
-    old = rows.numbers.get("rank", np.full(rows.n, np.nan))
-    number = np.nan_to_num(rows.numbers.get("round", np.zeros(rows.n))).astype(np.int64)
-    ballot = rows.session * len(rows.names) + rows.reviewer
-    ballot = ballot * (int(number.max(initial=0)) + 1) + number
+    old, ballot = held.number("rank"), held.ballots()
     touched = np.isin(ballot, np.unique(ballot[changed]))
     votes = touched & ~(np.isnan(old) & np.isnan(score))
     if not votes.any():

@@ -11,7 +11,6 @@ import asyncio
 import sys
 import tempfile
 from dataclasses import asdict, replace
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,9 +23,8 @@ from peerage.council.fold import fold
 from peerage.doors.cli.live import LiveView, PlainView
 from peerage.doors.render.page_blocks import show_blocks
 from peerage.doors.render.session_views import ask_blocks, show_scored
-from peerage.panel import Council, recorded_rubric, scoring_options
+from peerage.panel import Council, scoring_options
 from peerage.reports.sessions import session_view
-from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
 from peerage.stores.prompt_files import open_prompts
@@ -154,7 +152,7 @@ def _exact_scores(console: Terminal) -> None:
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     from peerage.doors.render.report_views import show_audit, show_board
-    from peerage.reports import audit, board_models
+    from peerage.reports import Reports, audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
@@ -167,8 +165,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     async with Council(settings) as council:
         with console.status("running the season …"):
             await run_demo_season(council)
-        tables = reviews_in(council.store, partial(recorded_rubric, settings))
-    sources = [str(path) for path in tables]
+        sources = Reports(settings).review_files()
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
     _title(console, 4, "The audit of its reviewers")

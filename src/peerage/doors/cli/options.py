@@ -78,10 +78,16 @@ class Common:
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
         """The read side over these tables, or over the store.
 
-        One that was named has to be there, unless the command is to put something into it.
+        One that was named has to be there, unless the command is to put something into it. Where
+        the usual one is not there yet, an empty one in memory is read, and no file is made.
         """
+        from peerage.config import changed
+        from peerage.stores import NO_STORE, missing_file
+
         settings = self.settings()
         is_named = self.store is not None or settings.store != type(settings)().store
+        if not (is_named or makes_store) and missing_file(settings.store) is not None:
+            settings = changed(settings, {"store": NO_STORE})
         must_exist = is_named and not makes_store
         return Reports(settings, tables or InputTables(), must_exist)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -102,6 +103,7 @@ def serve(
     async def run() -> Service:
         return Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
 
+    sys.setswitchinterval(SWITCH_S)
     with asyncio.Runner() as runner:
         service = runner.run(run())
         say(f"listening on {address}, {_about(service)}")
@@ -118,6 +120,7 @@ def serve(
 
 
 CONNECTIONS_END_S = 5  # after sessions have
+SWITCH_S = 0.0005  # that a thread of sessions may go on while a request waits
 
 
 def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:

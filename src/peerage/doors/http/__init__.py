@@ -24,9 +24,8 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, RequestGate
+from peerage.doors.http.gate import AccessRules, QueryNames, RequestGate
 from peerage.doors.http.health_routes import PanelCheck
-from peerage.doors.http.limits import QueryNames
 from peerage.doors.http.metrics import Metrics
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
