@@ -26,8 +26,7 @@ from peerage.types import CommunityCoefficients
 
 if TYPE_CHECKING:
     from peerage.boards import Board
-    from peerage.boards.contributors import Standings
-    from peerage.boards.items import ItemSums
+    from peerage.boards.items import ItemSums, Standings
     from peerage.boards.opinions import Bools, Coefficients, Community, Counting, Floats
     from peerage.boards.reputation import DawidSkene, Reputation
     from peerage.boards.reviewers import Alignment, OpinionSums
@@ -190,7 +189,7 @@ class CommunityBoards:
 
     @cached_property
     def standings(self) -> Standings:
-        from peerage.boards.contributors import standings
+        from peerage.boards.items import standings
 
         return standings(self.members, self.by_item, self.coefficients)
 
@@ -221,7 +220,7 @@ class CommunityBoards:
         return self.items()
 
     def contributors(self, everyone: bool = False, by: RankedBy = "total") -> Board:
-        from peerage.boards.contributors import contributors
+        from peerage.boards.items import contributors
 
         literal = self.options.literal and self.members.registered is not None
         return self._echoed(
