@@ -7,16 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.boards import Board
-from peerage.boards.opinions import (
-    Bools,
-    Coefficients,
-    Community,
-    Floats,
-    Ints,
-    cells_of,
-    ranked,
-    sums_by,
-)
+from peerage.boards.opinions import Coefficients, Community, cells_of, ranked, sums_by
+from peerage.reviews.rows import Bools, Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Bools, Community, Floats
+from peerage.boards.opinions import Community
+from peerage.reviews.rows import Bools, Floats
 
 Places = NDArray[np.intp]
 

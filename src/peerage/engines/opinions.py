@@ -17,10 +17,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community, Floats, Names, listed_names
+from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column, required
+from peerage.reviews.rows import Floats
 
 T = TypeVar("T")
 Places = NDArray[np.int32]

@@ -27,11 +27,12 @@ from peerage.types import CommunityCoefficients
 if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.items import ItemSums, Standings
-    from peerage.boards.opinions import Bools, Coefficients, Community, Counting, Floats
+    from peerage.boards.opinions import Coefficients, Community, Counting
     from peerage.boards.reputation import DawidSkene, Reputation
     from peerage.boards.reviewers import Alignment, OpinionSums
     from peerage.boards.rings import Rings
     from peerage.engines.opinions import Opinions
+    from peerage.reviews.rows import Bools, Floats
 
 N_SHOWN = 10
 COEFFICIENTS = CommunityCoefficients()
