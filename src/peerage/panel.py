@@ -14,13 +14,13 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
@@ -65,6 +65,7 @@ from peerage.types import (
     Turn,
 )
 
+T = TypeVar("T")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
@@ -177,12 +178,21 @@ class Council:
 
     def close_sync(self) -> None:
         """Close from a script that uses `ask_sync`."""
-        thread = self._thread or LoopThread()
-        self._thread = None
         try:
-            thread.run(self.close())
+            self._run_sync(self.close())
         finally:
-            thread.close()
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.close()
+
+    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on this council's own thread, or on one that is made for it."""
+        thread = self._thread or LoopThread()
+        try:
+            return thread.run(work)
+        finally:
+            if thread is not self._thread:
+                thread.close()
 
     async def ask(
         self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
@@ -197,13 +207,7 @@ class Council:
 
         Its sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
-        if self._thread is not None:
-            return self._thread.run(self.ask(text, category, **options))
-        thread = LoopThread()
-        try:
-            return thread.run(self.ask(text, category, **options))
-        finally:
-            thread.close()
+        return self._run_sync(self.ask(text, category, **options))
 
     async def run(
         self,

@@ -21,7 +21,7 @@ from peerage.providers import (
     providers,
 )
 from peerage.providers.calling import Caller
-from peerage.providers.limits import MAX_FAILURES, RETRIES, RetryPolicy
+from peerage.providers.pacing import MAX_FAILURES, RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
 
 T = TypeVar("T")

@@ -63,8 +63,8 @@ class Counting:
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'p.db'}"
+def url(store_url):
+    return store_url
 
 
 @pytest.fixture

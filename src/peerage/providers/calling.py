@@ -30,7 +30,6 @@ from peerage.providers import (
     Reply,
     providers,
 )
-from peerage.providers.limits import Breaker, Limiter, RetryPolicy
 from peerage.providers.money import (
     FREE,
     Budget,
@@ -41,6 +40,7 @@ from peerage.providers.money import (
     total_usage,
     usd,
 )
+from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
 from peerage.types import Failure, Seat, Usage
 

@@ -33,7 +33,7 @@ from peerage.boards.models import (
 )
 from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
-from peerage.errors import UsageError
+from peerage.errors import UsageError, few
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import BoardReviews, ReviewsTable
 from peerage.reviews.rows import N_CLUSTERS, Floats
@@ -127,14 +127,10 @@ def _flags_of_models(
     ]
     flags = []
     if partly and appearances.total() > 2 * n_sessions:
-        flags.append(f"not_in_every_session:{len(partly)}: {_first(partly)}")
+        flags.append(f"not_in_every_session:{len(partly)}: {few(partly, N_NAMED)}")
     if cut_off:
-        flags.append(f"truncated_answers:{sum(n_truncated.values())}: {_first(cut_off)}")
+        flags.append(f"truncated_answers:{sum(n_truncated.values())}: {few(cut_off, N_NAMED)}")
     return flags
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:N_NAMED]) + (", …" if len(names) > N_NAMED else "")
 
 
 def plan_of(reviews: BoardReviews) -> Plan:

@@ -30,10 +30,10 @@ from peerage.boards.model_sums import (
 from peerage.boards.models import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Frame, Source
-from peerage.engines.head_to_head import count_comparisons
 from peerage.engines.mirror import Mirror
 from peerage.engines.reviews import (
     RowsReading,
+    count_comparisons,
     counts_of,
     fold_rows,
     names_in,

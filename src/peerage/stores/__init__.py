@@ -15,6 +15,7 @@ from peerage.plugins import Registry
 from peerage.stores.records import (
     AccessToken,
     Action,
+    Contribution,
     Import,
     Lease,
     Listing,
@@ -29,6 +30,7 @@ __all__ = [
     "NO_STORE",
     "AccessToken",
     "Action",
+    "Contribution",
     "Import",
     "Lease",
     "Listing",

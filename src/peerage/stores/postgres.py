@@ -90,6 +90,7 @@ NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
     "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
     "SELECT setval(pg_get_serial_sequence('actions', 'id'), max(id)) FROM actions",
+    "SELECT setval(pg_get_serial_sequence('contributions', 'id'), max(id)) FROM contributions",
 )
 PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks

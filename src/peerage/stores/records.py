@@ -73,6 +73,20 @@ class Import:
 
 
 @dataclass(frozen=True, slots=True)
+class Contribution:
+    """An opinion that a person gave, or an item that one contributed: a row of either table."""
+
+    kind: str  # "opinions" or "items"
+    item_id: str
+    contributor: str  # whose the item is
+    at: float
+    reviewer: str = ""  # of an opinion
+    opinion: float | None = None
+    category: str | None = None
+    text: str | None = None  # of an item
+
+
+@dataclass(frozen=True, slots=True)
 class AccessToken:
     """A right to use a server: a name, what it may do, and how much. Only its hash is kept."""
 

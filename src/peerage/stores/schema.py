@@ -96,9 +96,33 @@ MIGRATIONS = (
     """
     CREATE INDEX events_that_open ON events (id) WHERE kind IN ('opened', 'extended')
     """,
+    # What people gave one at a time, and messages that somebody is still to be sent.
+    """
+    CREATE TABLE contributions (
+        id INTEGER PRIMARY KEY,
+        kind TEXT NOT NULL,
+        item_id TEXT NOT NULL,
+        contributor TEXT NOT NULL,
+        at REAL NOT NULL,
+        reviewer TEXT NOT NULL,
+        opinion REAL,
+        category TEXT,
+        text TEXT,
+        UNIQUE (kind, item_id, reviewer, at)
+    );
+    CREATE INDEX contributions_by_item ON contributions (item_id);
+    CREATE TABLE webhooks (
+        session_id TEXT NOT NULL,
+        target TEXT NOT NULL,
+        n_tries INTEGER NOT NULL,
+        due_at REAL NOT NULL,
+        PRIMARY KEY (session_id, target)
+    ) WITHOUT ROWID
+    """,
 )
 TABLES = (
-    "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions"
+    "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
+    "contributions", "webhooks",
 )  # fmt: skip
 
 

@@ -13,11 +13,12 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from peerage.errors import UnreadableError
+from peerage.errors import InputError, UnreadableError, shown
 from peerage.stores.records import (
     MAX_INTEGER,
     AccessToken,
     Action,
+    Contribution,
     EventRow,
     Import,
     Lease,
@@ -84,7 +85,8 @@ LEAST_JUDGED = """
 """
 VERSION = """
     SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),
-        (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)
+        (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
+        (SELECT max(id) FROM contributions)
 """
 GRANT = """
     INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
@@ -93,6 +95,33 @@ GRANT = """
 SPEND = """
     UPDATE tokens SET spent_usd = spent_usd + ?
     WHERE id = ? AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id
+"""
+CONTRIBUTE = """
+    INSERT INTO contributions (kind, item_id, contributor, at, reviewer, opinion, category, text)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+CONTRIBUTIONS = """
+    SELECT id, kind, item_id, contributor, at, reviewer, opinion, category, text
+    FROM contributions WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
+"""
+CONTRIBUTOR = "SELECT contributor FROM contributions WHERE item_id = ? LIMIT 1"
+OWE_WEBHOOK = """
+    INSERT INTO webhooks (session_id, target, n_tries, due_at) VALUES (?, ?, 0, 0)
+    ON CONFLICT DO NOTHING
+"""
+DUE_WEBHOOKS = """
+    SELECT webhooks.session_id, webhooks.target FROM webhooks
+    JOIN sessions ON sessions.id = webhooks.session_id
+    WHERE webhooks.due_at <= now_s() AND sessions.status <> ''
+    ORDER BY webhooks.due_at, webhooks.session_id, webhooks.target
+"""
+CLAIM_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?
+    WHERE session_id = ? AND target = ? AND due_at <= now_s() RETURNING n_tries
+"""
+RETRY_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?, n_tries = n_tries + 1
+    WHERE session_id = ? AND target = ?
 """
 ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
 
@@ -185,22 +214,22 @@ class Store(ABC):
                     yield stored_event_of(row[1:])
             last = rows[-1][0]
 
-    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
-        """What brought reviews after a row of the log: the row, the session and the place in it.
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
+        """What brought reviews after a row of the log: the row, the session and the event's kind.
 
         It is the end of a session, or a person's review of one.
         """
         rows = self.reader.execute(
-            "SELECT id, session_id, seq FROM events"
+            "SELECT id, session_id, kind FROM events"
             " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
             (row, limit),
         )
-        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+        return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def version(self) -> str:
         """A text that changes with every review or table that boards are made from."""
-        ((reviews, tables, n_tables),) = self.reader.execute(VERSION)
-        return f"{reviews or 0}.{tables or 0}.{n_tables}"
+        (rows,) = self.reader.execute(VERSION)
+        return ".".join(str(row or 0) for row in rows)
 
     # -- who writes to a session ---------------------------------------------------------------
 
@@ -288,6 +317,78 @@ class Store(ABC):
             ).fetchone()
             for i, data in enumerate(parts):
                 db.execute("INSERT INTO import_parts VALUES (?, ?, ?)", (row[0], i, data))
+
+    # -- what people gave one at a time --------------------------------------------------------
+
+    def add_contributions(self, rows: Sequence[Contribution]) -> None:
+        """Keep what people gave, all of it or none; what is there already stays as it is.
+
+        An InputError where an item would have two contributors.
+        """
+        with self.transaction() as db:
+            db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+            for row in rows:
+                item, contributor = stored_text(row.item_id), stored_text(row.contributor)
+                known = db.execute(CONTRIBUTOR, (item,)).fetchone()
+                if known is not None and known[0] != contributor:
+                    raise InputError(
+                        f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
+                        hint="An item is one person's. Nothing was stored.",
+                    )
+                texts = [text and stored_text(text) for text in (row.category, row.text)]
+                reviewer = stored_text(row.reviewer)
+                values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
+                db.execute(CONTRIBUTE, values)
+
+    def contributions(
+        self, kind: str, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Contribution]]:
+        """What people gave, beyond a row, in the order it came; each with the number of its row."""
+        n = MAX_INTEGER if limit is None else limit
+        rows = self.reader.execute(CONTRIBUTIONS, (kind, after, n))
+        return [(int(row[0]), Contribution(*row[1:])) for row in rows]
+
+    def contributor_of(self, item_id: str) -> str | None:
+        """Whose an item is, by what people gave."""
+        rows = self.reader.execute(CONTRIBUTOR, (stored_text(item_id),))
+        return str(rows[0][0]) if rows else None
+
+    # -- messages to be sent -------------------------------------------------------------------
+
+    def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
+        """Queue a note that these are to be sent a message when a session is over."""
+        rows = [(stored_text(session_id), target) for target in targets]
+
+        def work(db: Db) -> None:
+            db.executemany(OWE_WEBHOOK, rows)
+
+        return self._writer.do(work)
+
+    def claim_webhooks(
+        self, targets: Sequence[str], limit: int, for_s: float
+    ) -> list[tuple[str, str, int]]:
+        """Some messages that are due, each with its session, target and earlier tries.
+
+        Nobody else is given them for so long.
+        """
+        due = [(id_, one) for id_, one in self.reader.execute(DUE_WEBHOOKS) if one in targets]
+        claimed = []
+        for session_id, target in due[:limit]:
+            with self.transaction() as db:
+                row = db.execute(CLAIM_WEBHOOK, (for_s, session_id, target)).fetchone()
+            if row is not None:
+                claimed.append((str(session_id), str(target), int(row[0])))
+        return claimed
+
+    def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
+        """Forget a message, or try it again after so many seconds."""
+        with self.transaction() as db:
+            if again_s is None:
+                db.execute(
+                    "DELETE FROM webhooks WHERE session_id = ? AND target = ?", (session_id, target)
+                )
+            else:
+                db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
 
     # -- who may use a server ------------------------------------------------------------------
 

@@ -19,6 +19,9 @@ def test_names_that_others_point_here_and_pages_of_other_sites_are_turned_away(s
         ({"Host": f"evil.example:{port}"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Host": "["}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": f"localhost:{port}"}, 200),
         ({"Origin": f"http://127.0.0.1:{port}"}, 200),
     ]

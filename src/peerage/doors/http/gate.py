@@ -157,7 +157,7 @@ class RequestGate:
     def _check_origin(self, method: str, headers: Headers) -> None:
         """Refuse what a page of another site asks for."""
         origin = headers.get("origin")
-        other = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+        other = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
         if other or crossed:
             raise RefusedError(problem(403, "pages of other sites may not use this server."))

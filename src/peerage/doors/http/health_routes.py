@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from peerage.doors.cli.doctor import answers
+from peerage.doors.cli.setup_commands import answers
 from peerage.doors.http.access import Serving
 from peerage.doors.http.problems import problem
 from peerage.service import Service

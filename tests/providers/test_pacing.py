@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers.limits import FIRST_PAUSE_S, MAX_FAILURES, Breaker, Limiter
+from peerage.providers.pacing import FIRST_PAUSE_S, MAX_FAILURES, Breaker, Limiter
 
 
 def test_no_more_are_in_flight_than_the_window_allows() -> None:
