@@ -486,3 +486,19 @@ def cost_document(events: Iterable[Event]) -> dict[str, Any]:
         "by_seat": {seat: total_cost(some)[0] for seat, some in by_seat.items()},
         "by_stage": {stage: total_cost(some)[0] for stage, some in by_stage.items()},
     }
+
+
+def answer_of(session: Session) -> str:
+    """The words of the verdict, or the best answer where none was written."""
+    verdict = session.verdict
+    if verdict is None:
+        best = session.scores[0].model if session.scores else ""
+        return next((r.text for r in session.responses if r.model == best), "")
+    if verdict.approved is None:
+        return verdict.text or verdict.note
+    return _decision(verdict)
+
+
+def _decision(verdict: Verdict) -> str:
+    word = "Approved" if verdict.approved else "Not approved"
+    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)
