@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.council.counting import count
-from peerage.council.tally import tally
+from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
 from peerage.reports import board_models

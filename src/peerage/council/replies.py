@@ -298,7 +298,6 @@ class _Walk:
 
     def _forget_ruins(self) -> None:
         """No object without end so far, so nothing is in doubt for being inside one."""
-        self.parts: set[int] = set()  # braces that such an object had opened
         self.all_doubtful = False
         self.own_until = 0  # up to here such an object of the reviewer's own could be read
         self.any_until = 0
@@ -344,8 +343,6 @@ class _Walk:
 
     def _object(self, start: int) -> int:
         """Take the object at `start`, and return where to look on."""
-        if start in self.parts:
-            return start + 1
         read: Whole | Broken | None = None
         if self.n_refused < MAX_REFUSED:
             read = read_strict(self.text, start)
@@ -403,7 +400,6 @@ class _Walk:
         )
         if end:
             return end
-        self.parts.update(broken.open_braces)
         self.all_doubtful |= broken.in_string and (is_like or begins_line)
         self.any_until = max(self.any_until, broken.resume)
         self.after_verdict |= is_like

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
@@ -31,6 +32,8 @@ from peerage.engines import (
     Reading,
     Source,
     engines,
+    paths_of,
+    unwrapped,
     zone_of,
 )
 from peerage.engines.blocks import Encoder, filled, streamed
@@ -148,7 +151,7 @@ class DuckDB:
         self._databases.clear()
 
     def admit(self, *sources: Source | None) -> None:
-        paths = {located(path) for source in sources for path in _paths(source)}
+        paths = {located(path) for source in sources for path in paths_of(source)}
         new = {path for path in paths - self._files if not self._within_folders(path)}
         folders = {path for path in new if Path(path).is_dir()}
         if new:
@@ -243,8 +246,8 @@ class DuckDB:
         def each(rows: Mapping[str, NDArray[Any]]) -> T:
             return kernel(encode.block(rows))
 
-        if not reading.whole_queries:
-            total = streamed(projected, reading.group, self._lent, each, add)
+        if not reading.whole_queries and find_spec("pyarrow") is not None:
+            total = streamed(projected, reading.group, each, add)
             if total is not None:
                 return total
         block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
@@ -288,15 +291,26 @@ class DuckDB:
     # -- sources -------------------------------------------------------------------------------
 
     def _relation(self, source: Source) -> Relation:
-        if isinstance(source, duckdb.DuckDBPyRelation):
+        """A table in memory is read by DuckDB itself where it can, else column by column."""
+        given = unwrapped(source)
+        if isinstance(given, duckdb.DuckDBPyRelation):
             self._all_ours = False
-            return source
-        if paths := _paths(source):
+            return given
+        if paths := paths_of(given):
             return self._file(paths)
-        if isinstance(source, Sequence) and all(isinstance(one, Mapping) for one in source):
-            names = dict.fromkeys(name for row in source for name in row)
-            source = {name: _column([row.get(name) for row in source]) for name in names}
-        return self._table(source)
+        if isinstance(given, Sequence) and all(isinstance(one, Mapping) for one in given):
+            names = dict.fromkeys(name for row in given for name in row)
+            given = {name: [row.get(name) for row in given] for name in names}
+        if not isinstance(given, Mapping):
+            try:
+                return self._registered(given)
+            except duckdb.Error:
+                given = _columns_of(given)
+        columns = {name: _column(values) for name, values in given.items()}
+        try:
+            return self._registered(columns)
+        except (duckdb.Error, UnicodeError) as error:
+            raise InputError(f"this is no table: {first_line(error)}") from None
 
     def _file(self, paths: list[str]) -> Relation:
         suffix = Path(paths[0]).suffix.lower()
@@ -328,23 +342,6 @@ class DuckDB:
         opened: Relation = relation
         return opened
 
-    def _table(self, source: Source) -> Relation:
-        """A table in memory: by DuckDB itself where it can, else column by column."""
-        given = nw_native(source) if _is_narwhals(source) else source
-        if isinstance(given, duckdb.DuckDBPyRelation):
-            self._all_ours = False
-            return given
-        if not isinstance(given, Mapping):
-            try:
-                return self._registered(given)
-            except duckdb.Error:
-                given = _columns_of(given)
-        columns = {name: _column(values) for name, values in given.items()}
-        try:
-            return self._registered(columns)
-        except (duckdb.Error, UnicodeError) as error:
-            raise InputError(f"this is no table: {first_line(error)}") from None
-
     def _registered(self, table: Any) -> Relation:
         name = f"peerage_{next(TABLE_NUMBERS)}"
         self.connection.register(name, table)
@@ -361,24 +358,11 @@ def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
     return bool(connection.execute(known, [table]).fetchall()[0][0])
 
 
-def _paths(source: Source | None) -> list[str]:
-    """The paths that a source is; none where it is a table."""
-    if isinstance(source, (str, os.PathLike)):
-        return [os.fspath(source)]
-    if isinstance(source, Sequence) and source and all(_is_path(one) for one in source):
-        return [os.fspath(one) for one in source]
-    return []
-
-
 def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
     """Columns of texts ("varchar") or numbers as a Parquet file, NaN as null."""
-    casts = {"varchar": TO_TEXT, "bigint": TO_WHOLE, "double": TO_NUMBER}
-    typed = [
-        sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
-        for name, kind in kinds.items()
-    ]
+    typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
@@ -387,9 +371,11 @@ def write_parquet(
         shutil.copyfile(target, path)  # a device stays a device
 
 
-TO_TEXT = "cast({} as varchar)"
-TO_NUMBER = "nullif(cast({} as double), 'nan')"
-TO_WHOLE = "cast(nullif(cast({} as double), 'nan') as bigint)"
+CASTS = {
+    "varchar": "cast({0} as varchar)",
+    "double": "nullif(cast({0} as double), 'nan')",
+    "bigint": "cast(nullif(cast({0} as double), 'nan') as bigint)",
+}
 
 
 def _native(frame: Frame) -> Relation:
@@ -422,16 +408,3 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in eager.columns}
-
-
-def nw_native(frame: Any) -> Any:
-    """What a narwhals frame wraps."""
-    return nw.to_native(frame)
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike))
-
-
-def _is_narwhals(value: object) -> bool:
-    return type(value).__module__.split(".")[0] == "narwhals"

@@ -173,6 +173,24 @@ class Mirror:
         replace_file(self.folder / name, parts)
         return self.folder / name
 
+    @contextmanager
+    def _scratch(
+        self, files: Sequence[Path] | None = None
+    ) -> Iterator[tuple[Path, duckdb.DuckDBPyConnection]]:
+        """A folder within this one for a while, and a database that reaches it and these files.
+
+        Without files it is a shared one that reaches this mirror's folder: to start one takes
+        longer than to write a segment.
+        """
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder, reported(str(self.folder)):
+            scratch = located(folder)
+            if files is None:
+                db = shared_database(frozenset(), (located(self.folder),)).cursor()
+            else:
+                db = database(map(located, files), [scratch])
+            with db:
+                yield Path(scratch), db
+
     def write(
         self, rows: Iterable[Mapping[str, Any]], first: int, last: int, left_out: Sequence[str]
     ) -> None:
@@ -181,8 +199,8 @@ class Mirror:
         `left_out` is read when the rows have been: what they come from may add to it.
         """
         marks: set[str] = set()
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            lines = Path(scratch) / "rows.jsonl"
+        with self._scratch() as (scratch, db):
+            lines = scratch / "rows.jsonl"
             with lines.open("w", encoding="utf-8") as out:
                 for row in rows:
                     marks |= {name for name in row if name.startswith(MARK)}
@@ -191,19 +209,13 @@ class Mirror:
                 target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"
                 replace_file(target, [json.dumps(sorted(left_out)).encode()])
             columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
-            with reported(str(self.folder)), self._database() as db:
-                table = db.read_json(located(lines), columns=columns, format="newline_delimited")
-                self._keep(table, first, last, scratch)
+            table = db.read_json(str(lines), columns=columns, format="newline_delimited")
+            self._keep(table, first, last, scratch)
 
     def drop(self, sessions: Collection[str]) -> None:
         """Write segments again without these sessions, which more has been said of since."""
         for segment in self.segments if sessions else ():
-            first, last = self.rows_of(segment)
-            with (
-                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
-                reported(str(self.folder)),
-                database([located(segment)], [located(scratch)]) as db,
-            ):
+            with self._scratch([segment]) as (scratch, db):
                 values = [pattern(located(segment)), sorted(sessions)]
                 held = db.execute(
                     "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
@@ -216,11 +228,7 @@ class Mirror:
                         " WHERE session_id NOT IN (SELECT unnest(?))",
                         params=values,
                     )
-                    self._keep(others, first, last, scratch)
-
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        """One that reaches this folder; to start one takes longer than to write a segment."""
-        return shared_database(frozenset(), (located(self.folder),)).cursor()
+                    self._keep(others, *self.rows_of(segment), scratch)
 
     def keep_parts(
         self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
@@ -234,12 +242,11 @@ class Mirror:
             if (folder / name).is_dir():
                 return sorted((folder / name).iterdir())
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            whole, split = Path(scratch) / "whole.parquet", Path(scratch) / "parts"
+        with self._scratch() as (scratch, db):
+            whole, split = scratch / "whole.parquet", scratch / "parts"
             replace_file(whole, parts)
             split.mkdir()
-            with reported(str(self.folder)), self._database() as db:
-                _split(db, located(whole), located(split), part_rows)
+            _split(db, str(whole), str(split), part_rows)
             with suppress(OSError):  # somebody else was quicker
                 split.rename(self.folder / name)
         return sorted((self.folder / name).iterdir())
@@ -252,13 +259,8 @@ class Mirror:
             small.insert(0, segments.pop())
         if len(small) >= MANY:
             first, last = self.rows_of(small[0])[0], self.rows_of(small[-1])[1]
-            files = [located(path) for path in small]
-            with (
-                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
-                reported(str(self.folder)),
-                database(files, [located(scratch)]) as db,
-            ):
-                named = [pattern(file) for file in files]
+            with self._scratch(small) as (scratch, db):
+                named = [pattern(located(path)) for path in small]
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 self._keep(joined, first, last, scratch)
         used = set(self.segments)
@@ -269,8 +271,8 @@ class Mirror:
         for path in sums[:-MAX_SUMS]:  # of segments that were joined or written again
             path.unlink(missing_ok=True)
 
-    def _keep(self, table: Any, first: int, last: int, scratch: str) -> None:
-        written = Path(located(scratch)) / "segment.parquet"
+    def _keep(self, table: Any, first: int, last: int, scratch: Path) -> None:
+        written = scratch / "segment.parquet"
         table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
         written.replace(self.folder / f"{self.table}-v{FORMAT}-{first}-{last}.parquet")
 

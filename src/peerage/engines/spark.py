@@ -30,6 +30,8 @@ from peerage.engines import (
     Reading,
     Source,
     engines,
+    paths_of,
+    unwrapped,
     zone_of,
 )
 from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
@@ -122,7 +124,8 @@ class Spark:
         table = _native(frame)
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
-            return add([kernel(_Encoder(reading, ()).block(_empty(reading)))])
+            nothing = _collected(table.selectExpr(*_projection(reading, 1)))
+            return add([kernel(_Encoder(reading, ()).block(nothing))])
         encode = _Encoder(reading, self._units(table, reading))
         schema = "block long, part binary"
         made = (
@@ -158,13 +161,11 @@ class Spark:
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        given = _unwrapped(source)
+        given = unwrapped(source)
         if isinstance(given, import_module("pyspark.sql").DataFrame):
             return given
-        if isinstance(given, (str, os.PathLike)):
-            return self._file([os.fspath(given)])
-        if isinstance(given, Sequence) and given and all(map(_is_path, given)):
-            return self._file([os.fspath(one) for one in given])
+        if paths := paths_of(given):
+            return self._file(paths)
         return self.session.createDataFrame(_arrow(given))
 
     def _file(self, paths: list[str]) -> Any:
@@ -317,15 +318,6 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
     ]
 
 
-def _empty(reading: Reading) -> Any:
-    pa = import_module("pyarrow")
-    texts = ["unit", reading.group, *reading.names, "query_id", "text"]
-    return pa.table(
-        {name: pa.array([], pa.string()) for name in texts}
-        | {name: pa.array([], pa.float64()) for name in (*reading.numbers, "row")}
-    )
-
-
 def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct texts of a column and the place of each row's among them; negative for null."""
     encoded = column.combine_chunks().dictionary_encode()
@@ -382,13 +374,3 @@ def _arrow(given: Any) -> Any:
 def _listed(values: Any) -> Any:
     array = np.asarray(values)
     return array if array.dtype.kind in "ifub" else list(array.tolist())
-
-
-def _unwrapped(source: Source) -> Any:
-    if type(source).__module__.split(".")[0] == "narwhals":
-        return nw.to_native(source)
-    return source
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike))

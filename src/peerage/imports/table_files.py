@@ -11,11 +11,16 @@ import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinions import read_items, read_opinions, read_users
-from peerage.engines.reviews import read_reviews, refuse_duplicates
+from peerage.engines.reviews import (
+    as_reviews,
+    checked_comparisons,
+    is_comparisons,
+    read_reviews,
+    refuse_duplicates,
+)
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reports.stored_reviews import community_tables, imported
@@ -86,47 +91,15 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
     if kind == "reviews":
         table = read_reviews(engine, raw)
         refuse_duplicates(engine, table.frame, table.columns)
-    elif kind == "items":
-        read_items(engine, raw)
-    elif kind == "opinions":
-        _check_opinions(engine, raw, community_tables(store, "items") or None, scale)
-    refuse_conflicts(engine, store, kind, raw)
-
-
-def refuse_conflicts(engine: DuckDB, store: Store, kind: str, file: Path) -> None:
-    """Refuse what is right in itself, and not together with what is in the store."""
-    if kind == "reviews":
-        _refuse_known(engine, store, file)
+        _refuse_known(engine, store, raw)
     elif kind == "users":
-        read_users(engine, [*community_tables(store, "users"), str(file)])
+        read_users(engine, [*community_tables(store, "users"), str(raw)])
     else:
-        _refuse_other_authors(engine, store, file)
-
-
-def _check_opinions(
-    engine: DuckDB, raw: Path, items: list[str] | None, scale: Sequence[float]
-) -> None:
-    """Refuse what is off the scale or has no one contributor.
-
-    One row for each item, contributor and opinion shows whether there is anything wrong, in
-    little memory; only if there is are all rows read, to tell which.
-    """
-    engine.admit(raw, items)
-    relation = engine.open(raw).to_native()
-    said = [name for name in ("item_id", "contributor", "opinion") if name in relation.columns]
-    if "reviewer" in relation.columns and len(said) > 1:
-        by = listed(map(quoted, said))
-        few = relation.aggregate(
-            sql("{}, any_value(reviewer) as reviewer", by), sql("{}, reviewer is null", by)
-        )
-        few.create("few")
-        try:
-            read_opinions(engine, engine.connection.table("few"), items, scale=scale)
-        except InputError:
-            pass
+        if kind == "items":
+            read_items(engine, raw)
         else:
-            return
-    read_opinions(engine, str(raw), items, scale=scale)
+            read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
+        _refuse_other_authors(engine, store, raw)
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:

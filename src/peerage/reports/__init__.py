@@ -14,9 +14,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
+    BESIDE_OPTIONS,
     AuditKeywords,
     AuditOptions,
     CommunityBoardOptions,
@@ -91,59 +92,51 @@ def board_models(
 
 
 def board_contributors(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ContributorBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ContributorBoardKeywords]
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ContributorBoardOptions(**options), coefficients)
+    with _community_boards(ContributorBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_reviewers(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ReviewerBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ReviewerBoardKeywords]
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ReviewerBoardOptions(**options), coefficients)
+    with _community_boards(ReviewerBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_items(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ItemBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ItemBoardKeywords]
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ItemBoardOptions(**options), coefficients)
+    with _community_boards(ItemBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def find_rings(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    **options: Unpack[RingsKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[RingsKeywords]
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
+    with _community_boards(RingsOptions, opinions, users, given) as boards:
+        return boards.rings
+
+
+@contextmanager
+def _community_boards(
+    kind: type[RingsOptions], opinions: Source, users: Source | None, given: Mapping[str, Any]
+) -> Iterator[CommunityBoards]:
+    """The boards of tables, by the keywords of a call: fields of the options, and the rest."""
+    options = kind(**{name: value for name, value in given.items() if name not in BESIDE_OPTIONS})
+    tables = InputTables(
+        opinions=opinions,
+        users=users,
+        items=given.get("items"),
+        engine=given.get("engine", "duckdb"),
+    )
     with tables.as_parquet() as files:
-        return read_community_boards(files, RingsOptions(**options)).rings
+        yield read_community_boards(files, options, given.get("coefficients"))
 
 
 def audit(
@@ -197,16 +190,9 @@ class InputTables:
             files: dict[str, Any] = {
                 kind: readable(Path(folder) / kind, paths)
                 for kind in ("reviews", "opinions", "items", "users")
-                if self.engine == "duckdb" and (paths := _paths(getattr(self, kind)))
+                if self.engine == "duckdb" and (paths := paths_of(getattr(self, kind)))
             }
             yield replace(self, **files)
-
-
-def _paths(source: Source | None) -> list[str]:
-    """The paths that a source is made of; none where it is a table."""
-    listed = source if isinstance(source, list | tuple) else [source]
-    are_paths = all(isinstance(one, str | Path) for one in listed)
-    return [str(one) for one in listed] if are_paths else []
 
 
 # -- over a store, or over tables --------------------------------------------------------------
@@ -234,7 +220,7 @@ class Reports:
         Beside an outside ranking a community board can be tuned: the coefficients that agree
         with it best are searched.
         """
-        from peerage.reports.outside import agreeing
+        from peerage.reports.community_boards import agreeing
 
         with self.tables.as_parquet() as tables:
             if isinstance(options, ModelBoardOptions):
@@ -357,9 +343,9 @@ class Reports:
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
+        from peerage.reports.community_boards import agreeing
         from peerage.reports.model_boards import build_model_board
         from peerage.reports.model_reviews import NO_REVIEWS, StoredReviews
-        from peerage.reports.outside import agreeing
 
         if tables.reviews is not None:
             return _model_board(tables, options)
@@ -457,9 +443,9 @@ class SessionList(Tabular):
 
 
 def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
+    from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import board_of_table
     from peerage.reports.model_reviews import ReviewsTable
-    from peerage.reports.outside import agreeing
 
     engine = tables.runner()
     board = board_of_table(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
@@ -483,12 +469,3 @@ def read_community_boards(
     coefficients = coefficients or COEFFICIENTS
     table = read_tables(tables.runner(), tables.opinions, tables.users, tables.items, coefficients)
     return CommunityBoards(table, options, coefficients)
-
-
-def _community_board(
-    tables: InputTables,
-    options: CommunityBoardOptions,
-    coefficients: CommunityCoefficients | None,
-) -> Board:
-    with tables.as_parquet() as files:
-        return read_community_boards(files, options, coefficients).board()

@@ -10,8 +10,8 @@ from typing import TypeVar
 import narwhals.stable.v2 as nw
 
 from peerage.biases.many_sessions import (
+    AuditPlan,
     Blocks,
-    Plan,
     Totals,
     add,
     compared_over,
@@ -113,7 +113,7 @@ class _AuditRows:
 
         return fold_rows(self.engine, frame, reading, lambda rows: [kernel(rows)], joined)
 
-    def totals(self, planned: Plan, blocks: Blocks) -> Totals:
+    def totals(self, planned: AuditPlan, blocks: Blocks) -> Totals:
         """Every metric's sums; a large table is read again only for what compares sessions."""
         table, frame = self.table, self.frame
         if table.n_rows <= FEW_ROWS:
@@ -126,11 +126,7 @@ class _AuditRows:
             frame = repeated_queries(self.engine, frame)
         whole = replace(self.reading, whole_queries=True)
         compared = add(self._parts(frame, whole, partial(sums_of, plan=across)))
-        return replace(
-            totals,
-            by_metric={**totals.by_metric, **compared.by_metric},
-            failed={**totals.failed, **compared.failed},
-        )
+        return totals.with_metrics(compared.by_metric, compared.failed)
 
 
 def _value_column(table: Reviews, dimension: str | None) -> str:

@@ -1,9 +1,9 @@
-"""All stored reviews in memory: one model's sessions, marks and duels, two reviewers compared."""
+"""All stored reviews in memory, and what pages show of one model, two reviewers or a person."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.model_sums import ModelSums, Plan
+from peerage.council.counting import count
+from peerage.council.fold import fold, person_review
 from peerage.engines import engines
 from peerage.engines.reviews import read_reviews
 from peerage.errors import InputError
+from peerage.events import PersonReviewed, read_events
 from peerage.reports.model_reviews import BoardReviews, placings_of, summed
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.columns import MARK, REVIEWS, is_number, required
@@ -28,9 +31,9 @@ from peerage.reviews.rows import (
     rows_and_units,
     unit_of,
 )
-from peerage.stats.agreement import kendall_tau
 from peerage.stats.correlations import correlation
-from peerage.types import Placing
+from peerage.stats.rank_correlations import kendall_tau
+from peerage.types import Event, Placing, ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.reports import Reports
@@ -283,3 +286,80 @@ def weighted_kappa(pairs: Sequence[tuple[int, int]], n_places: int) -> float | N
     weight = (place[:, None] - place[None, :]) ** 2
     chance = float((weight * expected).sum())
     return None if chance == 0 else 1 - float((weight * seen).sum()) / chance
+
+
+# -- people --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How far somebody orders the same answers as the person: Kendall's τ, over so many."""
+
+    name: str
+    tau: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reveal:
+    """A person's ballot after it was given: who wrote what, and who agrees."""
+
+    session: Session
+    places: Mapping[str, int]  # the person's, by author
+    shown: tuple[str, ...]  # the authors, in the order really shown
+    council: Mapping[str, int]  # ranks, by author
+    by_reviewer: Mapping[str, Mapping[str, int]]
+    agreements: tuple[Agreement, ...]  # the council first
+
+
+def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
+    """What a person said of a session beside all others, or None where the person said nothing."""
+    session = fold(events)
+    said = next(
+        (
+            fact
+            for fact in read_events(events)
+            if isinstance(fact, PersonReviewed) and fact.ballot.reviewer == person
+        ),
+        None,
+    )
+    if said is None:
+        return None
+    ballot, review = person_review(session, said)
+    mine = _places(count(ballot, review).tiers)
+    council = {score.model: score.rank for score in session.scores}
+    reviews = {(review.reviewer, review.round): review for review in session.reviews}
+    last = {b.reviewer: b for b in session.ballots if (b.reviewer, b.round) in reviews}
+    by_reviewer = {
+        name: _places(count(b, reviews[name, b.round], options.rubric).tiers)
+        for name, b in last.items()
+    }
+    others = [Agreement("the council", *_tau(mine, council))]
+    others += [Agreement(name, *_tau(mine, places)) for name, places in by_reviewer.items()]
+    return Reveal(session, mine, ballot.authors, council, by_reviewer, tuple(others))
+
+
+def agreements_of(held: HeldRows, person: str) -> list[Agreement]:
+    """How far each reviewer agrees with a person, over all sessions of the person's."""
+    rows = held.rows
+    others = sorted({rows.names[i] for i in set(rows.reviewer.tolist())} - {person})
+    pairs = ((name, compare_reviewers(held, person, name)) for name in others)
+    return [Agreement(name, pair.tau, pair.n) for name, pair in pairs if pair.n]
+
+
+def n_judged(held: HeldRows, person: str) -> int:
+    """In how many sessions somebody has reviewed."""
+    return len(np.unique(held.rows.session[held.rows.reviewer == held.code(person)]))
+
+
+def _places(tiers: tuple[tuple[str, ...], ...]) -> dict[str, int]:
+    places: dict[str, int] = {}
+    for tier in tiers:
+        places |= dict.fromkeys(tier, len(places) + 1)
+    return places
+
+
+def _tau(mine: Mapping[str, int], theirs: Mapping[str, int]) -> tuple[float | None, int]:
+    shared = sorted(mine.keys() & theirs.keys())
+    pair = ([mine[name] for name in shared], [theirs[name] for name in shared])
+    return (kendall_tau(*pair) if len(shared) > 1 else None), len(shared)

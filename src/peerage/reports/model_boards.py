@@ -12,13 +12,6 @@ import numpy as np
 
 from peerage.boards import Board
 from peerage.boards.model_sums import (
-    INFLUENCE,
-    N_LONE,
-    N_MIXED,
-    N_UNWEIGHTED,
-    R_SHARE,
-    R_VOTES,
-    WINS,
     ModelSums,
     Plan,
 )
@@ -40,7 +33,7 @@ from peerage.boards.models import (
 )
 from peerage.boards.peers import peer_weights
 from peerage.boards.win_counts import win_counts_columns
-from peerage.errors import UsageError
+from peerage.errors import UsageError, few
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import BoardReviews, ReviewsTable
 from peerage.reviews.rows import N_CLUSTERS, Floats
@@ -106,9 +99,9 @@ def build_model_board(reviews: BoardReviews) -> Board:
     if options.history:
         notes["history"] = _history(reviews, plan)
     counts = {
-        "sessions_with_one_candidate": whole.count(N_LONE),
-        "sessions_without_a_weight": whole.count(N_UNWEIGHTED),
-        "sessions_of_several_categories": whole.count(N_MIXED),
+        "sessions_with_one_candidate": whole.count("lone"),
+        "sessions_without_a_weight": whole.count("unweighted"),
+        "sessions_of_several_categories": whole.count("mixed"),
         "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
@@ -134,14 +127,10 @@ def _flags_of_models(
     ]
     flags = []
     if partly and appearances.total() > 2 * n_sessions:
-        flags.append(f"not_in_every_session:{len(partly)}: {_first(partly)}")
+        flags.append(f"not_in_every_session:{len(partly)}: {few(partly, N_NAMED)}")
     if cut_off:
-        flags.append(f"truncated_answers:{sum(n_truncated.values())}: {_first(cut_off)}")
+        flags.append(f"truncated_answers:{sum(n_truncated.values())}: {few(cut_off, N_NAMED)}")
     return flags
-
-
-def _first(names: list[str]) -> str:
-    return ", ".join(names[:N_NAMED]) + (", …" if len(names) > N_NAMED else "")
 
 
 def plan_of(reviews: BoardReviews) -> Plan:
@@ -181,10 +170,10 @@ def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float],
     """The plan with reviewers weighed by their own scores, the weights, and who has none."""
     sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
     totals = ModelTotals(sums.slice(None))
-    reviewer, model, cells = totals.by_reviewer(INFLUENCE)
+    reviewer, model, cells = totals.by_reviewer("influence")
     held, place = np.unique(reviewer, return_inverse=True)
     shares, n_votes = np.zeros((2, len(held), len(totals)))
-    shares[place, model], n_votes[place, model] = cells[:, R_SHARE], cells[:, R_VOTES]
+    shares[place, model], n_votes[place, model] = cells["share"], cells["votes"]
     at = {name: i for i, name in enumerate(totals.models)}
     found = peer_weights(shares, n_votes, [at.get(sums.names[code], -1) for code in held.tolist()])
     if found is None:
@@ -291,7 +280,7 @@ def _compared(reviews: BoardReviews, plan: Plan, totals: ModelTotals) -> list[di
             except PluginError as error:
                 found.append({**head, "note": error.message, "rows": []})
                 continue
-        wins = totals.column(WINS)
+        wins = totals.column("wins")
         order, rank = standing(values, wins, totals.models, rule.lower_is_better)
         rows = [
             {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}

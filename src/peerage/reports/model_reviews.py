@@ -19,12 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.model_sums import (
-    N_DUPLICATES,
     ModelSums,
     Plan,
     Tables,
     add_segments,
-    add_tables,
     block_sums,
     by_session,
     slices_of,
@@ -32,10 +30,10 @@ from peerage.boards.model_sums import (
 from peerage.boards.models import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Frame, Source
-from peerage.engines.head_to_head import count_comparisons
 from peerage.engines.mirror import Mirror
 from peerage.engines.reviews import (
     RowsReading,
+    count_comparisons,
     counts_of,
     fold_rows,
     names_in,
@@ -45,7 +43,7 @@ from peerage.engines.reviews import (
 )
 from peerage.errors import InputError
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.cells import Cells
+from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.columns import MARK, REVIEWS, required
 from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_and_units, unit_of
 from peerage.reviews.times import instant_s, span_s
@@ -194,7 +192,7 @@ class ReviewsTable(BoardReviews):
         numbers += ["category"] if plan.by_category else []
         numbers += ["item_weight"] if self.has_weights else []
         total = sums_of_frame(self.engine, self.frame, self.columns, self.names, plan, numbers)
-        if ModelTotals(total.slice(None)).count(N_DUPLICATES):
+        if ModelTotals(total.slice(None)).count("duplicates"):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
@@ -249,7 +247,7 @@ def fitted(plan: Plan, columns: Collection[str]) -> tuple[Plan, list[str]]:
 
 def summed(rows: Rows, plan: Plan) -> Tables:
     """The sums of some whole sessions: what an engine runs on each block."""
-    return add_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
+    return merge_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
 
 
 def sums_of_frame(
@@ -262,7 +260,7 @@ def sums_of_frame(
 ) -> ModelSums:
     """The sums of a table's rows, made where they are."""
     reading = RowsReading(names, tuple(numbers), query_id="query_id" in columns)
-    tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), add_tables)
+    tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), merge_tables)
     return ModelSums(names, units_of(engine, frame, columns), tables)
 
 

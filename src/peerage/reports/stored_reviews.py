@@ -17,7 +17,7 @@ from peerage.council.fold import fold, person_review, reviewed_ballots
 from peerage.engines import EngineError
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
-from peerage.errors import InputError, PeerageError, UnreadableError
+from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
     Extended,
@@ -45,7 +45,6 @@ FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
 PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
 CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
-N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
 RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
@@ -194,9 +193,8 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path
     names = mirror.left_out
     if not names:
         return mirror, files, ()
-    shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
-    more = ", …" if len(names) > N_SHOWN else ""
-    return mirror, files, (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+    shown = few([name if name.isprintable() else repr(name) for name in names])
+    return mirror, files, (f"sessions_left_out:{len(names)}: {shown}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:

@@ -257,8 +257,7 @@ def score(
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
     """Whether the result is a list: for a list of sessions, and for rows of several."""
-    from peerage.council.ballot_rows import is_rows
-    from peerage.council.documents import is_rankings
+    from peerage.council.documents import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
     return isinstance(document, list) and (len(documents) > 1 or not bare)

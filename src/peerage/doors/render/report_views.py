@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from peerage.biases.wording import what_it_takes
+from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
 from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
 from peerage.doors.render.phrases import (
@@ -407,7 +407,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
             console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
     if quiet:
         return
-    console.show_table(findings_table(found.findings, MAX_ROWS))
+    console.show_table(findings_table(found.findings, MAX_ROWS, found.views.get("score", "score")))
     _print_rest(console, len(found.findings))
     curve = [point["mean"] for point in found.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
@@ -427,7 +427,9 @@ def _sentence(one: Finding) -> str:
     return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
 
 
-def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> TextTable:
+def findings_table(
+    findings: Sequence[Finding], n_rows: int | None = None, score: str = "score"
+) -> TextTable:
     """The first findings, what is evidence first and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
@@ -447,7 +449,7 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
         style = STATUS_STYLES[one.status]
         texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        takes = "" if one.status in ("evidence", "clear") else what_it_takes(one)
+        takes = "" if one.status in ("evidence", "clear") else describe_power(one, score)
         cells = (Cell(text, style) for text in (*texts, finding_n(one), takes, one.note))
         table.add(*cells, section=one.status.replace("_", " "))
     return table
