@@ -16,12 +16,16 @@ from peerage.events import Answered, Failed, Reviewed, read_events
 from peerage.stores import Store
 from peerage.types import Response, is_cut_off
 
+Failures = tuple[tuple[str, str], ...]  # session and model
+
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
 
 # What was read of a store's finished sessions, by id, while the store is open.
 _FACTS: WeakKeyDictionary[Any, dict[str, Mapping[str, ModelFacts]]] = WeakKeyDictionary()
-_FAILURES: WeakKeyDictionary[Any, dict[str, tuple[tuple[str, str], ...]]] = WeakKeyDictionary()
+# Which answers fail the gate: the state of the store that this is of, by session, and all.
+_FAILURES: WeakKeyDictionary[Any, tuple[object, dict[str, Failures], frozenset[tuple[str, str]]]]
+_FAILURES = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +94,18 @@ def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
 
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
-    """The answers, by session and model, that fail the safety gate."""
-    known = _FAILURES.setdefault(store, {})
-    ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
-    for id_ in ids:
-        if id_ not in known:
-            known[id_] = _failures(store, id_)
-    return frozenset(pair for id_ in ids for pair in known[id_])
+    """The answers, by session and model, that fail the safety gate; each is screened once."""
+    state = store.version(), n
+    last, known, found = _FAILURES.get(store, (None, {}, frozenset()))
+    if last != state:
+        ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
+        known = {id_: known[id_] if id_ in known else _failures(store, id_) for id_ in ids}
+        found = frozenset(pair for pairs in known.values() for pair in pairs)
+        _FAILURES[store] = state, known, found
+    return found
 
 
-def _failures(store: Store, id: str) -> tuple[tuple[str, str], ...]:
+def _failures(store: Store, id: str) -> Failures:
     try:
         answers = [fact for fact in read_events(store.events(id)) if isinstance(fact, Answered)]
     except PeerageError:

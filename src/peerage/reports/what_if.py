@@ -73,23 +73,46 @@ class HeldRows:
     sessions: tuple[str, ...]
     category: NDArray[np.object_]
 
+    def only(self, keep: NDArray[np.bool_]) -> HeldRows:
+        """Some of the rows, with the sessions that they are of."""
+        rows = self.rows
+        if keep.all():
+            return self
+        there = np.bincount(rows.session[keep], minlength=rows.n_sessions) > 0
+        kept = np.flatnonzero(there).tolist()
+        sessions, units = (tuple(known[i] for i in kept) for known in (self.sessions, self.units))
+        is_whole = len(kept) == rows.n_sessions
+        cluster, n_clusters = (rows.cluster, rows.n_clusters) if is_whole else clusters_of(units)
+        some = replace(
+            rows,
+            n_clusters=n_clusters,
+            cluster=cluster,
+            session=(np.cumsum(there) - 1)[rows.session[keep]],
+            reviewer=rows.reviewer[keep],
+            candidate=rows.candidate[keep],
+            numbers={name: values[keep] for name, values in rows.numbers.items()},
+        )
+        return HeldRows(some, units, sessions, self.category[keep])
+
 
 class HeldReviews:
     """Reviews in memory, within the window of a board; `model_boards.Reviews` says what for."""
 
     def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
         self.options = options
-        self.rows, self.columns = held.rows, tuple(held.rows.numbers)
+        self.columns = tuple(held.rows.numbers)
         at = held.rows.numbers.get("at")
         latest = None if at is None or np.isnan(at).all() else float(np.nanmax(at))
         self.latest, self.earliest = window_of(options, latest, self.columns)
-        keep = np.ones(self.rows.n, dtype=bool)
+        keep = np.ones(held.rows.n, dtype=bool)
         if options.category is not None:
             keep &= held.category == options.category
         if options.as_of is not None and at is not None and self.latest is not None:
             keep &= ~(at > self.latest)
-        self.rows, self.units = _only(held, keep)
-        self.n_rows = self.rows.n
+        kept = held.only(keep)
+        known = tuple(sorted(set(kept.units)))
+        self.units = known if len(known) <= N_CLUSTERS else None
+        self.rows, self.n_rows = kept.rows, kept.rows.n
         self.categories: tuple[str, ...] = ()
         self.has_weights, self.not_finite = False, 0
 
@@ -115,25 +138,6 @@ class HeldReviews:
     def truncated(self) -> dict[str, int]:
         """Nothing: the rows that are held do not say which answers were cut off."""
         return {}
-
-
-def _only(held: HeldRows, keep: NDArray[np.bool_]) -> tuple[Rows, tuple[str, ...] | None]:
-    """Some of the rows, and the units that their clusters stand for."""
-    rows = held.rows
-    kept, session = np.unique(rows.session[keep], return_inverse=True)
-    units = [held.units[i] for i in kept.tolist()]
-    cluster, n_clusters = clusters_of(units)
-    known = tuple(sorted(set(units)))
-    some = replace(
-        rows,
-        n_clusters=n_clusters,
-        cluster=cluster,
-        session=session,
-        reviewer=rows.reviewer[keep],
-        candidate=rows.candidate[keep],
-        numbers={name: values[keep] for name, values in rows.numbers.items()},
-    )
-    return some, known if len(known) <= N_CLUSTERS else None
 
 
 def what_if_board(
@@ -171,7 +175,10 @@ def _rows_of(files: tuple[str, ...]) -> HeldRows:
     texts = ["session_id", "reviewer", "candidate"]
     texts += [name for name in ("query_id", "category") if name in table.columns]
     found = engine.arrays(table.frame.select(*texts, *numbers))
-    order = np.argsort(found["session_id"].astype(str), kind="stable")
+    first = {name: found[name].astype(str) for name in ("session_id", "reviewer")}
+    number = np.nan_to_num(found["round"].astype(float)) if "round" in found else None
+    keys = [] if number is None else [number]
+    order = np.lexsort([*keys, first["reviewer"], first["session_id"]])  # ballot by ballot
     found = {name: values[order] for name, values in found.items()}
     ids = found["session_id"].tolist()
     queries = found["query_id"].tolist() if "query_id" in found else [None] * len(ids)
@@ -191,7 +198,10 @@ def counted_otherwise(
 ) -> HeldRows:
     """The same reviews with ranks and scores as other options would have made them."""
     if options.without:
-        held = _without(held, options.without)
+        out = np.isin(np.array(held.rows.names, dtype=object), list(options.without))
+        held = held.only(~out[held.rows.reviewer])
+        if not held.rows.n:
+            raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
     rows = held.rows
     score = rows.numbers.get("score", np.full(rows.n, np.nan)).copy()
     marked = _overall(rows, options, rubric)
@@ -210,17 +220,6 @@ def counted_otherwise(
     return replace(held, rows=replace(rows, numbers=numbers))
 
 
-def _without(held: HeldRows, reviewers: Collection[str]) -> HeldRows:
-    rows = held.rows
-    keep = ~np.isin(np.array(rows.names, dtype=object), list(reviewers))[rows.reviewer]
-    if not keep.any():
-        raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
-    some, _ = _only(held, keep)
-    kept = np.unique(rows.session[keep]).tolist()
-    sessions, units = (tuple(known[i] for i in kept) for known in (held.sessions, held.units))
-    return HeldRows(some, units, sessions, held.category[keep])
-
-
 def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:
     """Each row's weighed marks under the ceilings, NaN where they stay as they were."""
     marks = {
@@ -233,18 +232,16 @@ def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Float
     if "accuracy" not in marks or not (options.weights or not options.ceiling):
         return np.full(rows.n, np.nan)
     total, weighed = np.zeros(rows.n), np.zeros(rows.n)
-    for name, weight in weights.items():
-        given = ~np.isnan(marks[name]) if name in marks else np.zeros(rows.n, dtype=bool)
-        total[given] += weight * marks[name][given] if name in marks else 0.0
-        weighed[given] += weight
+    for name in (name for name in weights if name in marks):
+        given = ~np.isnan(marks[name])
+        total += weights[name] * np.where(given, marks[name], 0.0)
+        weighed += weights[name] * given
     accuracy = marks["accuracy"]
-    overall = np.full(rows.n, np.nan)
-    known = ~np.isnan(accuracy) & (weighed > 0)
+    weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
     # Rounded, so that sums which are equal on paper are equal here.
-    overall[known] = np.round(total[known] / weighed[known], DECIMALS)
+    overall = np.round(total / weighed, DECIMALS)
     for below, at_most in rubric.ceilings if rubric and options.ceiling else ():
-        low = known & (accuracy < float(below))
-        overall[low] = np.minimum(overall[low], float(at_most))
+        overall = np.where(accuracy < float(below), np.minimum(overall, float(at_most)), overall)
     return overall
 
 
@@ -256,21 +253,26 @@ def _ranked(
     number = np.nan_to_num(rows.numbers.get("round", np.zeros(rows.n))).astype(np.int64)
     ballot = rows.session * len(rows.names) + rows.reviewer
     ballot = ballot * (int(number.max(initial=0)) + 1) + number
-    touched = np.isin(ballot, np.unique(ballot[changed]))
+    opens = np.flatnonzero(np.r_[True, ballot[1:] != ballot[:-1]][: rows.n])
+    sizes = np.diff(np.r_[opens, rows.n])
+    touched = np.repeat(np.logical_or.reduceat(changed, opens), sizes) if rows.n else changed
     votes = touched & ~(np.isnan(old) & np.isnan(score))
-    if not votes.any():
-        return old
-    keys = (np.nan_to_num(old, nan=np.inf), -np.nan_to_num(score, nan=-np.inf), gated, ballot)
-    order = np.lexsort(keys)
-    order = order[votes[order]]
-    columns = [values[order] for values in keys]
-    parted = np.r_[True, np.any([one[1:] != one[:-1] for one in columns], axis=0)]
-    opens = np.r_[True, columns[-1][1:] != columns[-1][:-1]]
-    place = np.arange(len(order))
-    start = np.maximum.accumulate(np.where(opens, place, 0))
-    tier = np.cumsum(parted) - 1
-    mean = np.bincount(tier, place - start + 1) / np.bincount(tier)
-    ranks = old.copy()
-    ranks[touched] = np.nan
-    ranks[order] = mean[tier]
+    at = np.flatnonzero(votes)
+    ballot = ballot[at]
+    keys = [gated[at].astype(float), -_known(score[at]), _known(old[at], np.inf)]
+    place = np.ones(len(at))
+    for step in range(1, int(sizes.max(initial=1))):  # each with the one so many rows below
+        same = ballot[step:] == ballot[:-step]
+        ahead, level = np.zeros(len(same), dtype=bool), same
+        for key in keys:
+            ahead |= level & (key[:-step] < key[step:])
+            level = level & (key[:-step] == key[step:])
+        place[step:] += ahead + 0.5 * level
+        place[:-step] += (same & ~ahead) - 0.5 * level
+    ranks = np.where(touched, np.nan, old)
+    ranks[at] = place
     return ranks
+
+
+def _known(values: Floats, otherwise: float = -np.inf) -> Floats:
+    return np.where(np.isnan(values), otherwise, values)
