@@ -9,7 +9,9 @@ RUN python -m venv /opt/peerage \
 
 FROM python:3.13-slim
 COPY --from=build /opt/peerage /opt/peerage
-ENV PATH=/opt/peerage/bin:$PATH PYTHONUNBUFFERED=1
+# All that is kept is in /data: the store, what is made of it, and peerage.toml if there is one.
+ENV PATH=/opt/peerage/bin:$PATH PYTHONUNBUFFERED=1 \
+    PEERAGE_STORE=sqlite:////data/peerage.db PEERAGE_DATA=/data
 RUN useradd --create-home --uid 10001 peerage && mkdir /data && chown peerage /data
 USER peerage
 WORKDIR /data

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.biases.many_sessions import Plan, compared_over, conclude, sums_of
+from peerage.biases.many_sessions import AuditPlan, compared_over, conclude, sums_of
 from peerage.reviews.rows import N_PANEL, Rows, clusters_of, unit_of
 from peerage.types import Audit, AuditLimits
 
@@ -67,7 +67,7 @@ def _families(
     return family
 
 
-def audit_rows(rows: Rows, plan: Plan, limits: AuditLimits) -> Audit:
+def audit_rows(rows: Rows, plan: AuditPlan, limits: AuditLimits) -> Audit:
     """The audit of rows in memory."""
     totals = sums_of(rows, plan)
     compared = compared_over(lambda kernel: [kernel(rows)], totals, plan, limits)

@@ -10,22 +10,14 @@ import numpy as np
 
 from bench._encoded import rows_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
-from peerage.reviews.comparisons import scored_rows
-from peerage.reviews.departures import (
-    TwoPasses,
-    compare,
-    family_preference,
-    self_preference,
-    sycophancy,
-)
+from peerage.biases.anchoring import anchoring
+from peerage.biases.many_sessions import compare
+from peerage.biases.position import position
+from peerage.biases.preferences import family_preference, self_preference, sycophancy
+from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, deviation_sums
-from peerage.reviews.first_shown import anchoring, position
 from peerage.reviews.measurements import Measurement
-from peerage.reviews.one_scale import (
-    Scales,
-    ScoredRows,
-    fit_scales,
-)
+from peerage.reviews.one_scale import Scales, fit_scales
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]
@@ -78,9 +70,7 @@ class Audited:
     def evidence(self) -> list[tuple[str, int]]:
         """Metric and subject of all that is evident, corrected over everything measured."""
         every = [(name, one) for name, many in self.found.items() for one in many]
-        counted = [
-            one.p if one.status == "ok" and one.n >= N_MIN[name] else None for name, one in every
-        ]
+        counted = [one.p if one.n >= N_MIN[name] else None for name, one in every]
         qs = benjamini_hochberg(counted)
         return [
             (name, one.subject)
@@ -98,12 +88,10 @@ def edge_of(name: str, one: Measurement, compares: bool) -> float:
     return HEALTHY[name] * (1.0 if name == "anchoring" else one.unit)
 
 
-def two_passes(reviews: ScoredRows) -> TwoPasses:
-    return TwoPasses(partial(fit_scales, reviews), partial(deviation_sums, reviews))
-
-
 def audited(reviews: ScoredRows) -> Audited:
-    compared = compare(two_passes(reviews), HEALTHY, N_MIN)
+    compared = compare(
+        partial(fit_scales, reviews), partial(deviation_sums, reviews), HEALTHY, N_MIN
+    )
     scales, sums = compared.scales, compared.sums
     found = {
         "self_preference": self_preference(sums, scales),

@@ -16,14 +16,10 @@ from pathlib import Path
 
 from bench import Row, cpu_seconds
 from bench._reviews import write_reviews
-from peerage.engines.duckdb import DuckDB
-from peerage.events import Opened
 from peerage.imports import take
-from peerage.panel import Council, recorded_rubric, settings_of
-from peerage.reports import board_models_of_store
+from peerage.panel import Council, settings_of
+from peerage.reports import Reports
 from peerage.reports.options import ModelBoardOptions
-from peerage.stores import open_store
-from peerage.types import Rubric
 
 N_ROWS = 1_000_000
 N_DAYS = 60  # that the reviews are spread over
@@ -44,17 +40,12 @@ def _rows(folder: Path) -> list[Row]:
     config.write_text(f'store = "sqlite:///{folder}/peerage.db"\n{SEATS}', encoding="utf-8")
     reviews = folder / "reviews.parquet"
     write_reviews(reviews, N_ROWS, days=N_DAYS)
-    settings = settings_of(config, {})
-    store, engine = open_store(settings.store), DuckDB()
-    take(store, reviews, "reviews", time.time)
+    reports = Reports(settings_of(config, {}))
+    take(reports.store, reviews, "reviews", time.time)
     boards: list[str] = []
 
-    def rubric_of(opened: Opened) -> Rubric | None:
-        return recorded_rubric(settings, opened)
-
     def board(options: ModelBoardOptions) -> None:
-        made = board_models_of_store(store, rubric_of, options, engine)
-        boards.append(json.dumps(made.document()))
+        boards.append(json.dumps(reports.board(options).document()))
 
     rows = []
     for since in ("all", "30d"):
@@ -64,7 +55,7 @@ def _rows(folder: Path) -> list[Row]:
         for _ in range(N_TURNS):
             asyncio.run(_ask(config))
             ours = cpu_seconds(lambda: board(options))  # noqa: B023 — called at once
-            shutil.rmtree(store.mirror_folder)
+            shutil.rmtree(reports.store.mirror_folder)
             scratch = cpu_seconds(lambda: board(options))  # noqa: B023 — called at once
             if boards[-1] != boards[-2]:
                 raise ArithmeticError("the board of kept sums is not the board from scratch")

@@ -116,6 +116,11 @@ def shown(value: object) -> str:
     return _cut(repr(value))
 
 
+def few(texts: Sequence[str], most: int = MAX_LISTED, between: str = ", ") -> str:
+    """The first few of some texts, and a sign where there are more."""
+    return between.join(texts[:most]) + (", …" if len(texts) > most else "")
+
+
 def looks_like_key(text: str) -> bool:
     """Whether a text has the form of a vendor's API key."""
     return VENDOR_KEY.fullmatch(text.strip()) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -18,8 +18,8 @@ from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import seat_price
 from peerage.providers.money import Price, usd
 from peerage.providers.simulated import SimulatedProvider
-from peerage.season import Progress, Season, SeasonRows, SeasonStore, run_season
-from peerage.stores import Lease, Listing, Store
+from peerage.season import Progress, Season, SeasonRows, run_season
+from peerage.stores import Lease, Store
 from peerage.types import Event, Seat, Usage
 
 BYTES_PER_TOKEN = 4
@@ -102,22 +102,16 @@ class Estimator:
 class _Unwritten:
     """A store that is read, and takes everything without keeping it."""
 
-    def __init__(self, store: SeasonStore) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
 
-    def events(self, session_id: str) -> list[Event]:
-        return self._store.events(session_id)
-
-    def sessions(self, season: str | None = None) -> list[Listing]:
-        return self._store.sessions(season)
-
-    def openings(self, season: str | None = None) -> Iterator[Event]:
-        return self._store.openings(season)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002
         return _done()
 
-    async def claim(self, session_id: str, owner: str, length_s: float) -> Lease | None:
+    async def claim(self, session_id: str, owner: str, length_s: float) -> Lease:
         return Lease(cast("Store", self), session_id, owner, 0, length_s)
 
     def release(self, lease: Lease) -> asyncio.Future[None]:  # noqa: ARG002
@@ -174,7 +168,7 @@ class SeasonEstimate:
 
 
 async def estimate_season(
-    season: Season, prompts: SeasonRows, store: SeasonStore, seats: Iterable[Seat]
+    season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
 ) -> SeasonEstimate:
     """What the sessions of a season that are not finished, or not whole, would take."""
     estimator, progress = Estimator(seats), Progress(prompts.n)
@@ -182,7 +176,7 @@ async def estimate_season(
         season,
         prompts,
         estimator,
-        _Unwritten(store),
+        cast("Store", _Unwritten(store)),
         concurrency=CONCURRENCY,
         clock=lambda: 0.0,
         progress=progress,

@@ -15,7 +15,6 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
@@ -52,7 +51,7 @@ from peerage.stores import (
     stored_events,
 )
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import finish
+from peerage.tasks import LoopThread, finish
 from peerage.text import valid_text
 from peerage.types import (
     Event,
@@ -67,7 +66,6 @@ from peerage.types import (
 )
 
 T = TypeVar("T")
-
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
@@ -180,12 +178,21 @@ class Council:
 
     def close_sync(self) -> None:
         """Close from a script that uses `ask_sync`."""
-        thread = self._thread or LoopThread()
-        self._thread = None
         try:
-            thread.run(self.close())
+            self._run_sync(self.close())
         finally:
-            thread.close()
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                thread.close()
+
+    def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on this council's own thread, or on one that is made for it."""
+        thread = self._thread or LoopThread()
+        try:
+            return thread.run(work)
+        finally:
+            if thread is not self._thread:
+                thread.close()
 
     async def ask(
         self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
@@ -200,13 +207,7 @@ class Council:
 
         Its sessions run one after another on a thread of their own; do not mix it with `ask`.
         """
-        if self._thread is not None:
-            return self._thread.run(self.ask(text, category, **options))
-        thread = LoopThread()
-        try:
-            return thread.run(self.ask(text, category, **options))
-        finally:
-            thread.close()
+        return self._run_sync(self.ask(text, category, **options))
 
     async def run(
         self,
@@ -446,28 +447,6 @@ class Council:
         """Refuse prompts that nobody would answer."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
-
-
-class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "peerage")
-        self._runner = asyncio.Runner()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; an interruption from the keyboard cancels it."""
-        future = self._executor.submit(self._runner.run, work)
-        try:
-            return future.result()
-        except KeyboardInterrupt:
-            loop = self._runner.get_loop()
-            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
-            raise
-
-    def close(self) -> None:
-        self._executor.submit(self._runner.close).result()
-        self._executor.shutdown()
 
 
 def _changed(settings: config.Settings, flags: Mapping[str, object]) -> config.Settings:

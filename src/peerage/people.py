@@ -1,16 +1,18 @@
-"""People as reviewers: a blind ballot of a stored session, and the review that comes back.
+"""People as reviewers: a blind ballot of a stored session, the review that comes back, opinions.
 
 A person's review is an event of that session's log. The session stays as it was scored then;
 boards, audits and the reviews table see the rows like any reviewer's, marked as a person's.
+Opinions on items, and items that people contribute, are rows of the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
@@ -26,14 +28,17 @@ from peerage.events import (
     read_events,
     stored_event,
 )
+from peerage.imports.table_files import imported_contributors
 from peerage.panel import recorded_rubric
 from peerage.reports.options import Options
-from peerage.stores import SessionTakenError, Store
+from peerage.stores import Contribution, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Query, Response
 
 MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
 MAX_TRIES = 10  # to append a review while others do
+MAX_ID = 500
+MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
 
 Mark = int | float
@@ -115,8 +120,10 @@ def next_ballot(store: Store, person: str, category: str | None = None) -> Perso
 
 
 def may_review(events: list[Event], person: str) -> bool:
-    """Whether a person can judge a session: not twice, and not under the name of a seat."""
+    """Whether a person can judge a session: over, not judged before, under no name of a seat."""
     facts = list(read_events(events))
+    if not any(isinstance(fact, Finished) for fact in facts):
+        return False
     judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
     seats = {seat.name for seat in opening_of(events).seats}
     return not judged and person not in seats and len(_answers(events)) > 1
@@ -207,3 +214,87 @@ def _reading(said: PersonReview, ballot: PersonBallot) -> ReviewReading:
 def _answers(events: list[Event]) -> list[Response]:
     """The answers of a session that there is something to say about."""
     return [response for response in fold(events).responses if response.text.strip()]
+
+
+# -- opinions and items ------------------------------------------------------------------------
+
+
+class ContributionGiven(BaseModel):
+    """Something of a person's that the community boards count."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    category: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
+
+
+class OpinionGiven(ContributionGiven):
+    """A person's opinion of an item."""
+
+    item_id: str = Field(min_length=1, max_length=MAX_ID, examples=["p17"])
+    opinion: float = Field(allow_inf_nan=False, description="On the configured scale, as ±1.")
+    contributor: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_ID,
+        description="Whose the item is, where no item says so.",
+    )
+
+
+class ItemGiven(ContributionGiven):
+    """A prompt that a person contributes."""
+
+    item_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
+    text: str | None = Field(
+        default=None, max_length=MAX_ITEM_CHARACTERS, description="The prompt itself."
+    )
+
+
+def keep_opinions(
+    store: Store, person: str, given: Sequence[OpinionGiven], scale: Sequence[float], at: float
+) -> int:
+    """Keep a person's opinions, all or none; their number. Of several on one item the last is."""
+    last = {one.item_id: one for one in given}
+    for one in last.values():
+        if one.opinion not in scale:
+            known = ", ".join(f"{value:g}" for value in scale)
+            raise UsageError(f"an opinion is {one.opinion:g}.", hint=f"The scale is {known}.")
+    known_by = imported_contributors(store, list(last))
+    rows = []
+    for item, one in last.items():
+        owner = one.contributor or known_by.get(item) or store.contributor_of(item)
+        if owner is None:
+            raise InputError(
+                f"nobody has contributed the item {shown(item)}.",
+                hint="Contribute it first, or say whose it is: contributor.",
+            )
+        rows.append(Contribution("opinions", item, owner, at, person, one.opinion, one.category))
+    return _keep(store, rows, known_by)
+
+
+def keep_items(store: Store, person: str, given: Sequence[ItemGiven], at: float) -> list[str]:
+    """Keep items that a person contributes, all or none; their ids, made where none is given."""
+    rows = [
+        Contribution(
+            "items",
+            one.item_id or secrets.token_hex(8),
+            person,
+            at,
+            category=one.category,
+            text=one.text,
+        )
+        for one in given
+    ]
+    _keep(store, rows, imported_contributors(store, [row.item_id for row in rows]))
+    return [row.item_id for row in rows]
+
+
+def _keep(store: Store, rows: Sequence[Contribution], known_by: Mapping[str, str]) -> int:
+    for row in rows:
+        if known_by.get(row.item_id, row.contributor) != row.contributor:
+            raise InputError(
+                f"the item {shown(row.item_id)} is {known_by[row.item_id]}'s,"
+                f" not {row.contributor}'s.",
+                hint="An item is one person's. Nothing was stored.",
+            )
+    store.add_contributions(rows)
+    return len(rows)

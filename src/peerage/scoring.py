@@ -8,10 +8,9 @@ from fractions import Fraction
 from typing import Any, get_args, overload
 
 from peerage.biases.one_session import audit_session
-from peerage.council.counting import count
+from peerage.council.counting import count, tally
 from peerage.council.documents import is_rankings, session_of, sessions_of
 from peerage.council.safety import safety_metadata, screen
-from peerage.council.tally import tally
 from peerage.errors import UsageError
 from peerage.rules import rules
 from peerage.types import (
@@ -83,24 +82,9 @@ class Scored(Tabular):
         return document
 
 
-Ballots = Session | Mapping[str, Any] | Sequence[Any]
-
-
 @overload
 def score(
-    ballots: Session | Mapping[str, Any],
-    options: ScoringOptions | None = None,
-    *,
-    rule: str | None = None,
-    own_votes: OwnVotes | None = None,
-    rubric: str | Rubric | None = None,
-    safety_gate: bool | None = None,
-) -> Scored: ...
-
-
-@overload
-def score(
-    ballots: Sequence[Sequence[Any]],
+    ballots: Session | Mapping[str, Any] | Sequence[Sequence[Any]],
     options: ScoringOptions | None = None,
     *,
     rule: str | None = None,
@@ -123,7 +107,7 @@ def score(
 
 
 def score(
-    ballots: Ballots,
+    ballots: Session | Mapping[str, Any] | Sequence[Any],
     options: ScoringOptions | None = None,
     *,
     rule: str | None = None,

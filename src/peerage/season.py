@@ -41,7 +41,7 @@ from peerage.events import (
     total_cost,
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
-from peerage.stores import Lease, Listing, SessionTakenError
+from peerage.stores import Lease, SessionTakenError, Store
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
@@ -84,17 +84,6 @@ class SeasonRows(Protocol):
     def __iter__(self) -> Iterator[Row]: ...
 
 
-class SeasonStore(Protocol):
-    """The part of a store that a season needs."""
-
-    def events(self, session_id: str) -> list[Event]: ...
-    def sessions(self, season: str | None = None) -> list[Listing]: ...
-    def openings(self, season: str | None = None) -> Iterator[Event]: ...
-    async def claim(self, session_id: str, owner: str, length_s: float) -> Lease | None: ...
-    def release(self, lease: Lease) -> asyncio.Future[None]: ...
-    async def changed(self, session_id: str, timeout_s: float) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Season:
     """The id and seed of a season, and the configuration of its sessions."""
@@ -122,7 +111,7 @@ async def run_season(
     season: Season,
     prompts: SeasonRows,
     caller: ModelCaller,
-    store: SeasonStore,
+    store: Store,
     *,
     concurrency: int,
     clock: Callable[[], float],
@@ -141,29 +130,25 @@ async def run_season(
     return progress
 
 
+@dataclass(slots=True)
 class SeasonRunner:
     """One run of a season: what is finished already, and what is left to other processes."""
 
-    def __init__(
-        self,
-        season: Season,
-        caller: ModelCaller,
-        store: SeasonStore,
-        clock: Callable[[], float],
-        progress: Progress,
-        on_change: Callable[[], None],
-        stop: asyncio.Event | None,
-    ) -> None:
-        self.season = season
-        self.caller = caller
-        self.store = store
-        self.clock = clock
-        self.progress = progress
-        self.on_change = on_change
-        self.stop = stop
-        self.panels = panels(store, season.id)
-        self.finished = {row.id: row.status for row in store.sessions(season.id) if row.status}
-        self.waiting: list[tuple[int, Row]] = []  # sessions that another process runs
+    season: Season
+    caller: ModelCaller
+    store: Store
+    clock: Callable[[], float]
+    progress: Progress
+    on_change: Callable[[], None]
+    stop: asyncio.Event | None
+    panels: Mapping[str, tuple[SeatRecord, ...]] = field(init=False)
+    finished: Mapping[str, str] = field(init=False)  # how each session ended, by its id
+    waiting: list[tuple[int, Row]] = field(default_factory=list)  # that another process runs
+
+    def __post_init__(self) -> None:
+        self.panels = panels(self.store, self.season.id)
+        listed = self.store.sessions(self.season.id)
+        self.finished = {row.id: row.status for row in listed if row.status}
 
     async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
         """Run the sessions of some rows, so many at a time."""
@@ -266,7 +251,7 @@ def _note(progress: Progress, event: Event) -> None:
 # -- what is stored of a season ------------------------------------------------------------------
 
 
-def panels(store: SeasonStore, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
+def panels(store: Store, season: str) -> Mapping[str, tuple[SeatRecord, ...]]:
     """Who sits in each session of a season, by its id."""
     joined: dict[str, list[Fact]] = defaultdict(list)
     for event in store.openings(season):
@@ -275,7 +260,7 @@ def panels(store: SeasonStore, season: str) -> Mapping[str, tuple[SeatRecord, ..
     return {session_id: panel_of(some) for session_id, some in joined.items()}
 
 
-def changed_seats(store: SeasonStore, season: str, seats: Iterable[Seat]) -> list[str]:
+def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]:
     """Seats that are not what they were in this season: of the same name, and another setup."""
     now = {seat.name: SeatRecord.of(seat) for seat in seats}
     then = {record for panel in panels(store, season).values() for record in panel}
@@ -290,7 +275,7 @@ def changed_seats(store: SeasonStore, season: str, seats: Iterable[Seat]) -> lis
     )
 
 
-def season_cost(store: SeasonStore, season: str) -> tuple[float, int]:
+def season_cost(store: Store, season: str) -> tuple[float, int]:
     """What a season has cost in all its runs as far as it is known, and calls without a price."""
     cost_usd, n_unpriced = 0.0, 0
     for listed in store.sessions(season):
@@ -328,7 +313,7 @@ class ReusedAnswers:
                 yield replace(row, answers=answers)
 
 
-def reused_answers(store: SeasonStore, season: str, prompts: SeasonRows) -> ReusedAnswers:
+def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
     """The prompts, to be judged by what was answered in a season; its id may be cut short."""
     ids = sorted({row.season for row in store.sessions() if row.season.startswith(season)})
     if len(ids) != 1 or not season:

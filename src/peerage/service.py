@@ -3,6 +3,10 @@
 The doors for programs and people (HTTP, OpenAI, MCP, the web pages) all stand on it. A session is
 in the log before its id is given out; what a crash or a shutdown cuts off goes on at the next
 start. A watcher reads a list that all watchers share, so one that reads slowly costs nothing.
+
+Sessions run on an event loop of their own, in a thread, and so do the connections to models;
+whoever asks a door never waits for their turns. What happens in them is told here, some
+milliseconds of all sessions at a time.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -38,7 +42,7 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import Signal, end, finish
+from peerage.tasks import LoopThread, Signal, end, finish
 from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
@@ -62,6 +66,7 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
+TELL_EVERY_S = 0.02  # what happens in sessions is told together
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -141,7 +146,7 @@ class HostedSession:
 
 
 class Service:
-    """Runs a council's sessions as tasks of the event loop; close it to end them."""
+    """Runs a council's sessions beside the event loop that it is made in; close it to end them."""
 
     def __init__(
         self,
@@ -167,6 +172,9 @@ class Service:
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
         self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
+        self._home = asyncio.get_running_loop()
+        self._untold: deque[tuple[HostedSession, Event]] = deque()
+        self._tells_soon = False
 
     # -- what doors read -----------------------------------------------------------------------
 
@@ -194,6 +202,14 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args))
 
+    @cached_property
+    def _sessions(self) -> LoopThread:
+        return LoopThread()
+
+    async def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work on the loop of the sessions, where connections to models are."""
+        return await self._sessions.call(work)
+
     # -- sessions ------------------------------------------------------------------------------
 
     async def start(self, request: SessionRequest) -> str:
@@ -209,8 +225,8 @@ class Service:
         try:
             if by is not None:
                 await self._reserve(by, asked)
-            begun = await self.council.open(
-                request.query, request.category, live=True, by=payer, **asked
+            begun = await self.call(
+                self.council.open(request.query, request.category, live=True, by=payer, **asked)
             )
         except PeerageError:
             await self._give_back(payer, asked.get("budget_usd", 0.0))
@@ -269,8 +285,11 @@ class Service:
         """Host every session that a server let go of, or was silent for too long to keep."""
         for id_ in await self.read(self.store.unfinished, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
-                begin = partial(self.council.resume, live=True, resume=id_)
-                self._host(HostedSession(id_, taken_over=True, since=self.clock()), begin)
+                hosted = HostedSession(id_, taken_over=True, since=self.clock())
+                self._host(hosted, partial(self._resumed, id_))
+
+    async def _resumed(self, id_: str) -> Begun:
+        return await self.call(self.council.resume(live=True, resume=id_))
 
     def _host(self, hosted: HostedSession, begin: Begin) -> None:
         self._hosted[hosted.id] = hosted
@@ -324,7 +343,8 @@ class Service:
         """End the sessions as `drain` does, then let go of the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
-        await self.council.close()
+        await self.call(self.council.close())
+        await asyncio.to_thread(self._sessions.close)
 
     def _check_room(self) -> None:
         if self.closing:
@@ -347,9 +367,7 @@ class Service:
                 self.n_running += 1
                 started = self.clock()
                 try:
-                    async with aclosing(events):
-                        async for event in events:
-                            self._tell(hosted, event)
+                    await self.call(self._run(hosted, events))
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -363,6 +381,28 @@ class Service:
                 with suppress(StoreError):  # then it runs out
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
+
+    async def _run(self, hosted: HostedSession, events: AsyncGenerator[Event, None]) -> None:
+        """Run one session to its end, on the loop of the sessions."""
+        loop = asyncio.get_running_loop()
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    self._untold.append((hosted, event))
+                    if not self._tells_soon:
+                        self._tells_soon = True
+                        loop.call_later(TELL_EVERY_S, self._pass_on)
+        finally:
+            self._home.call_soon_threadsafe(self._tell_all)
+
+    def _pass_on(self) -> None:
+        self._tells_soon = False
+        self._home.call_soon_threadsafe(self._tell_all)
+
+    def _tell_all(self) -> None:
+        """Tell what has happened in sessions since the last time."""
+        while self._untold:
+            self._tell(*self._untold.popleft())
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event)

@@ -23,9 +23,9 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import parse
@@ -70,11 +70,11 @@ from peerage.events import (
     total_cost,
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
-from peerage.providers.breaker import OUT_OF_REACH
+from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import Scored, check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, in_turn, read_aside
-from peerage.text import valid_text, valid_values
+from peerage.text import valid_text
 from peerage.types import (
     Ballot,
     Event,
@@ -84,7 +84,6 @@ from peerage.types import (
     ScoringOptions,
     Seat,
     Session,
-    Turn,
     Verdict,
     is_cut_off,
 )
@@ -94,6 +93,7 @@ COUNCIL = CouncilSettings()  # the defaults
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
+T = TypeVar("T")
 
 
 class ModelCaller(Protocol):
@@ -125,8 +125,8 @@ class SessionConfig:
 
     def __post_init__(self) -> None:
         check_options(self.scoring)
-        object.__setattr__(self, "seats", tuple(map(_valid_seat, self.seats)))
-        object.__setattr__(self, "chairs", tuple(map(_valid_seat, self.chairs)))
+        object.__setattr__(self, "seats", _storable(self.seats))
+        object.__setattr__(self, "chairs", _storable(self.chairs))
 
     def with_role(self, role: str) -> tuple[Seat, ...]:
         return tuple(seat for seat in self.seats if role in seat.roles)
@@ -147,33 +147,23 @@ class SessionSpec:
     by: str = ""  # the id of the token that it was asked with
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "id", valid_text(self.id))
-        object.__setattr__(self, "query", _valid_query(self.query))
-        object.__setattr__(self, "season", valid_text(self.season))
-        if self.answers is not None:
-            object.__setattr__(self, "answers", valid_values(dict(self.answers)))
+        for name in ("id", "query", "season", "answers"):
+            object.__setattr__(self, name, _storable(getattr(self, name)))
 
 
-def _valid_query(query: Query) -> Query:
-    """The question with texts that can be stored."""
-    return Query(
-        valid_text(query.text),
-        valid_text(query.id),
-        valid_text(query.category),
-        valid_text(query.system),
-        tuple(Turn(turn.role, valid_text(turn.content)) for turn in query.earlier),
-    )
-
-
-def _valid_seat(seat: Seat) -> Seat:
-    """The seat itself, or one whose names can be stored where its own cannot."""
-    valid = replace(
-        seat,
-        name=valid_text(seat.name),
-        family=valid_text(seat.family),
-        model=valid_text(seat.model),
-    )
-    return seat if valid == seat else valid
+def _storable(value: T) -> T:
+    """A value with valid Unicode in it: a text, a dataclass, or several of them."""
+    changed: Any = value
+    if isinstance(value, str):
+        changed = valid_text(value)
+    elif isinstance(value, tuple):
+        changed = tuple(map(_storable, value))
+    elif isinstance(value, Mapping):
+        changed = {_storable(name): _storable(member) for name, member in value.items()}
+    elif is_dataclass(value) and not isinstance(value, type):
+        parts = {one.name: _storable(getattr(value, one.name)) for one in fields(value)}
+        changed = replace(value, **parts)
+    return value if changed == value else cast("T", changed)
 
 
 def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
@@ -265,32 +255,22 @@ async def run(
         await end([work])
 
 
+@dataclass(slots=True)
 class SessionRunner:
     """One running session: what has happened so far, and the step that comes next."""
 
-    def __init__(
-        self,
-        spec: SessionSpec,
-        config: SessionConfig,
-        caller: ModelCaller,
-        log: Log,
-        clock: Callable[[], float],
-        tell: Callable[[Event], None],
-        live: bool,
-        extend: bool = False,
-    ) -> None:
-        self.spec = spec
-        self.config = config
-        self.caller = caller
-        self.log = log
-        self.clock = clock
-        self.tell = tell
-        self.live = live
-        self.extend = extend
-        self.n_events = 0
-        self.facts: list[Fact] = []
-        self.state = EMPTY
-        self.pending: list[asyncio.Future[None]] = []
+    spec: SessionSpec
+    config: SessionConfig
+    caller: ModelCaller
+    log: Log
+    clock: Callable[[], float]
+    tell: Callable[[Event], object]
+    live: bool
+    extend: bool = False
+    n_events: int = 0
+    facts: list[Fact] = field(default_factory=list)
+    state: Session = EMPTY
+    pending: list[asyncio.Future[None]] = field(default_factory=list)
 
     @property
     def session(self) -> Session:
@@ -545,20 +525,13 @@ class SessionRunner:
             may_retry=not self._out_of_reach(seat),
         )
         reply = await (self._watched(call) if self.live else self.caller.call(call))
+        reply = _storable(reply)
         if isinstance(reply, Reply):
-            return replace(
-                reply,
-                text=valid_text(reply.text),
-                reasoning=valid_text(reply.reasoning),
-                finish_reason=valid_text(reply.finish_reason),
-            )
+            return reply
         if reply.kind == "budget":
             raise BudgetError(reply.message)
-        failure = replace(reply, message=valid_text(reply.message))
-        await self._keep(
-            Failed(seat.name, stage, failure.kind, failure.message, round_, failure.usage)
-        )
-        return failure
+        await self._keep(Failed(seat.name, stage, reply.kind, reply.message, round_, reply.usage))
+        return reply
 
     def _out_of_reach(self, seat: Seat) -> list[Failed]:
         """The failures of a seat in this session that say that it cannot be reached."""

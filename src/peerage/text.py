@@ -50,7 +50,8 @@ def valid_values(value: Any) -> Any:
     if isinstance(value, dict):
         return {valid_values(name): valid_values(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [valid_values(member) for member in value]
+        members = [valid_values(member) for member in value]
+        return members if isinstance(value, list) else tuple(members)
     return value
 
 

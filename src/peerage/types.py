@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -27,7 +27,13 @@ LEASE_S = 10.0  # how long a process may be silent before another takes its sess
 MAX_HTML_ROWS = 100  # of a table in a notebook
 
 
-# -- results that are tables -------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------
+
+
+class Documented(Protocol):
+    """A result that has a public JSON."""
+
+    def document(self) -> dict[str, Any]: ...
 
 
 class Tabular:

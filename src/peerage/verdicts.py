@@ -71,8 +71,17 @@ async def conclude(context: VerdictContext) -> Verdict | None:
     if context.kind == "none":
         return None
     verdict = await KINDS[context.kind](context)
-    quoted = dissent_of(context.session, context.scored.counted)
-    return replace(verdict, dissent=tuple(_named(context, words) for words in quoted))
+    quoted = _dissent(context, with_names)  # for the labels that only its reviewer knew
+    return replace(verdict, dissent=quoted)
+
+
+def _dissent(context: VerdictContext, reword: Callable[[str, Ballot], str]) -> tuple[Dissent, ...]:
+    """The words of those who dissent, each quote reworded from the labels of its ballot."""
+    ballots = {(b.reviewer, b.round): b for b in context.session.ballots}
+    return tuple(
+        replace(words, quote=reword(words.quote, ballots[words.reviewer, words.round]))
+        for words in dissent_of(context.session, context.scored.counted)
+    )
 
 
 async def _chaired(context: VerdictContext) -> Verdict:
@@ -111,28 +120,22 @@ async def _binary(context: VerdictContext) -> Verdict:
     decisions = {name: vote for name, vote in cast.items() if vote.approved is not None}
     unread = [f"{name} ({vote.flag})" for name, vote in cast.items() if vote.approved is None]
     abstained = f"; no decision could be read from {', '.join(unread)}" if unread else ""
+    n, asked = len(decisions), len(context.panel)
     yes = sum(decision.approved is True for decision in decisions.values())
-    no = len(decisions) - yes
+    most = max(yes, n - yes)
     if not decisions:
         note = f"nobody on the panel gave a decision, so nothing is decided{abstained}"
         return Verdict("binary", "", note=note)
-    if 2 * len(decisions) <= len(context.panel) and yes >= no:
-        n, asked = len(decisions), len(context.panel)
+    if 2 * n <= asked and 2 * yes >= n:
         note = f"only {n} of {asked} gave a decision, so nothing is decided{abstained}"
         return Verdict("binary", _reasons(decisions), confidence=yes / asked, note=note)
-    if yes == no:
+    if 2 * yes == n:
         verdict = await _deadlock(context, decisions)
         return replace(verdict, note=f"{verdict.note}{abstained}")
-    approved = yes > no
+    approved = 2 * yes > n
     side = {name: vote for name, vote in decisions.items() if vote.approved is approved}
-    verb = "approve" if approved else "reject"
-    return Verdict(
-        "binary",
-        _reasons(side),
-        confidence=max(yes, no) / len(decisions),
-        approved=approved,
-        note=f"{max(yes, no)} of {len(decisions)} {verb}{abstained}",
-    )
+    note = f"{most} of {n} {'approve' if approved else 'reject'}{abstained}"
+    return Verdict("binary", _reasons(side), confidence=most / n, approved=approved, note=note)
 
 
 def _reasons(decisions: Mapping[str, Decision]) -> str:
@@ -178,23 +181,16 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
     tied = {score.model for score in best}
     for seat in (seat for seat in context.chairs if seat.name not in tied):
         slots = _slots(context, seat, [score.model for score in best])
-        fence = _fence(context, seat)
-        page = render_chair("tie_breaker", context.session.query, slots, best, fence)
+        query, fence = context.session.query, _fence(context, seat)
+        page = render_chair("tie_breaker", query, slots, best, fence)
         reply = await context.ask(seat, page, tie_breaker_schema(slots))
         if isinstance(reply, Failure):
             failed.append(f"{seat.name} ({reply.kind})")
             continue
         ballot = Ballot(seat.name, slots)
         review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
-        choice = next(
-            (
-                author
-                for tier in review.ranking
-                for name in tier
-                if (author := ballot.author_by_label.get(name))
-            ),
-            None,
-        )
+        ranked = (ballot.author_by_label.get(name) for tier in review.ranking for name in tier)
+        choice = next(filter(None, ranked), None)
         if choice is not None:
             note = f"{len(best)} answers tied for first; {seat.name} chose {choice}'s"
             return Verdict("tie_breaker", context.text_of(choice), by=seat.name, note=note)
@@ -231,11 +227,7 @@ KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
 def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
     session = context.session
     slots = _slots(context, seat, [r.model for r in session.responses])
-    ballots = {(b.reviewer, b.round): b for b in session.ballots}
-    dissent = [
-        replace(words, quote=relabel(words.quote, ballots[words.reviewer, words.round], slots))
-        for words in dissent_of(session, context.scored.counted)
-    ]
+    dissent = _dissent(context, partial(relabel, slots=slots))
     fence = _fence(context, seat)
     if kind == "synthesis" and context.wants_brief(seat):
         kind = "synthesis_brief"
@@ -253,14 +245,6 @@ def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[
 
 def _fence(context: VerdictContext, seat: Seat) -> str:
     return boundary(context.session.seed, context.session.id, f"chair:{seat.name}", 0)
-
-
-def _named(context: VerdictContext, words: Dissent) -> Dissent:
-    """A quote with the models' names in place of the labels that only its reviewer knew."""
-    ballot = next(
-        b for b in context.session.ballots if (b.reviewer, b.round) == (words.reviewer, words.round)
-    )
-    return replace(words, quote=with_names(words.quote, ballot))
 
 
 # -- early stop ---------------------------------------------------------------------------------

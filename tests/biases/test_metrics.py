@@ -11,7 +11,6 @@ from bench._encoded import audit_rows, rows_of
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics, thresholds
 from peerage.biases.many_sessions import ORDER, plan, q_values
-from peerage.biases.wording import what_it_takes
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}
@@ -486,6 +485,34 @@ def test_what_is_not_settled_says_what_it_takes() -> None:
             assert one.mde > 0.0
             assert one.n_needed >= one.n
     told = next(one for one in found.findings if one.n_needed and one.n_needed > one.n)
-    assert re.fullmatch(
-        r"could have seen [\d.]+; [\d,]+ more [a-z ]+ would settle [\d.]+", what_it_takes(told)
-    )
+    words = r"could have seen [\d.]+ [a-z ]+; [\d,]+ more [a-z ]+ would settle [\d.]+"
+    assert re.fullmatch(words, thresholds.describe_power(told))
+
+
+def test_what_could_have_been_seen_has_a_unit() -> None:
+    seen = Finding("sycophancy", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
+    assert thresholds.describe_power(seen) == "could have seen 0.4 points"
+    assert thresholds.describe_power(seen, "share") == "could have seen 0.4 in share of rivals"
+    assert set(thresholds.UNITS) == set(thresholds.COUNTED) == set(ORDER)
+
+
+@pytest.mark.parametrize("same_each_time", [True, False])
+def test_reviewers_who_all_rank_alike_are_one_vote(same_each_time: bool) -> None:
+    rng = np.random.default_rng(1)
+    rows = []
+    for s in range(60):
+        place = range(5) if same_each_time else rng.permutation(5)
+        rows += [(f"s{s}", r, c, 1.0 + place[i]) for r in "abcde" for i, c in enumerate("abcde")]
+    heads = ("session_id", "reviewer", "candidate", "rank")
+    columns = {head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)}
+    found = of(audited(columns, "rank"), "effective_votes")
+    assert found.value == pytest.approx(1.0)
+    assert found.status == "evidence"
+    assert "one vote" in found.note
+
+
+def test_independent_rankings_are_as_many_votes_and_copies_are_fewer() -> None:
+    alone = ranked(simulated_reviews(SimulatedSeason(), Planted(), 1))
+    twins = ranked(simulated_reviews(SimulatedSeason(), Planted(twins=(("a", "b"),)), 1))
+    assert of(audited(alone, "rank"), "effective_votes").value == pytest.approx(5.0, abs=0.7)
+    assert of(audited(twins, "rank"), "effective_votes").value == pytest.approx(5 / 1.4, abs=0.8)

@@ -25,8 +25,7 @@ def view_of(order: list[list[int]], **more: list[object]) -> View:
         "score": rng.normal(size=len(rows)),
         **more,
     }
-    encoded = rows_of(columns)
-    return View(encoded, encoded.numbers["score"])
+    return View(rows_of(columns))
 
 
 def test_shuffled_orders_have_the_variance_of_all_their_permutations() -> None:

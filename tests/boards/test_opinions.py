@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.boards import Board, boards
+from peerage.boards import Board
 from peerage.boards.opinions import ranked
 from peerage.boards.reviewers import fisher_intervals
 from peerage.stats.correlations import fisher_interval
@@ -49,7 +49,3 @@ def test_a_row_has_none_where_a_column_has_nan() -> None:
     assert board.rows == [{"name": "a", "value": None}]
     assert len(board) == 1
     assert Board("x", {}).rows == []
-
-
-def test_the_community_boards_are_registered() -> None:
-    assert {"contributors", "reviewers", "items"} <= set(boards.names())

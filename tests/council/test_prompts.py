@@ -91,12 +91,6 @@ def score(model: str, rank: int = 1, *, votes: int = 3, passed: bool = True) -> 
 # -- prompts as files -------------------------------------------------------------------------
 
 
-def test_every_prompt_file_has_a_name_and_every_name_a_file() -> None:
-    home = files("peerage.council.prompts")
-    texts = {file.name.removesuffix(".txt") for file in home.iterdir() if file.name.endswith("txt")}
-    assert texts == set(NAMES)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_prompt_has_a_version_and_a_valid_template(name: str) -> None:
     found = prompt(name)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from peerage.council.counting import count, place
-from peerage.council.tally import tally
+from peerage.council.counting import count, place, tally
 from peerage.rules import rules
 from peerage.types import Ballot, Review, Slot
 

@@ -13,7 +13,8 @@ from xml.dom.minidom import parseString
 import pytest
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.doors.cli.output import Output, write_board
+from peerage.doors.cli.board_commands import BoardFiles
+from peerage.doors.cli.options import Common
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import board_page
 from peerage.doors.render.report_views import show_board
@@ -72,9 +73,9 @@ def test_json_csv_and_parquet_say_the_same(
 ) -> None:
     path = tmp_path / "board.parquet"
     board = board_models(season, since="all")
-    write_board(board, Output(json=True, parquet=path, quiet=True))
+    BoardFiles(parquet=path).write(board, Common(json=True, quiet=True))
     document = json.loads(capsys.readouterr().out)
-    write_board(board, Output(csv=True))
+    BoardFiles(csv=True).write(board, Common())
     lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     stored = DuckDB().arrays(DuckDB().open(path))
     assert [row["model"] for row in document["rows"]] == [row["model"] for row in lines]
@@ -100,7 +101,7 @@ def test_the_page_is_written_where_it_was_asked_for(
     full: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "board.html"
-    write_board(full, Output(json=True, html=path))
+    BoardFiles(html=path).write(full, Common(json=True))
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
     assert str(path) in capsys.readouterr().err
 
@@ -115,7 +116,7 @@ def test_against_an_outside_ranking_it_says_how_far_they_agree(
     ]
     path = tmp_path / "outside.csv"
     path.write_text("model,rank\na,1\nb,2\nc,3\nd,5\ne,4\n", encoding="utf-8")
-    write_board(board_models(rows, against=path), Output(json=True))
+    BoardFiles().write(board_models(rows, against=path), Common(json=True))
     found = json.loads(capsys.readouterr().out)["against"]
     assert found["kendall_tau"] == pytest.approx(0.8)
     assert {one["name"] for one in found["movers"]} == {"d", "e"}

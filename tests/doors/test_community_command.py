@@ -16,9 +16,8 @@ import duckdb
 import pytest
 
 from peerage.doors.cli import board_commands
-from peerage.doors.cli.board_commands import BoardFiles
+from peerage.doors.cli.board_commands import BoardFiles, CommunityBoard, write_parquet
 from peerage.doors.cli.options import Common, OpinionFiles
-from peerage.doors.cli.output import Output, write_parquet
 from peerage.doors.render.pages import MAX_BARS, board_page
 from peerage.errors import UsageError
 from peerage.reports import board_contributors, board_items, board_reviewers
@@ -48,22 +47,24 @@ BOARDS: Mapping[str, Any] = {
     "reviewers": board_reviewers,
     "items": board_items,
 }
+COMMON, NO_FILES = Common(), BoardFiles()
 
 
 def run_board(
-    name: str, tables: OpinionFiles, options: Mapping[str, Any], output: Output, **more: Any
+    name: str,
+    tables: OpinionFiles,
+    options: Mapping[str, Any],
+    common: Common = COMMON,
+    forms: BoardFiles = NO_FILES,
+    **more: Any,
 ) -> None:
-    getattr(board_commands, name)(
-        options=OPTIONS[name](**options),
-        opinions=tables,
-        forms=BoardFiles(output.csv, output.parquet, output.html),
-        common=Common(json=output.json, quiet=output.quiet),
-        **more,
-    )
+    """One of the boards, as its command runs it with these options."""
+    asked = CommunityBoard(opinions=tables, forms=forms, common=common, **more)
+    getattr(board_commands, name)(options=OPTIONS[name](**options), board=asked)
 
 
-def run_rings(tables: OpinionFiles, output: Output) -> None:
-    board_commands.rings(options=RingsOptions(), opinions=tables, common=Common(json=output.json))
+def run_rings(tables: OpinionFiles, common: Common = COMMON) -> None:
+    board_commands.rings(options=RingsOptions(), opinions=tables, common=common)
 
 
 def write(path: Path, table: Mapping[str, Any]) -> str:
@@ -93,7 +94,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> Any:
 def test_json_has_the_public_columns_and_echoes_its_parameters(
     name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_board(name, tables, {}, Output(json=True))
+    run_board(name, tables, {}, Common(json=True))
     document = printed(capsys)
     assert document["board"] == name
     assert list(document["rows"][0]) == COLUMNS[name].split()
@@ -105,9 +106,9 @@ def test_json_has_the_public_columns_and_echoes_its_parameters(
 def test_csv_has_every_row(
     name: str, tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_board(name, tables, {}, Output(csv=True))
+    run_board(name, tables, {}, forms=BoardFiles(csv=True))
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    run_board(name, tables, {}, Output(json=True))
+    run_board(name, tables, {}, Common(json=True))
     assert len(rows) == len(printed(capsys)["rows"])
     assert list(rows[0]) == COLUMNS[name].split()
 
@@ -118,7 +119,7 @@ def test_parquet_has_every_row_of_the_json(
 ) -> None:
     path = tmp_path / "board.parquet"
     everyone = {} if name == "items" else {"all": True}
-    run_board(name, tables, everyone, Output(json=True, parquet=path, quiet=True))
+    run_board(name, tables, everyone, Common(json=True, quiet=True), BoardFiles(parquet=path))
     stored = duckdb.read_parquet(str(path))
     rows = [dict(zip(stored.columns, row, strict=True)) for row in stored.fetchall()]
     assert rows == printed(capsys)["rows"]
@@ -167,7 +168,7 @@ def test_a_name_is_text_on_the_page() -> None:
 def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
     tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_board("reviewers", tables, {"reputation": "iterate"}, Output(json=True))
+    run_board("reviewers", tables, {"reputation": "iterate"}, Common(json=True))
     document = printed(capsys)
     assert document["parameters"]["iterations"] > 1
     assert 0 < document["rows"][0]["reputation"] < 1
@@ -177,14 +178,14 @@ def test_an_iterated_reputation_reports_its_rounds_and_dawid_and_skene(
 def test_rings_are_named_and_boards_can_do_without_them(
     tables: OpinionFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_rings(tables, Output(json=True))
+    run_rings(tables, Common(json=True))
     document = printed(capsys)
     assert [len(ring["members"]) for ring in document["rings"]] == [5]
     assert {"members", "p", "density", "evidence"} <= set(document["rings"][0])
     assert {"a", "b", "gap", "n", "p"} <= set(document["pairs"][0])
-    run_board("contributors", tables, {}, Output(json=True))
+    run_board("contributors", tables, {}, Common(json=True))
     before = {row["contributor"]: row["quality_score"] for row in printed(capsys)["rows"]}
-    run_board("contributors", tables, {"without_flagged": True}, Output(json=True))
+    run_board("contributors", tables, {"without_flagged": True}, Common(json=True))
     document = printed(capsys)
     after = {row["contributor"]: row["quality_score"] for row in document["rows"]}
     gained = {name for name in before if after[name] < before[name] - 1e-12}
@@ -195,29 +196,29 @@ def test_rings_are_named_and_boards_can_do_without_them(
 def test_a_person_sees_boards_rings_and_agreement(
     tables: OpinionFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run_board("contributors", tables, {}, Output(json=True))
+    run_board("contributors", tables, {}, Common(json=True))
     names = [row["contributor"] for row in printed(capsys)["rows"]][:20]
     outside = tmp_path / "outside.csv"
     lines = [f"{name},{place}" for place, name in enumerate(names, 1)]
     outside.write_text("name,rank\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    run_board("contributors", tables, {}, Output(), against=outside, tune=True)
+    run_board("contributors", tables, {}, against=outside, tune=True)
     shown = " ".join(capsys.readouterr().out.split())
     assert "Kendall τ +" in shown
     assert "cross-validated" in shown
-    run_rings(tables, Output())
+    run_rings(tables)
     shown = " ".join(capsys.readouterr().out.split())
     assert "ring of 5" in shown
     assert "unexplained mutual praise" in shown
     assert "shuffles" not in shown
-    run_board("contributors", tables, {"by": "quality"}, Output(json=True))
+    run_board("contributors", tables, {"by": "quality"}, Common(json=True))
     qualities = [round(row["quality_score"], 9) for row in printed(capsys)["rows"]]
     assert qualities == sorted(qualities, reverse=True)
-    run_board("reviewers", tables, {}, Output())
+    run_board("reviewers", tables, {})
     assert "pearson" in capsys.readouterr().out
-    run_board("items", tables, {"category": None}, Output(quiet=True))
+    run_board("items", tables, {"category": None}, Common(quiet=True))
     assert "item" in capsys.readouterr().out
 
 
 def test_tuning_without_a_goal_is_refused(tables: OpinionFiles) -> None:
     with pytest.raises(UsageError, match="something to agree with"):
-        run_board("items", tables, {}, Output(), tune=True)
+        run_board("items", tables, {}, tune=True)

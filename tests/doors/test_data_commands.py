@@ -288,6 +288,13 @@ def test_a_store_that_is_not_there_is_an_error_for_who_only_reads(at_once, tmp_p
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("command", ["sessions", "board models", "board items", "show x", "rings"])
+def test_reading_where_nothing_was_stored_yet_makes_no_file(at_once, tmp_path, command):
+    done = at_once(*command.split())
+    assert "yet" in done.stdout + done.stderr or "there is no session 'x'" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_reviews_are_exported_as_one_table(peerage, tmp_path):
     peerage("import", reviews(tmp_path / "r.csv"), "--as", "reviews")
     done = peerage("export", "--reviews", "all.csv", "--json")

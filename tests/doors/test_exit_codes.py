@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from peerage.doors.cli.ask import exit_code
+from peerage.doors.cli.session_commands import exit_code
 from peerage.types import Query, Session, Verdict
 
 VERDICTS = [

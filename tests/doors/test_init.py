@@ -5,7 +5,7 @@ import json
 import pytest
 
 from peerage import config
-from peerage.doors.cli.init import _server_seats, starter
+from peerage.doors.cli.setup_commands import _server_seats, starter
 from peerage.providers.loopback import ModelServer
 
 KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}

@@ -14,12 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage.boards import Board
-from peerage.doors.cli.doctor import Check, checks_table
-from peerage.doors.cli.history import sessions_table
 from peerage.doors.cli.live import LiveView
 from peerage.doors.cli.run import estimate_table, failures_table
-from peerage.doors.cli.terminal import Terminal, cell_width
-from peerage.doors.cli.token import tokens_table
+from peerage.doors.cli.server_commands import tokens_table
+from peerage.doors.cli.setup_commands import Check, checks_table
+from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
@@ -27,6 +26,7 @@ from peerage.doors.render.layout import (
     TableColumn,
     TextTable,
     bare_names,
+    cell_width,
     short_names,
 )
 from peerage.doors.render.session_views import (
@@ -34,6 +34,7 @@ from peerage.doors.render.session_views import (
     grid_table,
     marks_table,
     ranking_table,
+    sessions_table,
 )
 from peerage.estimate import SeasonEstimate, SeatEstimate
 from peerage.events import (
@@ -354,7 +355,7 @@ def drawn(table, width):
     """What a terminal of this width shows of a table, in lines; None is a pipe."""
     out = io.StringIO()
     how = {} if width is None else {"width": width, "force_terminal": True, "no_color": True}
-    table.show(Terminal(file=out, **how))
+    Terminal(file=out, **how).show_table(table)
     return COLOURS.sub("", out.getvalue()).splitlines()
 
 
@@ -478,7 +479,7 @@ def test_any_table_fits_and_keeps_its_numbers(rows, width, ascii_only):
     )
     for name, count, part in rows:
         table.add(name, str(count), Interval(part, part / 2, part), f"{part:.3f}")
-    lines = [line.plain for line in table.lines(width, ascii_only)]
+    lines = ["".join(cell.text for cell in line) for line in table.lines(width, ascii_only)]
     assert max(map(cell_width, lines)) <= width
     assert {str(count) for _, count, _ in rows} <= set(" ".join(lines).split())
 

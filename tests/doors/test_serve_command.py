@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from peerage.doors.cli.serve import _listen
+from peerage.doors.cli.server_commands import _listen
 from peerage.errors import UsageError
 
 SEATS = [

@@ -10,7 +10,7 @@ import pytest
 
 from peerage.council.fold import fold
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.page_blocks import blocks_markdown, excerpt, show_blocks
+from peerage.doors.render.page_blocks import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
 from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
 from peerage.events import (
@@ -75,7 +75,7 @@ def view_of(facts):
 
 def drawn(blocks, width=80):
     out = io.StringIO()
-    show_blocks(Terminal(file=out, width=width, force_terminal=True, no_color=True), blocks)
+    Terminal(file=out, width=width, force_terminal=True, no_color=True).show_blocks(blocks)
     return re.sub(r"\x1b\[[0-9;]*m", "", out.getvalue())
 
 

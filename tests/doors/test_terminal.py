@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Group
 
-from peerage.doors.cli.terminal import Terminal, joined, markdown, panel, paragraph, styled
+from peerage.doors.cli.terminal import (
+    Terminal,
+    joined,
+    markdown,
+    panel,
+    paragraph,
+    styled,
+    table_lines,
+)
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -37,7 +45,7 @@ WAYS = {
     "a joined line": lambda text: joined("x ", styled(text, "red"), text),
     "a paragraph": paragraph,
     "Markdown": markdown,
-    "a panel": lambda text: panel(text, text, subtitle=text),
+    "a panel": lambda text: panel(text, text),
     "a table": lambda text: _table(text),
 }
 
@@ -47,7 +55,7 @@ def _table(text):
     table = TextTable(*(TableColumn(text, kind) for kind in kinds), title=text, sections=text)
     table.add(*(Cell(text, "red") for _ in kinds), section=text)
     table.add(*(text for _ in kinds), section="another")
-    return Group(*table.lines(200))
+    return Group(*table_lines(table, 200))
 
 
 def printed(renderable, **how):

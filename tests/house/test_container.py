@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +43,35 @@ def test_the_image_installs_extras_that_there_are() -> None:
     assert all(re.search(rf"^{name} = \[", project, re.M) for name in listed.split(","))
 
 
+def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path) -> None:
+    """Its commands run with the image's environment, /data being another folder."""
+    found = steps()
+    (volume,) = (words[1] for words in found if words[0] == "VOLUME")
+    pairs = [pair for words in found if words[0] == "ENV" for pair in shlex.split(words[1])]
+    kept = dict(pair.split("=", 1) for pair in pairs if pair.startswith("PEERAGE_"))
+    assert all(volume in value for value in kept.values())
+    data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
+    data.mkdir()
+    elsewhere.mkdir()
+    (elsewhere / "r.csv").write_text("session_id,reviewer,candidate,score\ns,x,a,1\ns,x,b,2\n")
+    places = {name: value.replace(volume, str(data)) for name, value in kept.items()}
+    home = {"HOME": str(elsewhere), "XDG_CACHE_HOME": str(elsewhere / "cache")}
+    for command in (
+        "token create --scope admin --name you",
+        "import r.csv --as reviews",
+        "board models",
+    ):
+        subprocess.run(
+            [sys.executable, "-m", "peerage", *command.split()],
+            cwd=elsewhere,
+            env={**os.environ, **home, **places},
+            check=True,
+            capture_output=True,
+        )
+    assert {path.name for path in data.iterdir()} >= {"peerage.db", "peerage.db.mirror"}
+    assert [path.name for path in elsewhere.iterdir()] == ["r.csv"]
+
+
 def test_the_services_of_compose_fit_together() -> None:
     document: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
     services = document["services"]
@@ -54,6 +86,7 @@ def test_the_services_of_compose_fit_together() -> None:
     assert named == set(document["volumes"])
     assert server["read_only"] is True
     assert all(port.startswith("127.0.0.1:") for port in server["ports"])
-    store = server["environment"]["PEERAGE_STORE"].replace("${POSTGRES_PASSWORD}", "x")
+    store = server["environment"]["PEERAGE_STORE"]
+    assert "PGPASSWORD" in server["environment"]  # it may hold what a URL cannot
     assert config.load(environ={"PEERAGE_STORE": store}).store.startswith("postgresql://")
     assert shlex.split(services["database"]["healthcheck"]["test"][1])[0] == "pg_isready"

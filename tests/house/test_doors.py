@@ -13,7 +13,7 @@ THE_DOOR = {"cli/screen.py", "cli/terminal.py"}
 WRITERS = {"print", "echo", "secho", "Console", "from_markup", "from_ansi", "get_console", "pprint"}
 STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
 # Layout only: what they are given is rendered by the terminal as text. Tables are our own.
-LAYOUT = {"rich.columns", "rich.live", "rich.progress", "rich.console"}
+LAYOUT = {"rich.cells", "rich.columns", "rich.live", "rich.progress", "rich.console"}
 NOT_LAYOUT = {"Console", "TextColumn", "Text", "Panel", "Markdown"}
 
 

@@ -16,17 +16,13 @@ PACKAGE = Path(__file__).parents[2] / "src" / "peerage"
 ALLOWED: frozenset[str] = frozenset(
     {
         # modules
-        "agreement",  # stats/, biases/
         # simulate/, doors/cli/
         "opinions",  # engines/, boards/
         "options",  # doors/cli/, reports/
         "reviews",  # simulate/, engines/, and the package
         # classes
-        "Estimate",  # stats/clusters, reviews/intervals
-        "Plan",  # biases/many_sessions, boards/model_sums
         "Reading",  # engines/, council/safety
         "Reply",  # providers/, council/replies
-        "Reviews",  # engines/reviews, reviews/one_scale, reports/model_boards
         "_Walk",  # config/toml_file, council/replies
     }
 )

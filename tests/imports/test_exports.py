@@ -11,7 +11,7 @@ from peerage import Council
 from peerage.errors import InputError, UsageError
 from peerage.imports import take, take_export
 from peerage.imports.exports import export, write_reviews
-from peerage.reports.stored_reviews import reviews_in
+from tests.stored_boards import files_of_store
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
 TABLES = (
@@ -126,7 +126,7 @@ def test_ten_wrong_sessions_are_named_and_none_is_taken(store, tmp_path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
 def test_the_table_of_reviews_is_imported_again_with_every_row(full, opened, tmp_path, suffix):
-    files = [str(path) for path in reviews_in(full, lambda _: None)]
+    files = files_of_store(full, lambda _: None)
     table = tmp_path / f"reviews{suffix}"
     n = write_reviews(files, suffix, table)
     assert n == 2 * 9 + 2 * 9 + 2  # an imported table, two sessions held here, and a ballots file

@@ -18,10 +18,9 @@ from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
 from peerage.imports import take, take_export
 from peerage.imports.exports import export
-from peerage.reports import board_models_of_store
-from peerage.reports.options import ModelBoardOptions
-from peerage.reports.stored_reviews import reviews_in, synced
+from peerage.reports.stored_reviews import stored_reviews, synced
 from peerage.stores import Import, open_store
+from tests.stored_boards import board_of_store, files_of_store
 
 NAMES = [
     "x\", (select content from read_text('/etc/hostname')) as \"y",
@@ -64,7 +63,7 @@ def plain(_: Any) -> None:
 
 
 def board(store: Any) -> Any:
-    return board_models_of_store(store, plain, ModelBoardOptions(since="all"), DuckDB())
+    return board_of_store(store, plain)
 
 
 def models(store: Any) -> list[str]:
@@ -73,7 +72,7 @@ def models(store: Any) -> list[str]:
 
 def test_a_reviewer_names_no_column(store, tmp_path) -> None:
     take_ballots(store, tmp_path / "b.json", [ballot("s", dict.fromkeys(NAMES, 7))])
-    (file,) = reviews_in(store, lambda _: config.rubric("general"))
+    (file,) = files_of_store(store, lambda _: config.rubric("general"))
     columns = DuckDB().open(file).to_native().columns
     marks = {name for name in columns if name.startswith("mark_")}
     assert marks == {"mark_accuracy"}
@@ -203,9 +202,7 @@ def test_a_session_that_cannot_be_read_is_left_out_and_named(kind, body, store, 
         made = board(store)
         assert [row["appearances"] for row in made.rows] == [2, 2]
         assert "sessions_left_out:1: bad" in made.flags
-    told: list[str] = []
-    reviews_in(store, plain, told.append)
-    assert told == ["sessions_left_out:1: bad"]
+    assert stored_reviews(store, plain)[2] == ("sessions_left_out:1: bad",)
 
 
 # -- folders and files -----------------------------------------------------------------------------

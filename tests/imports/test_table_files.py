@@ -1,5 +1,6 @@
 """Tables made elsewhere: whole or not at all, once, in order, with what is odd about them."""
 
+import asyncio
 import json
 
 import duckdb
@@ -8,8 +9,17 @@ import pytest
 from peerage.errors import InputError
 from peerage.imports import KEYS, take
 from peerage.reports.stored_reviews import Mirror, imported
+from peerage.stores import open_store
 
 NOW = 1_772_000_000.0
+
+
+@pytest.fixture
+def store(store_url):
+    """A new store of each kind in turn."""
+    store = open_store(store_url)
+    yield store
+    asyncio.run(store.close())
 
 
 def clock():

@@ -20,9 +20,8 @@ from peerage.providers import (
     Reply,
     providers,
 )
-from peerage.providers.breaker import MAX_FAILURES
 from peerage.providers.calling import Caller
-from peerage.providers.retries import RETRIES, RetryPolicy
+from peerage.providers.pacing import MAX_FAILURES, RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
 
 T = TypeVar("T")
@@ -669,3 +668,19 @@ def test_it_is_told_why_and_how_long_another_try_is_waited_for(ask_for: AskFor) 
     assert isinstance(run(go()), Reply)
     assert [(why, attempt) for why, _, attempt in told] == [("429", 2), ("429", 3)]
     assert all(2 <= wait_s < 3 for _, wait_s, _ in told)
+
+
+def test_who_waits_because_another_seat_was_told_to_is_told_why(ask_for: AskFor) -> None:
+    told: list[tuple[str, float, int]] = []
+
+    async def go() -> Reply | Failure:
+        time = Time()
+        slow = ask_for("do=429,ok&retry_after=2")
+        other = replace(slow, seat=replace(slow.seat, name="other"), key="other")
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            first = asyncio.create_task(caller.call(replace(slow, may_retry=False)))
+            assert isinstance(await first, Failure)
+            return await caller.call(other, None, lambda *about: told.append(about))
+
+    assert isinstance(run(go()), Reply)
+    assert told == [("429", 2.0, 1)]

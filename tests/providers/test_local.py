@@ -19,8 +19,16 @@ from peerage.config.rubrics import rubric
 from peerage.council.ballots import parse
 from peerage.council.prompts import review_schema
 from peerage.errors import ConfigError
-from peerage.providers import Call, CallError, Reply, llama, providers
-from peerage.providers.local import Local, available, local_seats, narrowed
+from peerage.providers import Call, CallError, Reply, providers
+from peerage.providers.local import (
+    Generation,
+    Local,
+    acquire_model,
+    available,
+    local_seats,
+    narrowed,
+    release_model,
+)
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
 needs_model = pytest.mark.needs("local_model")
@@ -218,10 +226,10 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
         if len(pieces) == 3:
             talk.stop.set()
 
-    talk = llama.Generation(request, None, tell)
-    shared = llama.acquire_model(*Local.endpoint(SEAT))
+    talk = Generation(request, None, tell)
+    shared = acquire_model(*Local.endpoint(SEAT))
     shared.start(talk).result()
-    llama.release_model(shared)
+    release_model(shared)
     assert len(pieces) == 3
     assert talk.finish == ""
 
@@ -254,9 +262,9 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
 @needs_model
 def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
     reply_to(model, ask("k", max_tokens=1))
-    shared = llama.acquire_model(*Local.endpoint(SEAT))
+    shared = acquire_model(*Local.endpoint(SEAT))
     address = shared.address
-    llama.release_model(shared)
+    release_model(shared)
     request = urllib.request.Request(  # noqa: S310 - an address of our own
         f"{address}/v1/chat/completions", data=b'{"messages": []}', method="POST"
     )

@@ -530,7 +530,7 @@ def test_the_conversation_the_limits_and_the_effort_are_in_the_request(ask_for: 
     call = ask_for(reasoning_effort="low", system="You are s.", max_tokens=77)
     earlier = (Turn("user", "1?"), Turn("assistant", "1"))
     call = replace(call, query=Query("And?", system="Be brief.", earlier=earlier))
-    body = json.loads(OpenAICompatible(call.seat)._body(call, frozenset(), stream=False))
+    body = OpenAICompatible(call.seat)._body(call, frozenset(), stream=False)
     assert (body["max_tokens"], body["reasoning_effort"]) == (77, "low")
     assert [message["role"] for message in body["messages"]] == [
         "system", "user", "assistant", "user"

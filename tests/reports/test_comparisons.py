@@ -12,7 +12,8 @@ from peerage.boards.models import ModelTotals, rating_estimates
 from peerage.boards.win_counts import rating_estimates_of
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.reports.model_boards import ReviewsTable, plan_of
+from peerage.reports.model_boards import plan_of
+from peerage.reports.model_reviews import ReviewsTable
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.rows import N_CLUSTERS
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
-from peerage.council.counting import count
-from peerage.council.tally import tally
+from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
 from peerage.reports import board_models
-from peerage.reports.model_boards import ReviewsTable, plan_of
+from peerage.reports.model_boards import plan_of
+from peerage.reports.model_reviews import ReviewsTable
 from peerage.reports.options import ModelBoardOptions
 from peerage.rules import rules
 from peerage.types import Ballot, OwnVotes, Review, Slot

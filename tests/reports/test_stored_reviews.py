@@ -17,12 +17,13 @@ from peerage.engines.mirror import MANY, Mirror
 from peerage.events import Opened
 from peerage.imports import take
 from peerage.panel import Council, recorded_rubric, settings_of
-from peerage.reports import board_models, board_models_of_store
-from peerage.reports.model_boards import StoredReviews, build_model_board
+from peerage.reports import board_models
+from peerage.reports.model_boards import build_model_board
+from peerage.reports.model_reviews import StoredReviews
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.stored_reviews import reviews_in
 from peerage.stores import Store, open_store
 from peerage.types import Rubric
+from tests.stored_boards import board_of_store, files_of_store
 
 DAY_S = 86_400.0
 ENGINE = DuckDB()
@@ -97,13 +98,12 @@ def imported(store: Store, file: Path) -> None:
 
 
 def stored(store: Store, options: ModelBoardOptions) -> str:
-    return said(board_models_of_store(store, rubric_of, options, ENGINE))
+    return said(board_of_store(store, rubric_of, options, ENGINE))
 
 
 def scratch(store: Store, options: ModelBoardOptions) -> str:
     """The board of all rows, read as one table."""
-    files = [str(path) for path in reviews_in(store, rubric_of)]
-    return said(board_models(files, **options.model_dump()))
+    return said(board_models(files_of_store(store, rubric_of), **options.model_dump()))
 
 
 def said(board: Board) -> str:
@@ -145,10 +145,10 @@ def test_a_file_whose_sums_are_kept_is_not_read_again(council: Path, tmp_path: P
     imported(store, reviews(tmp_path, "first", "abcd"))
     imported(store, reviews(tmp_path, "second", "cdef"))
     first, again, later = Counting(), Counting(), Counting()
-    board = board_models_of_store(store, rubric_of, options, first)
-    assert said(board_models_of_store(store, rubric_of, options, again)) == said(board)
+    board = board_of_store(store, rubric_of, options, first)
+    assert said(board_of_store(store, rubric_of, options, again)) == said(board)
     held(council)
-    board_models_of_store(store_of(council), rubric_of, options, later)
+    board_of_store(store_of(council), rubric_of, options, later)
     assert [len(engine.opened) for engine in (first, again, later)] == [2, 0, 1]
 
 
@@ -195,7 +195,7 @@ def test_many_small_segments_are_joined_and_nothing_is_lost(council: Path) -> No
 
 
 def test_an_empty_store_has_an_empty_board(council: Path) -> None:
-    board = board_models_of_store(store_of(council), rubric_of, ModelBoardOptions(), ENGINE)
+    board = board_of_store(store_of(council), rubric_of, ModelBoardOptions(), ENGINE)
     assert board.rows == []
     assert "model" in board.columns
 

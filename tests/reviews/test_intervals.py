@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats as scipy_stats
 
 from peerage.reviews.cells import Cells, beside, merge, ordered
 from peerage.reviews.intervals import (
@@ -13,7 +14,7 @@ from peerage.reviews.intervals import (
     estimates,
     mean_of,
 )
-from peerage.stats.clusters import spread_estimate
+from peerage.stats.clusters import ratio_interval
 
 
 def random_cells(seed: int, n_columns: int) -> Cells:
@@ -24,24 +25,30 @@ def random_cells(seed: int, n_columns: int) -> Cells:
     return Cells(subject, np.tile(np.arange(12), 4), sums)
 
 
-@pytest.mark.parametrize(("statistic", "n_columns"), [(mean_of, 2)])
 @given(seed=st.integers(0, 2**32 - 1))
-def test_each_subject_has_the_interval_that_stats_gives_it_alone(
-    statistic, n_columns, seed
-) -> None:
-    cells = random_cells(seed, n_columns)
-    if n_columns == 4:
-        cells.sums[:, 2] = np.abs(cells.sums[:, 2]) + 1.0
-    for one in estimates(cells, statistic, null=0.5):
+def test_each_subject_has_the_interval_that_stats_gives_it_alone(seed) -> None:
+    cells = random_cells(seed, 2)
+    for one in estimates(cells, mean_of):
         rows = cells.sums[cells.subject == one.subject]
-        total = rows.sum(axis=0)
-        value = float(statistic(total[None, :])[0])
-        alone = spread_estimate(value, statistic(total - rows), null=0.5, level=0.95)
+        alone = ratio_interval(rows[:, 1], rows[:, 0])
+        assert alone is not None
         assert one.value == pytest.approx(alone.value)
         assert one.low == pytest.approx(alone.low, rel=1e-3, abs=1e-4)
         assert one.high == pytest.approx(alone.high, rel=1e-3, abs=1e-4)
-        assert one.p == pytest.approx(alone.p, rel=1e-6, abs=1e-12)
-        assert one.n_clusters == 12
+        assert (one.n_clusters, one.n) == (12, rows[:, 0].sum())
+
+
+def test_with_one_value_a_cluster_it_is_the_t_test() -> None:
+    values = np.random.default_rng(2).uniform(-0.5, 1, 12)
+    cells = Cells(np.zeros(12, int), np.arange(12), np.column_stack([np.ones(12), values]))
+    (one,) = estimates(cells, mean_of, null=0.1)
+    assert one.p == pytest.approx(scipy_stats.ttest_1samp(values, 0.1).pvalue)
+
+
+def test_clusters_that_all_say_the_null_have_a_p_of_one() -> None:
+    cells = Cells(np.zeros(20, int), np.arange(20), np.tile([3.0, 0.3], (20, 1)))
+    (one,) = estimates(cells, mean_of, null=0.1)
+    assert one.p == 1.0
 
 
 def test_a_centred_correlation_from_sums_is_the_correlation() -> None:

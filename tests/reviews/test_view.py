@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._encoded import rows_of
-from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_of, group, has_duplicates, held_group
+from peerage.reviews.rows import N_CLUSTERS, chunks, clusters_of, group, has_duplicates
 from peerage.reviews.view import View
 from peerage.reviews.votes import shares
 
@@ -39,7 +39,7 @@ def table(seed: int, rounds: bool) -> dict[str, list[object]]:
 def test_the_others_are_all_but_the_reviewer_and_the_author(rounds: bool, seed: int) -> None:
     columns = table(seed, rounds)
     rows = rows_of(columns)
-    view = View(rows, rows.numbers["score"])
+    view = View(rows)
     heads = ("session_id", "reviewer", "candidate", "score")
     listed = list(zip(*(columns[head] for head in heads), strict=True))
     expected = []
@@ -53,7 +53,7 @@ def test_the_others_are_all_but_the_reviewer_and_the_author(rounds: bool, seed: 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_values_within_a_ballot_sum_to_nothing(seed: int) -> None:
     rows = rows_of(table(seed, True))
-    view = View(rows, rows.numbers["score"])
+    view = View(rows)
     assert view.ballot.sum(view.within_ballot(view.score)) == pytest.approx(0.0, abs=1e-9)
 
 
@@ -61,10 +61,10 @@ def test_rows_in_runs_and_rows_in_any_order_group_alike() -> None:
     code = np.array([0, 0, 2, 2, 2, 5])
     values = np.arange(6.0)
     for places in (np.arange(6), np.array([5, 2, 0, 3, 1, 4])):
-        groups = held_group((code[places], 6))
+        groups = group((code[places], 6))
         assert sorted(groups.sum(values[places]).tolist()) == [1.0, 5.0, 9.0]
         assert groups.n == 3
-    assert (held_group((code, 6)).each(np.array([1.0, 2.0, 3.0])) == [1, 1, 2, 2, 2, 3]).all()
+    assert (group((code, 6)).each(np.array([1.0, 2.0, 3.0])) == [1, 1, 2, 2, 2, 3]).all()
 
 
 def test_huge_codes_are_sorted_instead_of_laid_out() -> None:

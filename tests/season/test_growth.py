@@ -9,15 +9,11 @@ import pytest
 from peerage import Council
 from peerage.config import rubric
 from peerage.council.fold import fold
-from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
 from peerage.events import panel_of, read_events
 from peerage.panel import recorded_rubric, settings_of
 from peerage.providers.simulated import SimulatedProvider
-from peerage.reports import board_models_of_store
-from peerage.reports.options import ModelBoardOptions
 from peerage.reports.sessions import session_view
-from peerage.reports.stored_reviews import reviews_in
 from peerage.season import (
     Progress,
     Season,
@@ -30,6 +26,7 @@ from peerage.session import SessionConfig
 from peerage.stores import open_store
 from peerage.stores.prompt_files import open_prompts
 from peerage.types import ScoringOptions, Seat
+from tests.stored_boards import board_of_store, files_of_store
 
 N = 4
 
@@ -66,8 +63,8 @@ class Counting:
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'p.db'}"
+def url(store_url):
+    return store_url
 
 
 @pytest.fixture
@@ -191,7 +188,7 @@ def rubric_of(opened):
 
 
 def board(store):
-    return board_models_of_store(store, rubric_of, ModelBoardOptions(since="all"), DuckDB())
+    return board_of_store(store, rubric_of)
 
 
 def test_a_board_counts_a_session_that_grew_once(url, prompts):
@@ -215,8 +212,7 @@ def test_a_board_says_when_candidates_were_not_always_in_the_same_company(url, p
 def table_of(store):
     import duckdb
 
-    files = [str(path) for path in reviews_in(store, rubric_of)]
-    return duckdb.read_parquet(files, union_by_name=True)
+    return duckdb.read_parquet(files_of_store(store, rubric_of), union_by_name=True)
 
 
 def test_ids_of_two_files_that_collide_do_not_make_questions_the_same(url, prompts, tmp_path):

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sqlite3
 from collections import Counter
 
 import pytest
@@ -79,8 +78,8 @@ def go(url, prompts, caller, concurrency=3, stop=None, session_config=None):
 
 
 @pytest.fixture
-def url(tmp_path):
-    return f"sqlite:///{tmp_path / 'p.db'}"
+def url(store_url):
+    return store_url
 
 
 def sessions(url):
@@ -250,13 +249,12 @@ def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts)
     assert all(len(session.reviews) == 3 for session in sessions(url).values())
 
 
-def test_a_session_that_cannot_be_read_is_named_and_the_season_goes_on(url, prompts, tmp_path):
+def test_a_session_that_cannot_be_read_is_named_and_the_season_goes_on(url, prompts):
     with pytest.raises(RuntimeError):
         go(url, prompts, Direct(20))
     cut = next(row.id for row in open_store(url).sessions() if not row.status)
-    with sqlite3.connect(tmp_path / "p.db") as db:
+    with open_store(url).transaction() as db:
         db.execute("UPDATE events SET body = '{}' WHERE session_id = ?", (cut,))
-    db.close()
     progress = go(url, prompts, Direct())
     assert set(progress.unreadable) == {cut}
     assert progress.done == prompts.n - 1

@@ -8,14 +8,12 @@ import pytest
 
 from peerage import config
 from peerage.council.fold import fold
-from peerage.engines.duckdb import DuckDB
 from peerage.errors import ConfigError, UnreadableError
 from peerage.events import RubricRecord, opening_of
 from peerage.panel import Council, recorded_options, recorded_rubric, settings_of
-from peerage.reports import board_models_of_store
-from peerage.reports.options import ModelBoardOptions
 from peerage.reports.sessions import rescored
 from peerage.stores import open_store
+from tests.stored_boards import board_of_store
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
 OWN_RUBRIC = """
@@ -50,12 +48,7 @@ def later(tmp_path):
 
 
 def board(settings, store):
-    return board_models_of_store(
-        store,
-        lambda opened: recorded_rubric(settings, opened),
-        ModelBoardOptions(since="all"),
-        DuckDB(),
-    )
+    return board_of_store(store, lambda opened: recorded_rubric(settings, opened))
 
 
 @pytest.mark.parametrize("name", ["general", "coding", "creative"])

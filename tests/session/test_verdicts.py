@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from peerage.doors.cli.ask import exit_code
+from peerage.doors.cli.session_commands import exit_code
 from peerage.providers import Reply
 from peerage.scoring import Scored
 from peerage.types import Failure, Query, Response, Score, ScoringOptions, Seat, Session

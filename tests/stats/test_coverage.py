@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from peerage.stats.clusters import (
-    Estimate,
+    RatioEstimate,
     ratio_influences,
     ratio_interval,
 )
@@ -33,7 +33,7 @@ def session_sums(kind: str, n: int, rng: Rng) -> Floats:
     return np.column_stack([counts * effect + np.sqrt(counts) * rng.normal(size=n), counts])
 
 
-def covers(estimate: Estimate | None, truth: float) -> bool:
+def covers(estimate: RatioEstimate | None, truth: float) -> bool:
     assert estimate is not None
     assert estimate.low is not None
     assert estimate.high is not None

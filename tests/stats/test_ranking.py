@@ -105,18 +105,6 @@ def test_an_estimate_that_is_unknown_ties_with_everyone() -> None:
     ]
 
 
-def test_a_draw_that_lacks_one_estimate_still_counts_for_the_others() -> None:
-    values, pulls = scores(200, [2.0, 0.0, 1.0])
-    draws = normal_draws(values, pulls.T @ pulls, generator("lacks"))
-    whole = simultaneous_ranks(values, draws)
-    draws[::5, 1] = math.nan
-    low, high = simultaneous_ranks(values, draws)
-    assert low.tolist() == whole[0].tolist() == [1, 3, 2]
-    assert high.tolist() == whole[1].tolist() == [1, 3, 2]
-    draws[: int(0.6 * len(draws)), 1] = math.nan
-    assert simultaneous_ranks(values, draws)[1].tolist() == [2, 3, 3]
-
-
 def test_nothing_to_rank_is_ranked_without_complaint() -> None:
     for low, high in (
         sign_flip_ranks([], np.zeros((5, 0)), generator("none")),

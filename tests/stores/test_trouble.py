@@ -15,7 +15,7 @@ import pytest
 
 from peerage.council.fold import fold
 from peerage.errors import PeerageError, UnreadableError
-from peerage.reports.stored_reviews import reviews_in
+from peerage.reports.stored_reviews import stored_reviews
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
 
@@ -280,12 +280,11 @@ def test_boards_read_what_can_be_read_and_say_what_cannot(url):
     )
     poison(url, "UPDATE events SET body = '{}' WHERE session_id = 'bad' AND seq = 0")
     poison(url, "UPDATE events SET body = replace(body, '[]', '[5]') WHERE session_id = 'odd'")
-    told = []
-    segments = reviews_in(open_store(url), lambda _: None, told.append)
+    _, segments, flags = stored_reviews(open_store(url), lambda _: None)
     rows = duckdb.read_parquet([str(segment) for segment in segments]).fetchall()
     assert {row[0] for row in rows} == {"good"}
     assert len(rows) == 2
-    assert told == ["sessions_left_out:2: bad, odd"]
+    assert flags == ("sessions_left_out:2: bad, odd",)
 
 
 # -- where nothing can be written ---------------------------------------------------------------

@@ -17,9 +17,9 @@ from peerage.plugins import Guard, Registry
 from peerage.types import AuditLimits
 
 if TYPE_CHECKING:
+    from peerage.biases.many_sessions import Compared
     from peerage.biases.thresholds import Tested
     from peerage.reviews.cells import Cells
-    from peerage.reviews.departures import Compared
     from peerage.reviews.view import View
 
 

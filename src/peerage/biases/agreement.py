@@ -7,16 +7,30 @@ import math
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import one_sided, signed, unknown
+from peerage.biases.thresholds import Tested, one_sided, signed, unknown
 from peerage.reviews.cells import Cells
-from peerage.reviews.departures import agreement
-from peerage.reviews.intervals import centred_correlation, estimates
-from peerage.reviews.measurements import LEVEL, Measurement
+from peerage.reviews.deviations import DeviationSums
+from peerage.reviews.intervals import LEVEL, centred_correlation, estimates
+from peerage.reviews.measurements import Fit, Measurement, beside_base
+from peerage.reviews.one_scale import Scales
+from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
 from peerage.stats.tails import student_t_p, t_critical
 
 NAME = "agreement"
+
+
+def agreement(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's correlation with the quality by the others, within ballots.
+
+    The standard error is that of the correlation itself; a contrarian is named in the note.
+    """
+    cells = beside_base(sums.agreement, sums.base, lambda subject: subject)
+
+    def correlation(own: Floats, _: Fit) -> tuple[Floats, Floats]:
+        return centred_correlation(own), np.zeros(len(own))
+
+    return cells.measured(correlation, cells.own_totals()[:, 0], scales)
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:

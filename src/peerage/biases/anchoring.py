@@ -7,12 +7,58 @@ later ones by its absence alone is the same whoever is first, and is left out.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import compared_with_others, unknown
-from peerage.reviews.first_shown import anchoring, pooled_slope
+from peerage.biases.position import without_own_order
+from peerage.biases.thresholds import Tested, compared_with_others, unknown
+from peerage.reviews.deviations import DeviationSums
+from peerage.reviews.measurements import Fit, Measurement, beside_base
+from peerage.reviews.one_scale import Scales
+from peerage.reviews.rows import Floats
+from peerage.stats.clusters import quotient
 
 NAME = "anchoring"
+
+
+def anchoring(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's slope of the later answers' deviation on the first one's quality.
+
+    Nothing for comparisons: the mean of a full ranking is fixed, so that later answers fall
+    by design where the first is placed high.
+    """
+    if sums.anchor is None:
+        return []
+    cells = beside_base(sums.anchor, sums.base, lambda subject: subject)
+
+    def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
+        _, one, y, q, squares = own.T
+        squares = np.where(squares > 0.0, squares, 0.0)
+        level = quotient(fit.y - fit.scale * fit.q, fit.n)
+        tilt = quotient(q - quotient(fit.q, fit.n) * one, squares)
+        return quotient(y - level * one - fit.scale * q, squares), tilt
+
+    own = cells.own_totals()
+    same = np.isin(cells.subject, without_own_order(sums, scales))
+    reasons = [
+        (same, "every answer kept one position, so all reviewers have the same anchor"),
+        (own[:, 4] <= 0.0, "first answers do not differ in quality beyond noise"),
+    ]
+    return cells.measured(slope, own[:, 0], scales, reasons)
+
+
+def pooled_slope(found: Sequence[Measurement]) -> Measurement | None:
+    """What all reviewers share of an effect, each weighed by how surely it is measured."""
+    known = [one for one in found if one.value is not None and one.se and one.df]
+    if not known:
+        return None
+    weight = np.array([1.0 / one.se**2 for one in known if one.se])
+    value = float((weight * [one.value for one in known]).sum() / weight.sum())
+    df = float(sum(one.df for one in known if one.df))
+    n, most = sum(one.n for one in known), max(one.n_clusters for one in known)
+    return Measurement(0, value, float(weight.sum() ** -0.5), df, n, most, known[0].unit)
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:

@@ -1,32 +1,48 @@
-"""Is a reviewer harsh or generous, against what the others give an average answer?"""
+"""Is a reviewer harsh or generous beside the others, and does that change over the weeks?"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from statistics import median, stdev
 
-from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import NO_LEVEL, ranged, unknown
-from peerage.reviews.departures import calibration
-from peerage.reviews.intervals import estimates, mean_of
-from peerage.reviews.measurements import ALONE
-from peerage.reviews.view import View
+import numpy as np
 
-NAME = "calibration"
+from peerage.biases import Metric, Panel, Sums, metrics
+from peerage.biases.thresholds import (
+    NO_LEVEL,
+    Tested,
+    compared_with_others,
+    estimated,
+    ranged,
+    unknown,
+)
+from peerage.reviews.cells import table_of
+from peerage.reviews.comparisons import WEEK_S
+from peerage.reviews.deviations import DeviationSums, totals_by
+from peerage.reviews.intervals import estimates, mean_of, spread_of
+from peerage.reviews.measurements import ALONE, Fit, Measurement, fit_of, measurements, slopes
+from peerage.reviews.one_scale import TAU, Scales
+from peerage.reviews.rows import Floats
+from peerage.reviews.view import View
+from peerage.stats.clusters import quotient
+
+LEVELS, DRIFT = "calibration", "drift"
 
 
 def sums(view: View) -> Sums:
     """By reviewer and cluster: n, y, yy of scores."""
-    columns = (view.n_by_ballot, view.score_by_ballot, view.squares_by_ballot)
+    y = view.score
+    columns = (view.n_by_ballot, view.ballot.sum(y), view.ballot.sum(y * y))
     return {"reviews": view.by_ballot(*columns)}
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min, names, scales = panel.n_min(NAME), panel.names, panel.compared.scales
+    names, scales = panel.names, panel.compared.scales
     means = list(estimates(sums["reviews"], mean_of))
     if panel.ranks_only:
-        return [unknown(NAME, n_min, NO_LEVEL, names[one.subject]) for one in means]
+        n_min = panel.n_min(LEVELS)
+        return [unknown(LEVELS, n_min, NO_LEVEL, names[one.subject]) for one in means]
     gaps = {one.subject: one for one in calibration(panel.compared.sums, scales)}
     values = [one.value for one in means if one.value is not None]
     middle = median(values) if values else 0.0
@@ -35,25 +51,20 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     for mean in means:
         who = mean.subject
         gap = gaps.get(who)
-        alone = gap is None or gap.status != "ok"
+        alone = gap is None or gap.value is None
         held = (None, None, None) if gap is None else (gap.value, gap.low, gap.high)
         against = (
             (ALONE if gap is None else gap.note)
             if alone
             else f"{ranged(*held)} against the others for an average answer; {_scale(who, panel)}"
         )
+        note = f"{_word(mean.value, middle, reach)}spread {scales.sd[who]:.2f}; {against}"
         out.append(
-            Tested(
-                NAME,
-                names[who],
-                mean.value,
-                mean.low,
-                mean.high,
-                None if gap is None else gap.p,
-                int(mean.sums[0]) if gap is None else gap.n,
-                n_min,
-                panel.healthy(NAME) * float(scales.sd[who]),
-                f"{_word(mean.value, middle, reach)}spread {scales.sd[who]:.2f}; {against}",
+            replace(
+                estimated(LEVELS, mean, panel, note),
+                p=None if gap is None else gap.p,
+                n=mean.n if gap is None else gap.n,
+                edge=panel.healthy(LEVELS) * float(scales.sd[who]),
                 tested=held,
                 not_identifiable=alone,
             )
@@ -77,4 +88,65 @@ def _word(mean: float | None, middle: float, reach: float) -> str:
     return "harsh; " if mean < middle else "generous; "
 
 
-metrics.register(NAME)(Metric(NAME, (), sums, findings))
+def calibration(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """What each reviewer gives an average answer, less what those beside it give.
+
+    The gap to the others on the same answers, moved to answers of average quality: a wide reviewer
+    of good answers is not generous. That average is taken again without each cluster, too.
+    """
+    if scales.compares:
+        return []
+    base, k = sums.base, len(scales.sd)
+    total = totals_by(base.subject, base.sums, k)
+    width = int(base.cluster.max(initial=-1)) + 1
+    by_cluster = totals_by(base.cluster, base.sums[:, [0, 2]], width)
+    n_all, q_all = by_cluster.sum(axis=0)
+
+    def gap(fit: Fit, average: Floats | float) -> tuple[Floats, Floats]:
+        level = quotient(fit.y - fit.scale * fit.q - fit.others_level, fit.n)
+        wider = fit.scale - quotient(fit.others_scale, fit.n)
+        return level + wider * average, average - quotient(fit.q, fit.n)
+
+    reviewer, place = np.unique(base.subject, return_inverse=True)
+    fit = fit_of(reviewer, total[reviewer], scales)
+    value, ahead = gap(fit, float(quotient(q_all, n_all)))
+    average = quotient(q_all - by_cluster[:, 1], n_all - by_cluster[:, 0])[base.cluster]
+    without = fit_of(base.subject, total[base.subject] - base.sums, scales)
+    left_out, _ = gap(without, average)
+    spread = spread_of(left_out, place, len(reviewer), ahead * TAU * fit.prior)
+    return measurements(reviewer, reviewer, value, spread, fit.n, scales)
+
+
+# -- over the weeks ----------------------------------------------------------------------------
+
+
+def week_sums(view: View) -> Sums:
+    """By reviewer and week: ballots."""
+    at = view.ballot.first(view.judged.numbers["at"])
+    known = np.isfinite(at)
+    week = np.floor(at[known] / WEEK_S).astype(np.int64)
+    return {"weeks": table_of(view.ballot_reviewer[known], np.maximum(week, 0), [None])}
+
+
+def drift(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's slope of deviation on weeks."""
+    return [] if sums.week is None else slopes(sums.week, sums, scales, 1.0)
+
+
+def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    n_min = panel.n_min(DRIFT)
+    if panel.ranks_only:
+        return [unknown(DRIFT, n_min, NO_LEVEL)]
+    n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))
+    note = "points a week against the others; a drift that all share looks like none"
+    tested = [
+        replace(compared_with_others(DRIFT, one, panel, note), n=int(n_weeks.get(one.subject, 0)))
+        for one in drift(panel.compared.sums, panel.compared.scales)
+    ]
+    return tested or [unknown(DRIFT, n_min, "no review has both a time and another beside it")]
+
+
+metrics.register(LEVELS)(Metric(LEVELS, (), sums, findings))
+metrics.register(DRIFT)(
+    Metric(DRIFT, ("at",), week_sums, drift_findings, "the time of each review")
+)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import one_sided, unknown
+from peerage.biases.thresholds import Tested, estimated, one_sided, unknown
 from peerage.reviews.cells import Cells, table_of
 from peerage.reviews.intervals import estimates
-from peerage.reviews.rows import Floats, Ints, Rows, group, held_group
-from peerage.reviews.view import View, select
+from peerage.reviews.rows import Floats, Ints, Rows, ballot_codes, dense, group, has_rounds, select
+from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 
 NAME = "consistency"
@@ -20,9 +21,9 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 def sums(view: View) -> Sums:
     """By reviewer and cluster: how many scores repeat an earlier one, and their squared spread."""
     unit, n_units = _units(view.all)
-    if not view.repeated:  # only sessions that repeat a query
+    if not has_rounds(view.rows):  # only sessions that repeat a query
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
-        view = View(select(view.all, again), view.given[again])
+        view = View(select(view.all, np.flatnonzero(again)), view.value)
     rows, n_names = view.judged, len(view.names)
     shown = _shown(view, n_units < view.all.n_sessions)
     kept, code = np.unique(shown, return_inverse=True)
@@ -34,7 +35,7 @@ def sums(view: View) -> Sums:
     )
     n, y, yy = same.count(), same.sum(view.score), same.sum(view.score * view.score)
     twice = n > 1
-    columns = [n[twice] - 1.0, np.maximum(0.0, yy - y * y / np.maximum(n, 1.0))[twice]]
+    columns = [n[twice] - 1.0, np.maximum(0.0, yy - y * y / n)[twice]]
     reviewer, cluster = same.first(rows.reviewer)[twice], same.first(view.cluster)[twice]
     return {"repeats": table_of(reviewer, cluster, columns)}
 
@@ -46,11 +47,7 @@ def _shown(view: View, by_words: bool) -> Ints:
     answers where those are equally long; an unknown length is like no other.
     """
     rows = view.all
-    codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(view.names))]
-    if view.repeated:
-        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
-        codes.append((code, len(rounds)))
-    ballot = held_group(*codes)
+    ballot = group(*ballot_codes(rows))
     answer = rows.candidate.astype(np.uint64) + np.uint64(1)
     words = rows.numbers.get("words") if by_words else None
     if words is not None:
@@ -73,8 +70,7 @@ def _units(rows: Rows) -> tuple[Ints, int]:
     by_session[rows.session] = query
     alone = by_session < 0  # no id: nothing is known to repeat it
     by_session[alone] = -1 - np.flatnonzero(alone)
-    kept, code = np.unique(by_session, return_inverse=True)
-    return code, len(kept)
+    return dense(by_session)
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
@@ -87,24 +83,16 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     own = panel.compared.scales.sd[cells.subject]  # a wide reviewer is not an unsteady one
     sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
     in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
-    tested = []
-    for one in estimates(in_sds, spread, null=edge):
-        beyond = one.value is not None and one.value > edge
-        tested.append(
-            Tested(
-                NAME,
-                panel.names[one.subject],
-                one.value,
-                one.low if one.low is None else max(0.0, one.low),
-                one.high,
-                one_sided(one.p, beyond),
-                int(one.sums[0]),
-                n_min,
-                edge,
-                "spread of scores of one answer beside the same others, in the reviewer's own sds",
-                side="at_most",
-            )
+    note = "spread of scores of one answer beside the same others, in the reviewer's own sds"
+    tested = [
+        replace(
+            estimated(NAME, one, panel, note),
+            low=one.low if one.low is None else max(0.0, one.low),
+            p=one_sided(one.p, one.value is not None and one.value > edge),
+            side="at_most",
         )
+        for one in estimates(in_sds, spread, null=edge)
+    ]
     return tested or [
         unknown(NAME, n_min, "no reviewer judged one answer twice beside the same others")
     ]

@@ -5,8 +5,10 @@ share cannot be told from quality by looking at scores alone, and against the ot
 r is −1 / (k − 1) whatever the reviewers do. What can be seen is who errs with whom: the
 variance of the difference of two reviewers, on one scale, is fitted by one error variance each,
 robustly, and what a pair falls short of it counts as correlation. So the number is an upper
-bound, and the note says so. Where correctness is known, the note adds the number against it; it
-is no test, since whatever quality there is beyond being correct counts as a shared error there.
+bound, and the note says so. Reviewers who never differ are one vote. Ranks are compared on pairs
+of answers that neither reviewer wrote: shares over different rivals differ without any error.
+Where correctness is known, the note adds the number against it; it is no test, since
+whatever quality there is beyond being correct counts as a shared error there.
 """
 
 from __future__ import annotations
@@ -14,13 +16,13 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import one_sided, unknown
-from peerage.reviews.cells import Cells, cell_codes, count_of
+from peerage.biases.thresholds import Tested, one_sided, unknown
+from peerage.reviews.cells import Cells, cell_codes, single_cell
 from peerage.reviews.intervals import estimates
-from peerage.reviews.rows import N_PANEL, Floats, Ints
+from peerage.reviews.rows import N_PANEL, Floats, Ints, Kind
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 
@@ -28,31 +30,40 @@ NAME = "effective_votes"
 MIN_REVIEWERS = 3
 COLUMNS = 6  # a pair: n, i, j, ii, jj, ij
 N_POLISH = 30
+ROUNDING = 1e-9  # of two variances: a difference that varies less does not vary
 
 
 def sums(view: View) -> Sums:
     """By cluster, for each pair of the panel: sums of their differences, and beside the truth."""
     panel = view.all.panel if view.all.panel is not None else np.unique(view.judged.reviewer)
-    rows = view.judged
     seats = np.full(len(view.names), -1)
     seats[panel] = np.arange(len(panel))
-    several = view.n_by_answer > 1
+    reviews = view.scored
+    heard = np.flatnonzero(~reviews.own)
+    answer, reviewer = reviews.answer[heard], reviews.reviewer[heard]
+    n = np.bincount(answer, minlength=reviews.n_answers)
+    several = n > 1
     place = np.cumsum(several) - 1
-    kept = several[view.answer.code] & (seats[rows.reviewer] >= 0)
-    chosen = np.flatnonzero(kept)
+    kept = several[answer] & (seats[reviewer] >= 0)
     scores = np.full((len(panel), int(several.sum())), np.nan)
-    scores[seats[rows.reviewer[chosen]], place[view.answer.code[chosen]]] = view.score[chosen]
-    cluster = view.answer.first(view.cluster)[several]
-    n_sessions = float((np.bincount(rows.session) > 0).sum())
+    scores[seats[reviewer[kept]], place[answer[kept]]] = reviews.score[heard[kept]]
+
+    def by_answer(values: NDArray[Kind]) -> NDArray[Kind]:
+        found = np.zeros(len(n), dtype=values.dtype)
+        found[answer] = values[heard]
+        return found[several]
+
+    cluster = by_answer(reviews.cluster)
     found = {
         "panel": Cells(panel, np.zeros_like(panel), np.ones((len(panel), 1))),
         "blind": _pairs([scores], cluster),
-        "sessions": count_of(n_sessions),
+        "sessions": single_cell((np.bincount(view.judged.session) > 0).sum()),
     }
-    if "correct" in rows.numbers:
-        truth = view.answer.first(rows.numbers["correct"])[several]
-        levels = [np.where(level, scores, np.nan) for level in (truth > 0.5, truth <= 0.5)]
-        found["known"] = _pairs(levels, cluster)
+    if reviews.correct is not None:  # of comparisons, how much more correct the first one is
+        truth = by_answer(reviews.correct)
+        better = np.where(truth < 0.0, -scores, scores)
+        levels = (np.abs(truth) > 0.5, np.abs(truth) <= 0.5)
+        found["known"] = _pairs([np.where(level, better, np.nan) for level in levels], cluster)
     return found
 
 
@@ -86,17 +97,18 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     if k == MIN_REVIEWERS:
         note = "of three reviewers it cannot be told which two err together"
         return [unknown(NAME, n_min, note + against)]
-    scale = np.ones(k) if panel.ranks_only else panel.compared.scales.scale[seats]
-    first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale)[0], k)
-    if not first.any():
-        return [unknown(NAME, n_min, "no reviewer errs that another does not share")]
+    scale, centred = panel.compared.scales.scale[seats], not panel.ranks_only
+    first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale, centred)[0], k)
 
     def votes(totals: Floats) -> Floats:
-        return _votes(_excess_correlation(_gaps(totals, scale), first, k), k)
+        return _votes(_excess_correlation(_gaps(totals, scale, centred), first, k), k)
 
     one = next(iter(estimates(cells, votes, null=edge)))
     beyond = one.value is not None and one.value < edge
-    note = f"of {k} votes, at most: an error that all share looks like quality{against}"
+    why = "an error that all share looks like quality"
+    if not first.any():
+        why = "no reviewer ever differs from another, so all are one vote"
+    note = f"of {k} votes, at most: {why}{against}"
     if panel.n_reviewers > N_PANEL:
         note += f"; the {N_PANEL} most active of {panel.n_reviewers} reviewers"
     value, low, high = (
@@ -130,13 +142,17 @@ def _known_correlation(totals: Floats) -> Floats:
     return _mean(quotient(both, np.sqrt(np.maximum(spread, 0.0))))
 
 
-def _gaps(totals: Floats, scale: Floats) -> Floats:
-    """The variance of the difference of each pair, on one scale; NaN for pairs that never met."""
+def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
+    """The variance of the difference of each pair, on one scale; NaN for pairs that never met.
+
+    Comparisons are not centred: which of two answers comes first in them means nothing.
+    """
     n, a, b, aa, bb, ab = np.moveaxis(totals.reshape(len(totals), -1, COLUMNS), -1, 0)
     i, j = np.triu_indices(len(scale), 1)
-    a, b = quotient(a, n), quotient(b, n)
+    a, b = quotient(a, n) * centred, quotient(b, n) * centred
     own = (quotient(aa, n) - a * a) / scale[i] ** 2 + (quotient(bb, n) - b * b) / scale[j] ** 2
-    return own - 2.0 * (quotient(ab, n) - a * b) / (scale[i] * scale[j])
+    gap = own - 2.0 * (quotient(ab, n) - a * b) / (scale[i] * scale[j])
+    return np.where(np.abs(gap) <= ROUNDING * own, 0.0, gap)
 
 
 def _error_variances(gaps: Floats, k: int) -> Floats:
@@ -159,12 +175,14 @@ def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
     """What pairs' differences fall short of two independent errors, beside their errors' size.
 
     A ratio of sums: a reviewer who errs next to nothing weighs next to nothing in either, where
-    a mean of ratios would divide by it.
+    a mean of ratios would divide by it. Where no pair ever differs it is 1.
     """
     i, j = np.triu_indices(k, 1)
     known = np.isfinite(gaps)
     short = np.where(known, variance[i] + variance[j] - gaps, 0.0).sum(axis=-1)
-    return quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
+    found = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
+    alike = known.any(axis=-1) & (np.where(known, gaps, 0.0) == 0.0).all(axis=-1)
+    return np.where(alike, 1.0, found)
 
 
 def _mean(by_pair: Floats) -> Floats:

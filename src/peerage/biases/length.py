@@ -1,24 +1,30 @@
-"""Do scores go with length? They may for good reasons, and the note says so.
+"""Do scores go with length, and does a reviewer favour length more than the others do?
 
-Answers are compared with the others on the ballot, and with what that candidate usually writes:
-models that merely differ in wordiness, and in quality, are no bias of anybody's.
+The first they may for good reasons, and the note says so. Answers are compared with the others on
+the ballot, and with what that candidate usually writes: models that merely differ in wordiness, and
+in quality, are no bias of anybody's. The second can be told without gold answers.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 
-from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import signed
-from peerage.reviews.cells import Cells, beside, count_of, pooled, table_of
+from peerage.biases import Metric, Panel, Sums, metrics, no_sums
+from peerage.biases.thresholds import Tested, compared_with_others, estimated, signed, unknown
+from peerage.reviews.cells import Cells, beside, pooled, single_cell, table_of
+from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates
+from peerage.reviews.measurements import Measurement, slopes
+from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats, Ints
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
-from peerage.stats.correlations import correlation_from_sums
+from peerage.stats.correlations import correlations_from_sums
 
-NAME = "length"
+NAME, RELATIVE = "length", "length_relative"
 KINDS = 3  # of answers: wrong, right, and not known
 
 
@@ -48,7 +54,7 @@ def sums(view: View) -> Sums:
     return {
         "reviews": table_of(subject, view.cluster, columns),
         "raw": view.by_ballot(*raw),
-        "answers": count_of(float(np.count_nonzero(answered))),
+        "answers": single_cell((answered > 0.0).sum()),
     }
 
 
@@ -62,16 +68,15 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     kind = table.subject % KINDS
     gold = bool(len(kind)) and bool((kind < KINDS - 1).any())
     if gold:  # only what is known to be right or wrong
-        told = kind < KINDS - 1
-        table = Cells(table.subject[told], table.cluster[told], table.sums[told])
+        table = table.only(kind < KINDS - 1)
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
-    everyone = [_tested(one, "all", n_answers, panel, gold) for one in _correlations(pooled(cells))]
-    each = [
-        _tested(one, panel.names[one.subject], int(one.sums[0]), panel, gold)
-        for one in _correlations(cells)
+    everyone = [
+        replace(_tested(one, panel, gold, "all"), n=n_answers)
+        for one in estimates(pooled(cells), _within, fisher=True)
     ]
-    return everyone + each
+    each = estimates(cells, _within, fisher=True)
+    return everyone + [_tested(one, panel, gold) for one in each]
 
 
 def _beside_usual(table: Cells, n_names: int) -> Cells:
@@ -90,10 +95,6 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
     return table_of(reviewer, table.cluster, columns)
 
 
-def _correlations(cells: Cells) -> list[Estimate]:
-    return list(estimates(cells, _within, fisher=True))
-
-
 def _within(totals: Floats) -> Floats:
     """The correlation; none where lengths hardly differ from what is usual."""
     n, xx, yy, xy = totals[:, :4].T
@@ -101,33 +102,52 @@ def _within(totals: Floats) -> Floats:
     return centred_correlation(np.column_stack([n, apart, yy, xy]))
 
 
-def _tested(one: Estimate, subject: str, n: int, panel: Panel, gold: bool) -> Tested:
-    raw = correlation_from_sums(*(float(x) for x in one.sums[4:]))
+def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None) -> Tested:
+    raw = float(correlations_from_sums(one.sums[4:]))
     doubt = (
         "among answers that are equally correct"
         if gold
         else "longer answers may be better ones: without known quality this cannot be told apart"
     )
+    over_all = signed(raw if math.isfinite(raw) else None)
     note = (
-        f"log words beside the ballot's and the candidate's usual; {signed(raw)} over all; {doubt}"
+        f"log words beside the ballot's and the candidate's usual; {over_all} over all; {doubt}"
         if one.value is not None
         else "no answer differs in length from what its candidate usually writes, or no score does"
     )
-    return Tested(
-        NAME,
-        subject,
-        one.value,
-        one.low,
-        one.high,
-        one.p,
-        n,
-        panel.n_min(NAME),
-        panel.healthy(NAME),
-        note,
+    return replace(
+        estimated(NAME, one, panel, note, subject),
         correlation=True,
         not_identifiable=one.value is None,
         at_most_indicator=not gold,
     )
 
 
-metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, "the words of each answer"))
+# -- beside the others -------------------------------------------------------------------------
+
+
+def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's slope of deviation on log words, a standard deviation of them."""
+    table = sums.length
+    if table is None or len(table.subject) == 0:
+        return []
+    n, x, _, _, xx, _, _ = table.sums.sum(axis=0)
+    middle = 0.0 if scales.compares else x / n
+    return slopes(table, sums, scales, math.sqrt(max(0.0, xx / n - middle**2)))
+
+
+def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
+    found = panel.compared.lengths
+    if not found:
+        why = "no answer of known length was judged by two reviewers"
+        return [unknown(RELATIVE, panel.n_min(RELATIVE), why)]
+    note = (
+        "points per standard deviation of log words, beyond what the other reviewers give the "
+        "same answers; a taste for length that all share needs known quality to be seen"
+    )
+    return [compared_with_others(RELATIVE, one, panel, note) for one in found]
+
+
+WHY = "the words of each answer"
+metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WHY))
+metrics.register(RELATIVE)(Metric(RELATIVE, ("words",), no_sums, relative_findings, WHY))

@@ -11,61 +11,48 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add as added
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, agreement, metrics
+from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
-from peerage.biases.thresholds import Tested, finding
-from peerage.biases.wording import unknown
+from peerage.biases.preferences import sycophancy
+from peerage.biases.thresholds import Tested, finding, unknown
 from peerage.plugins import PluginError
-from peerage.reviews.cells import Cells, merge
-from peerage.reviews.comparisons import scored_rows
-from peerage.reviews.departures import Compared, TwoPasses, compare
+from peerage.reviews.cells import Cells, merge_tables
+from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
+from peerage.reviews.intervals import LEVEL
+from peerage.reviews.measurements import LONE_CLUSTER, Measurement
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
-    Ints,
+    NOBODY,
     PanelSums,
     Scales,
-    ScoredRows,
     joined,
     panel_sums,
     scales_of_panel,
     scales_of_rows,
 )
-from peerage.reviews.rows import Floats, Rows, chunks
+from peerage.reviews.rows import Ints, Rows, chunks
 from peerage.reviews.view import View
-from peerage.reviews.votes import shares
 from peerage.stats.tails import benjamini_hochberg
-from peerage.types import Audit, AuditLimits, Finding
+from peerage.types import N_MIN, Audit, AuditLimits, Finding
 
-ORDER = (  # of the findings: as the documents list the metrics; others follow by name
-    "length",
-    "length_relative",
-    "position",
-    "calibration",
-    "self_preference",
-    "family_preference",
-    "anchoring",
-    "consistency",
-    "style",
-    "sycophancy",
-    "reasoning_length",
-    "agreement",
-    "effective_votes",
-    "drift",
-)
+ORDER = tuple(name for name in N_MIN if name != "length_in_session")  # others follow by name
 CHUNK_ROWS = 262_144
 MAX_SCALES = 100  # reviewers whose scales are listed
+MAX_ASIDE = 3
 T = TypeVar("T")
 DIGITS = 10  # significant ones: the last bits depend on the order in which sums were added
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AuditPlan:
     """What is audited: which column is the score, which metrics the columns allow."""
 
     value: str = "score"  # "score", "rank" or "mark_…"
@@ -87,6 +74,11 @@ class Totals:
     judges: PanelSums | None  # what scales are fitted from; None where that takes the rows
     failed: Mapping[str, str] = field(default_factory=dict)  # what a plug-in raised, by metric
 
+    def with_metrics(self, by_metric: Mapping[str, Sums], failed: Mapping[str, str]) -> Totals:
+        """The same with the sums of more metrics."""
+        by_metric, failed = {**self.by_metric, **by_metric}, {**self.failed, **failed}
+        return replace(self, by_metric=by_metric, failed=failed)
+
 
 class Blocks(Protocol):
     """A table that can be passed over: a function's value on each block of whole sessions."""
@@ -94,57 +86,47 @@ class Blocks(Protocol):
     def __call__(self, kernel: Callable[[Rows], T], /) -> Sequence[T]: ...
 
 
-def plan(columns: Sequence[str], value: str) -> Plan:
+def plan(columns: Sequence[str], value: str) -> AuditPlan:
     """The metrics that these columns allow, and what the others lack."""
     have = set(columns)
-    every = dict(metrics)
     missing = {
         name: lacking
-        for name, metric in every.items()
+        for name, metric in metrics
         if (lacking := tuple(need for need in metric.needs if need not in have))
     }
-    known = [name for name in ORDER if name in every]
-    known += [name for name in every if name not in ORDER]
     marks = tuple(sorted(name for name in have if name.startswith("mark_")))
-    dimensions = marks if value == "score" else ()
-    return Plan(value, tuple(n for n in known if n not in missing), dimensions, missing)
+    allowed = [name for name in sorted(metrics.names(), key=_place) if name not in missing]
+    return AuditPlan(value, tuple(allowed), marks if value == "score" else (), missing)
 
 
-def split(plan: Plan) -> tuple[Plan, Plan]:
+def split(plan: AuditPlan) -> tuple[AuditPlan, AuditPlan]:
     """The plan without the metrics that compare sessions, and a plan of those alone."""
     across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
     within = tuple(name for name in plan.metrics if name not in across)
     return replace(plan, metrics=within), replace(plan, metrics=across, dimensions=())
 
 
-def sums_of(rows: Rows, plan: Plan) -> Totals:
+def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
     """Every metric's sums over one block of whole sessions.
 
     Where metrics compare sessions, those that ask one query must be in one block.
     """
-    across = tuple(name for name in plan.metrics if metrics.get(name).across_sessions)
-    within = tuple(name for name in plan.metrics if name not in across)
-    parts = [_sums(part, plan, within) for part in _chunks(rows, plan)]
-    total = add(parts)
-    if not across:
+    within, across = split(plan)
+    total = add([_sums(part, within) for part in _chunks(rows, plan)])
+    if not across.metrics:
         return total
-    view = View(rows, _scores(rows, plan))
-    compared, failed = _every_sums(view, across)
-    return replace(
-        total,
-        by_metric={**total.by_metric, **compared},
-        failed={**total.failed, **failed},
-    )
+    by_metric, failed = _every_sums(View(rows, plan.value), across.metrics)
+    return total.with_metrics(by_metric, failed)
 
 
-def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
-    view = View(rows, _scores(rows, plan))
+def _sums(rows: Rows, plan: AuditPlan) -> Totals:
+    view = View(rows, plan.value)
     scored = view.every_score
     by_dimension = {
-        name.removeprefix("mark_"): agreement.dimension_sums(View(rows, rows.numbers[name]))
+        name.removeprefix("mark_"): agreement.dimension_sums(View(rows, name))
         for name in plan.dimensions
     }
-    by_metric, failed = _every_sums(view, names)
+    by_metric, failed = _every_sums(view, plan.metrics)
     return Totals(
         by_metric,
         by_dimension,
@@ -152,12 +134,12 @@ def _sums(rows: Rows, plan: Plan, names: tuple[str, ...]) -> Totals:
         float(scored.max(initial=-math.inf)),
         len(scored),
         rows.n,
-        panel_sums(scored_rows(rows, plan.value)),
+        panel_sums(view.scored),
         failed,
     )
 
 
-def _chunks(rows: Rows, plan: Plan) -> Iterator[Rows]:
+def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
     """Whole sessions, a few at a time; ranks become many comparisons."""
     return chunks(rows, CHUNK_ROWS // (8 if plan.value == "rank" else 1))
 
@@ -174,10 +156,6 @@ def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], di
     return found, failed
 
 
-def _scores(rows: Rows, plan: Plan) -> Floats:
-    return shares(rows) if plan.value == "rank" else rows.numbers[plan.value]
-
-
 def add(parts: Sequence[Totals]) -> Totals:
     """The totals of all blocks."""
     if len(parts) == 1:
@@ -186,8 +164,8 @@ def add(parts: Sequence[Totals]) -> Totals:
     failed = {name: said for part in parts for name, said in part.failed.items()}
     whole = [name for name in first.by_metric if name not in failed]
     return Totals(
-        {name: _added([part.by_metric[name] for part in parts]) for name in whole},
-        {name: merge([part.by_dimension[name] for part in parts]) for name in first.by_dimension},
+        {name: merge_tables([part.by_metric[name] for part in parts]) for name in whole},
+        merge_tables([part.by_dimension for part in parts]),
         min(part.low for part in parts),
         max(part.high for part in parts),
         sum(part.n for part in parts),
@@ -198,26 +176,26 @@ def add(parts: Sequence[Totals]) -> Totals:
 
 
 def _added_judges(parts: Sequence[PanelSums | None]) -> PanelSums | None:
-    total: PanelSums | None = None
-    for part in parts:
-        if part is None:
-            return None
-        total = part if total is None else total + part
-        if total.yy.size > MAX_PATTERN_CELLS:
-            return None
-    return total
-
-
-def _added(parts: Sequence[Sums]) -> Sums:
-    """Each table of a metric; a block without it (no dealt orders, say) adds nothing to it."""
-    tables = dict.fromkeys(table for part in parts for table in part)
-    return {table: merge([part[table] for part in parts if table in part]) for table in tables}
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    total = reduce(added, known)
+    return None if total.yy.size > MAX_PATTERN_CELLS else total
 
 
 # -- reviewers on one scale ------------------------------------------------------------------------
 
 
-def compared_over(blocks: Blocks, totals: Totals, plan: Plan, limits: AuditLimits) -> Compared:
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Reviewers on one scale, after the evidently biased were kept from misleading about others."""
+
+    scales: Scales
+    sums: DeviationSums
+    lengths: list[Measurement]
+
+
+def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
     """Reviewers on one scale, in one more pass over the blocks where nobody is evidently biased."""
     rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
 
@@ -234,28 +212,80 @@ def compared_over(blocks: Blocks, totals: Totals, plan: Plan, limits: AuditLimit
     def sums(scales: Scales) -> DeviationSums:
         return add_deviations(blocks(partial(_deviations, plan=plan, scales=scales)))
 
-    return compare(TwoPasses(fit, sums), limits.healthy, limits.n_min)
+    return compare(fit, sums, limits.healthy, limits.n_min)
 
 
-def _judges(rows: Rows, plan: Plan, aside: Ints) -> PanelSums | None:
+def _judges(rows: Rows, plan: AuditPlan, aside: Ints) -> PanelSums | None:
     parts = [panel_sums(scored_rows(part, plan.value), aside) for part in _chunks(rows, plan)]
     return _added_judges(parts)
 
 
-def _scored(rows: Rows, plan: Plan) -> ScoredRows:
+def _scored(rows: Rows, plan: AuditPlan) -> ScoredRows:
     return joined([scored_rows(part, plan.value) for part in _chunks(rows, plan)])
 
 
-def _deviations(rows: Rows, plan: Plan, scales: Scales) -> DeviationSums:
+def _deviations(rows: Rows, plan: AuditPlan, scales: Scales) -> DeviationSums:
     parts = _chunks(rows, plan)
     return add_deviations([deviation_sums(scored_rows(part, plan.value), scales) for part in parts])
+
+
+def compare(
+    fit: Callable[[Ints], Scales],
+    sums_on: Callable[[Scales], DeviationSums],
+    healthy: Mapping[str, float],
+    n_min: Mapping[str, int],
+) -> Compared:
+    """Fit, set the most deviant evident pair aside and fit again, at most three times.
+
+    `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. Whoever
+    evidently favours length has no voice where others are measured on it. A table with
+    nothing evident in it is passed over twice, and no more.
+    """
+    aside = NOBODY
+    for round_ in range(MAX_ASIDE + 1):
+        scales = fit(aside)
+        sums = sums_on(scales)
+        if round_ == MAX_ASIDE:
+            break
+        pairs = sycophancy(sums, scales, n_min["sycophancy"])
+        pair = _most_evident(pairs, aside.tolist(), healthy["sycophancy"])
+        if pair is None:
+            break
+        aside = np.append(aside, pair)
+    lengths, silent = length_relative(sums, scales), list[int]()
+    for _ in range(MAX_ASIDE):
+        who = _most_evident(lengths, silent, healthy["length_relative"])
+        if who is None:
+            break
+        silent.append(who)
+        quiet = scales.silencing(silent)
+        again = length_relative(sums_on(quiet), quiet)
+        fresh = {one.subject: one for one in again if one.subject not in silent}
+        lengths = [fresh.get(one.subject, one) for one in lengths]
+    return Compared(scales, sums, lengths)
+
+
+def _most_evident(found: Sequence[Measurement], known: Sequence[int], healthy: float) -> int | None:
+    """The most deviant subject that is evident on its own, not counting the known ones, or None.
+
+    Its bias is in the quality that everyone else is held against, and makes them look biased the
+    other way; so it is set aside and the rest is measured again.
+    """
+    free = [one for one in found if one.subject not in known]
+    qs = benjamini_hochberg([one.p for one in free])
+    evident = {
+        one.subject: abs(one.value or 0.0) / (one.se or 1.0)
+        for one, q in zip(free, qs, strict=True)
+        if q is not None and q < 1.0 - LEVEL and abs(one.value or 0.0) > healthy * one.unit
+    }
+    return max(evident, key=evident.__getitem__, default=None)
 
 
 # -- findings --------------------------------------------------------------------------------------
 
 
 def conclude(
-    totals: Totals, compared: Compared, names: tuple[str, ...], plan: Plan, limits: AuditLimits
+    totals: Totals, compared: Compared, names: tuple[str, ...], plan: AuditPlan, limits: AuditLimits
 ) -> Audit:
     """Every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
@@ -282,36 +312,28 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
     return [qs[i] for i in range(len(tested))]
 
 
-def measured(totals: Totals, panel: Panel, plan: Plan) -> list[Tested]:
+def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
     """What every metric measured, before anything is corrected or called by a name."""
     reason = _nothing(totals, panel)
     tested: list[Tested] = []
     for name in sorted({*plan.metrics, *plan.missing}, key=_place):
         metric = metrics.get(name)
-        if name in plan.missing:
-            tested.append(_lacking(metric, plan.missing[name], panel))
-        elif reason:
-            tested.append(unknown(name, panel.n_min(name), reason))
-        elif name in totals.failed:
-            tested.append(unknown(name, panel.n_min(name), totals.failed[name]))
-        else:
+        why = _lacking(metric, plan.missing.get(name, ())) or reason or totals.failed.get(name)
+        if not why:
             try:
                 tested += metric.findings(totals.by_metric[name], panel)
             except PluginError as error:
-                tested.append(unknown(name, panel.n_min(name), error.message))
-    if not _is_lone(totals):
+                why = error.message
+        if why:
+            tested.append(unknown(name, panel.n_min(name), why))
+    if len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) != 1:
         return tested
     return [
-        replace(one, note=f"{one.note}; {LONE}") if one.value is not None and one.p is None else one
+        one
+        if one.value is None or one.p is not None
+        else replace(one, note=f"{one.note}; {LONE_CLUSTER}")
         for one in tested
     ]
-
-
-LONE = "one session, or one query asked again and again: no telling how it would vary"
-
-
-def _is_lone(totals: Totals) -> bool:
-    return len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) == 1
 
 
 def _place(name: str) -> tuple[int, str]:
@@ -344,22 +366,18 @@ def _nothing(totals: Totals, panel: Panel) -> str:
     return ""
 
 
-def _lacking(metric: Metric, columns: tuple[str, ...], panel: Panel) -> Tested:
+def _lacking(metric: Metric, columns: tuple[str, ...]) -> str:
+    """What a person is told where columns are missing; nothing where none are."""
+    if not columns:
+        return ""
     listed = " and ".join(f"`{name}`" for name in columns)
-    why = f" ({metric.why})" if metric.why else ""
-    return unknown(metric.name, panel.n_min(metric.name), f"needs the column {listed}{why}")
+    return f"needs the column {listed}" + (f" ({metric.why})" if metric.why else "")
 
 
 def _rounded(one: Finding) -> Finding:
-    return one._replace(
-        value=_significant(one.value),
-        low=_significant(one.low),
-        high=_significant(one.high),
-        p=_significant(one.p),
-        q=_significant(one.q),
-        mde=_significant(one.mde),
-        edge=_significant(one.edge),
-    )
+    numbers = ("value", "low", "high", "p", "q", "mde", "edge")
+    rounded: dict[str, Any] = {name: _significant(getattr(one, name)) for name in numbers}
+    return one._replace(**rounded)
 
 
 def _significant(value: float | None) -> float | None:
@@ -368,7 +386,7 @@ def _significant(value: float | None) -> float | None:
     return float(f"{value:.{DIGITS}g}") + 0.0  # no −0.0
 
 
-def _views(totals: Totals, plan: Plan, panel: Panel) -> dict[str, Any]:
+def _views(totals: Totals, plan: AuditPlan, panel: Panel) -> dict[str, Any]:
     """What charts draw beside the findings."""
     views: dict[str, Any] = {
         "score": "share" if plan.value == "rank" else plan.value,
@@ -394,12 +412,13 @@ def _scales(panel: Panel) -> list[dict[str, Any]]:
     listed = []
     for who in judged[:MAX_SCALES].tolist():
         told = scales.status[who] in ("estimated", "contrarian")  # else it is no estimate at all
+        scale, error = (_significant(float(c[who])) for c in (scales.scale, scales.scale_se))
         listed.append(
             {
                 "reviewer": panel.names[who],
                 "level": _significant(float(scales.level[who])),
-                "scale": _significant(float(scales.scale[who])) if told else None,
-                "scale_se": _significant(float(scales.scale_se[who])) if told else None,
+                "scale": scale if told else None,
+                "scale_se": error if told else None,
                 "answers_shared": int(scales.n_shared[who]),
                 "status": scales.status[who],
             }

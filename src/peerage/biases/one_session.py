@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import fsum, sqrt
 from typing import Any
 
@@ -21,12 +20,7 @@ EVIDENCE_P = 0.05
 RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The means of what reviewers gave others, by candidate and by position shown."""
-
-    mean_by_candidate: Mapping[str, float]
-    means_by_position: Sequence[float]
+Scores = Mapping[str, Mapping[str, float]]  # by reviewer, then by candidate
 
 
 def audit_session(
@@ -40,17 +34,16 @@ def audit_session(
     Ballots and what was counted on them come in one order.
     """
     scores, own = _scores(counted)
-    given = _given(ballots, counted, scores)
-    beaten = given if scores else _given(ballots, counted, _shares(counted))
-    length = _length(responses, beaten.mean_by_candidate, limits)
+    by_candidate, places = _given(ballots, counted, scores)
+    beaten = by_candidate if scores else _given(ballots, counted, _shares(counted))[0]
+    length = _length(responses, beaten, limits)
     means = {name: _mean(mine.values()) for name, mine in scores.items()}
     harsh, generous = _outliers(means)
-    places = given.means_by_position
     variance = _variance(places, _mean(places)) if len(places) > 1 else None
     inflation = {
-        reviewer: score - given.mean_by_candidate[reviewer]
+        reviewer: score - by_candidate[reviewer]
         for reviewer, score in own.items()
-        if reviewer in given.mean_by_candidate
+        if reviewer in by_candidate
     }
     findings = (
         length,
@@ -83,9 +76,6 @@ def audit_session(
 
 
 # -- the parts --------------------------------------------------------------------------------
-
-
-Scores = Mapping[str, Mapping[str, float]]  # by reviewer, then by candidate
 
 
 def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
@@ -125,7 +115,10 @@ def _shares(counted: Sequence[Counted]) -> Scores:
     return shares
 
 
-def _given(ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores) -> _Given:
+def _given(
+    ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
+) -> tuple[dict[str, float], list[float]]:
+    """The means of what reviewers gave others, by candidate and by position shown."""
     by_candidate: defaultdict[str, list[float]] = defaultdict(list)
     by_position: defaultdict[int, list[float]] = defaultdict(list)
     for ballot, vote in zip(ballots, counted, strict=True):
@@ -135,10 +128,16 @@ def _given(ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
                 by_candidate[name].append(mine[name])
                 if ballot.positions_known:
                     by_position[position].append(mine[name])
-    return _Given(
-        {name: _mean(values) for name, values in by_candidate.items()},
-        [_mean(values) for values in by_position.values()],
-    )
+    means = {name: _mean(values) for name, values in by_candidate.items()}
+    return means, [_mean(values) for values in by_position.values()]
+
+
+def _untested(
+    metric: str, subject: str, value: float | None, n: int, n_min: int, note: str = ""
+) -> Finding:
+    """A number without a test: too few observations, or no telling what it would take."""
+    status: Status = "too_few" if n < n_min else "inconclusive"
+    return Finding(metric, subject, value, None, None, None, n, n_min, status, None, note)
 
 
 def _length(
@@ -151,7 +150,7 @@ def _length(
     r = correlation(words, means)
     if r is None:
         note = "no correlation: fewer than three answers, or lengths or scores all alike"
-        return Finding("length", "all", None, None, None, None, n, n_min, "too_few", None, note)
+        return _untested("length", "all", None, n, n_min, note)._replace(status="too_few")
     p = correlation_p(r, n)
     low, high = fisher_interval(r, n) or (None, None)
     status: Status
@@ -182,10 +181,8 @@ def _position(
         if shared
         else "variance of mean scores by position; an effect needs many ballots to be told"
     )
-    n, n_min = len(ballots), limits.n_min["position"]
-    few: Status = "too_few" if n < n_min else "inconclusive"
-    status: Status = "not_identifiable" if shared else few
-    return Finding("position", "all", variance, None, None, None, n, n_min, status, None, note)
+    found = _untested("position", "all", variance, len(ballots), limits.n_min["position"], note)
+    return found._replace(status="not_identifiable") if shared else found
 
 
 def _outliers(means: Mapping[str, float]) -> tuple[list[str], list[str]]:
@@ -208,34 +205,20 @@ def _calibration(
     generous: Sequence[str],
     limits: AuditLimits,
 ) -> list[Finding]:
-    findings, n_min = [], limits.n_min["calibration"]
+    findings = []
     for name, mean in means.items():
-        n = len(scores[name])
         word = "harsh" if name in harsh else "generous" if name in generous else ""
         note = f"{word}: a standard deviation from the panel's median" if word else ""
-        status: Status = "too_few" if n < n_min else "inconclusive"
-        findings.append(
-            Finding("calibration", name, mean, None, None, None, n, n_min, status, None, note)
-        )
+        n, n_min = len(scores[name]), limits.n_min["calibration"]
+        findings.append(_untested("calibration", name, mean, n, n_min, note))
     return findings
 
 
 def _self_preference(inflation: Mapping[str, float], limits: AuditLimits) -> list[Finding]:
     """How much better each reviewer scored its own answer than the others did."""
-    return [
-        Finding(
-            "self_preference",
-            name,
-            by,
-            None,
-            None,
-            None,
-            1,
-            limits.n_min["self_preference"],
-            "too_few",
-        )
-        for name, by in inflation.items()
-    ]
+    few = limits.n_min["self_preference"]
+    found = [_untested("self_preference", name, by, 1, few) for name, by in inflation.items()]
+    return [one._replace(status="too_few") for one in found]
 
 
 def _mean(values: Collection[float]) -> float:

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.reviews.cells import Cells, table_of
+from peerage.reviews.cells import Cells, single_cell, table_of
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
 from peerage.stats.tails import beta_tail, t_critical
@@ -57,10 +57,12 @@ def spread_sums(view: View, first: Bools, value: Floats) -> dict[str, Cells]:
     free = chance if dealt is None else np.where(view.ballot.first(dealt), 0.0, chance)
     variance = (free * view.ballot.sum(value * value)).sum()
     dimensions = ((free > 0) * (view.n_by_ballot - 1.0)).sum()
-    nobody = np.zeros(1, dtype=np.int64)
-    found = {"free": Cells(nobody, nobody, np.array([[variance, dimensions]]))}
+    found = {"free": single_cell(variance, dimensions)}
     if dealt is not None:
-        found["dealt"] = _square_sums(view, dealt, place, value, first)
+        # By deal, and by candidate and row of the square: the sums of values and of firsts.
+        rows = view.judged
+        at = rows.candidate[dealt].astype(np.int64) * MAX_PLACES + place[dealt]
+        found["dealt"] = table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
     return found
 
 
@@ -87,13 +89,6 @@ def _n_shown(view: View) -> Ints:
     known = np.isfinite(position)
     np.maximum.at(shown, rows.session[known], position[known].astype(np.int64) + 1)
     return shown
-
-
-def _square_sums(view: View, dealt: Bools, place: Ints, value: Floats, first: Bools) -> Cells:
-    """By deal, and by candidate and row of the square: the sums of values and of firsts."""
-    rows = view.judged
-    at = rows.candidate[dealt].astype(np.int64) * MAX_PLACES + place[dealt]
-    return table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,28 @@ A reviewer is held against the others on one scale, less what the others' firsts
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from functools import reduce
+
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.orders import is_first, shows_first, spread, spread_sums
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import compared_with_others, signed, unknown
-from peerage.reviews.cells import Cells, ordered
-from peerage.reviews.first_shown import COINCIDE, position
-from peerage.reviews.rows import Floats
+from peerage.biases.thresholds import Tested, compared_with_others, signed, unknown
+from peerage.reviews.cells import Cells, beside, ordered, single_cell, table_of
+from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, totals_by
+from peerage.reviews.intervals import JackknifeSpread, spread_of
+from peerage.reviews.measurements import Measurement, measurements
+from peerage.reviews.one_scale import NOBODY, TAU, Scales
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
+from peerage.stats.clusters import quotient
 
 NAME = "position"
 N_CURVE = 26
 FLAT = 1e-9
+MAX_CONDITION = 1e8
+COINCIDE = "every answer kept one position, so position and answer coincide"
 
 
 def sums(view: View) -> Sums:
@@ -29,11 +37,9 @@ def sums(view: View) -> Sums:
     x = first.astype(np.float64)
     e = view.within_ballot(view.centred)
     code = view.answer.code
-    apart = view.within_ballot(x - (view.answer.sum(x) / np.maximum(view.n_by_answer, 1.0))[code])
+    apart = view.within_ballot(x - (view.answer.sum(x) / view.n_by_answer)[code])
     shown = np.flatnonzero(first)
-    totals = (shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
-    nobody = np.zeros(1, dtype=np.int64)
-    effect = Cells(nobody, nobody, np.array([totals], dtype=np.float64))
+    effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
 
 
@@ -62,17 +68,16 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     seen = spread(sums)
     value, half = top / bottom, seen.half_width(top)
     low, high = (None, None) if half is None else (value - half / bottom, value + half / bottom)
-    note = f"{_curve_words(sums['curve'])}; {_null_words('dealt' in sums)}"
+    null = (
+        "orders dealt again as they were dealt"
+        if "dealt" in sums
+        else "orders permuted within ballots, which holds for independent shuffles"
+    )
+    note = f"{_curve_words(sums['curve'])}; {null}"
     everyone = Tested(NAME, "all", value, low, high, seen.p(top), int(n), n_min, edge, note)
     note = "points for the answer shown first, beyond what the others give it"
     found = position(panel.compared.sums, panel.compared.scales)
     return [everyone, *(compared_with_others(NAME, o, panel, note, edge=edge) for o in found)]
-
-
-def _null_words(dealt: bool) -> str:
-    if dealt:
-        return "orders dealt again as they were dealt"
-    return "orders permuted within ballots, which holds for independent shuffles"
 
 
 def curve_of(cells: Cells) -> list[tuple[int, float, int]]:
@@ -97,6 +102,238 @@ def _shape_word(means: list[float]) -> str:
     if min(first, last) > middle and abs(first - last) < abs(first - middle) / 2:
         return "middle neglect; "
     return "primacy; " if first >= last else "recency; "
+
+
+# -- one reviewer beside the others ------------------------------------------------------------
+
+
+def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+    """Each reviewer's points for the answer shown first, all reviewers solved for together.
+
+    What others give to their first answers is in the quality that a reviewer is held against,
+    so that effects are the solution of one system. Answers nobody else judged add to the
+    reviewer's own equation, with position and score less their means for that candidate.
+    """
+    if sums.first is None or sums.first_others is None or sums.first_alone is None:
+        return []
+    if len(scales.sd) > MAX_JOINT:
+        return _position_of_crowd(sums.first, sums.first_others, sums.first_alone, sums, scales)
+    system = _PositionSystem.of(sums, scales)
+    if len(system.reviewer) == 0:
+        return []
+    value, tilt = system.solution(leave_out=False)[0], system.tilt
+    left_out = system.solution(leave_out=True)
+    held = system.held.T.ravel()
+    place = np.repeat(np.arange(len(value)), len(left_out))[held]
+    spread = spread_of(left_out.T.ravel()[held], place, len(value), tilt * TAU * system.prior)
+    return _measured(system.reviewer, value, spread, system.n_first, scales)
+
+
+def _measured(
+    reviewer: Ints, value: Floats, spread: JackknifeSpread, n: Floats, scales: Scales
+) -> list[Measurement]:
+    coincide = [(np.isnan(value), COINCIDE)]
+    return measurements(reviewer, reviewer, value, spread, n, scales, coincide, may_be_alone=True)
+
+
+def without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
+    """Reviewers whose position effect cannot be told, because all saw the same order.
+
+    Other rounds in another order do not help: on each of them all had the same anchor.
+    """
+    k, alone = len(scales.sd), sums.first_alone
+    if k > MAX_JOINT or alone is None:
+        return NOBODY
+    once = alone.only(alone.subject // k != alone.subject % k)  # these are no comparisons
+    system = _PositionSystem.of(replace(sums, first_alone=once), scales)
+    unknown: Ints = system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
+    return unknown
+
+
+def _equation(
+    line: Floats, lone: Floats, scale: Floats, weight: Floats, compares: bool
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """A reviewer's equation: its own weight, what it gives, how quality tilts, and the mean of x.
+
+    `line` has the columns of `LINE`, `lone` what answers nobody else judged add (xx, xy).
+    """
+    n, x, y, q, xx, xy, xq = np.moveaxis(line[..., :7], -1, 0)
+    mean = np.zeros_like(x) if compares else x / np.maximum(n, 1.0)
+    own = xx - mean * x + weight * lone[..., 0]
+    tilt = xq - mean * q
+    return own, xy - mean * y - scale * tilt + weight * lone[..., 1], tilt, mean
+
+
+@dataclass(frozen=True, slots=True)
+class _PositionSystem:
+    """A·π = T by cluster, dense: clusters by reviewers (by reviewers)."""
+
+    scales: Scales
+    reviewer: Ints
+    line: Floats  # clusters, reviewers, columns of LINE
+    base: Floats
+    others: Floats  # clusters, reviewers, reviewers, the two sums of others' firsts
+    lone: Floats  # clusters (what leaving each out takes away), reviewers, xx and xy
+    lone_all: Floats  # reviewers, xx and xy
+    weight: Floats  # of lone answers, by reviewer
+    n_first: Floats
+
+    @classmethod
+    def of(cls, sums: DeviationSums, scales: Scales) -> _PositionSystem:
+        k = len(scales.sd)
+        tables = [t for t in (sums.first, sums.first_others, sums.first_alone) if t is not None]
+        first, first_others, alone = tables
+        lone = _LoneSums.of(alone, scales)
+        reviewer = np.union1d(np.unique(first.subject), np.flatnonzero(lone.totals[:, 0] > 0.0))
+        clusters = np.unique(np.concatenate([t.cluster for t in (*tables, sums.base)]))
+        place = np.full(k, -1)
+        place[reviewer] = np.arange(len(reviewer))
+
+        def dense(table: Cells) -> Floats:
+            out = np.zeros((len(clusters), len(reviewer), table.sums.shape[1]))
+            kept = place[table.subject] >= 0
+            at = np.searchsorted(clusters, table.cluster[kept]), place[table.subject[kept]]
+            out[at] = table.sums[kept]
+            return out
+
+        others = np.zeros((len(clusters), len(reviewer), len(reviewer), 2))
+        r, s = place[first_others.subject // k], place[first_others.subject % k]
+        kept = (r >= 0) & (s >= 0)
+        at = np.searchsorted(clusters, first_others.cluster[kept])
+        others[at, r[kept], s[kept]] = first_others.sums[kept]
+        line = dense(first)
+        return cls(
+            scales,
+            reviewer,
+            line,
+            dense(sums.base),
+            others,
+            dense(lone.taken),
+            lone.totals[reviewer],
+            lone.weight[reviewer],
+            line[:, :, 7].sum(axis=0) + lone.n_first[reviewer],
+        )
+
+    @property
+    def held(self) -> Bools:
+        """Clusters by reviewers: where a reviewer has anything."""
+        there: Bools = (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
+        return there
+
+    @property
+    def prior(self) -> Floats:
+        return self._scale(self.base.sum(axis=0, keepdims=True))[1].reshape(-1)
+
+    @property
+    def tilt(self) -> Floats:
+        """How far a wrong scale moves a reviewer's effect: the slope of quality on position."""
+        line, compares = self.line.sum(axis=0), self.scales.compares
+        own, _, tilt, _ = _equation(line, self.lone_all, 0.0 * self.weight, self.weight, compares)
+        return np.nan_to_num(quotient(tilt, own))
+
+    def _scale(self, base: Floats) -> tuple[Floats, Floats]:
+        who = np.broadcast_to(self.reviewer, base.shape[:2])
+        scale, prior = self.scales.of_sums(who, list(np.moveaxis(base[..., FIT], -1, 0)))
+        return np.nan_to_num(scale), prior
+
+    def solution(self, *, leave_out: bool) -> Floats:
+        """Effects by reviewer: of all clusters together, or without each of them in turn."""
+
+        def rest(by_cluster: Floats) -> Floats:
+            whole: Floats = by_cluster.sum(axis=0)[None]
+            return whole - by_cluster if leave_out else whole
+
+        scale, _ = self._scale(rest(self.base))
+        lone = self.lone_all[None] - (self.lone if leave_out else 0.0)
+        compares, others = self.scales.compares, rest(self.others)
+        own, top, _, mean = _equation(rest(self.line), lone, scale, self.weight, compares)
+        across = scale[..., None] * (others[..., 1] - mean[..., None] * others[..., 0])
+        return _solved(own, top, across)
+
+
+def _solved(own: Floats, top: Floats, across: Floats) -> Floats:
+    """The effects; NaN where a reviewer's position never varies or nothing tells effects apart."""
+    if own.size == 0:
+        return own
+    flat = own <= 1e-9 * np.maximum(own.max(initial=0.0), 1.0)
+    own = np.where(flat, 1.0, own)
+    apart = ~(flat[:, :, None] | flat[:, None, :])
+    system = np.where(apart, -across, 0.0) / own[..., None] + np.eye(own.shape[1])
+    good = np.linalg.cond(system) < MAX_CONDITION
+    system = np.where(good[:, None, None], system, np.eye(own.shape[1]))
+    effects = np.linalg.solve(system, (top / own)[..., None])[..., 0]
+    return np.where(flat | ~good[:, None], np.nan, effects)
+
+
+def _position_of_crowd(
+    first: Cells, first_others: Cells, first_alone: Cells, sums: DeviationSums, scales: Scales
+) -> list[Measurement]:
+    """Each reviewer's effect among too many to solve for: all others have the pooled one."""
+    lone = _LoneSums.of(first_alone, scales)
+    others = Cells(first_others.subject // len(scales.sd), first_others.cluster, first_others.sums)
+    parts = (sums.base, first, others, lone.taken)
+    table = reduce(beside, parts)
+    at = np.cumsum([part.sums.shape[1] for part in parts])
+    reviewer, place = np.unique(table.subject, return_inverse=True)
+    total = totals_by(place, table.sums, len(reviewer))
+    alone = lone.totals[reviewer]
+
+    def equation(each: Floats, alone: Floats, who: Ints) -> tuple[Floats, Floats, Floats, Floats]:
+        """Own weight, what the reviewer gives, what others' firsts take from it, and the tilt."""
+        scale = np.nan_to_num(scales.of_sums(who, list(each[:, FIT].T))[0])
+        line, shared = each[:, at[0] : at[1]], each[:, at[1] : at[2]]
+        own, top, tilt, mean = _equation(line, alone, scale, lone.weight[who], scales.compares)
+        taken = scale * (shared[:, 1] - mean * shared[:, 0])
+        return np.where(own > 1e-9, own, 0.0), top, taken, tilt
+
+    own, top, taken, tilt = equation(total, alone, reviewer)
+    pooled = float(np.nan_to_num(quotient(top.sum(), (own - taken).sum())))
+    rest = equation(
+        total[place] - table.sums, alone[place] - table.sums[:, at[2] :], reviewer[place]
+    )
+    _, prior = scales.of_sums(reviewer, list(total[:, FIT].T))
+    left_out = quotient(rest[1] + pooled * rest[2], rest[0])
+    extra = np.nan_to_num(quotient(tilt, own)) * TAU * prior
+    spread = spread_of(left_out, place, len(reviewer), extra)
+    n_first = total[:, at[0] + 7] + lone.n_first[reviewer]
+    return _measured(reviewer, quotient(top + pooled * taken, own), spread, n_first, scales)
+
+
+@dataclass(frozen=True, slots=True)
+class _LoneSums:
+    """Answers nobody else judged, position and score less their means for that candidate."""
+
+    taken: Cells  # by reviewer and cluster: what leaving it out takes from (xx, xy)
+    totals: Floats  # by reviewer: (xx, xy)
+    weight: Floats  # by reviewer: what such an answer counts beside one held against others
+    n_first: Floats  # by reviewer: how many were shown first
+
+    @classmethod
+    def of(cls, alone: Cells, scales: Scales) -> _LoneSums:
+        subject, place = np.unique(alone.subject, return_inverse=True)
+        k = len(scales.sd)
+        who = subject // (k * k if scales.compares else k)
+        total = totals_by(place, alone.sums, len(subject))
+        centred = _centred(total)
+        rest = total[place] - alone.sums
+        taken = centred[place] - np.where(rest[:, :1] > 0.5, _centred(rest), 0.0)
+        added = totals_by(who, centred, k)
+        n, n_first = totals_by(who, total[:, [0, 6]] - [1.0, 0.0], k).T
+        variance = np.nan_to_num(quotient(added[:, 2], n))
+        both = np.isfinite(scales.level) & (variance > 0.0)
+        ratio = scales.residual_variance / np.where(variance > 0.0, variance, 1.0)
+        return cls(
+            table_of(who[place], alone.cluster, [taken[:, 0], taken[:, 1]]),
+            added[:, :2],
+            np.where(both, np.minimum(1.0, ratio), 1.0),
+            n_first,
+        )
+
+
+def _centred(sums: Floats) -> Floats:
+    n, x, y, xx, xy, yy = sums[:, :6].T
+    some = np.maximum(n, 1.0)
+    return np.column_stack([xx - x * x / some, xy - x * y / some, yy - y * y / some])
 
 
 metrics.register(NAME)(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import unknown
+from peerage.biases.thresholds import Tested, estimated, unknown
 from peerage.reviews.cells import ordered
 from peerage.reviews.intervals import estimates
 from peerage.reviews.rows import Floats
@@ -21,10 +22,9 @@ def sums(view: View) -> Sums:
     rows, answer = view.judged, view.answer
     words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
     x, z = answer.first(words), answer.first(correct)
-    n = view.n_by_answer
-    kept = (n > 0) & np.isfinite(x) & np.isfinite(z)
+    kept = np.isfinite(x) & np.isfinite(z)
     x, z = x[kept], z[kept]
-    y = view.sum_by_answer[kept] / n[kept]
+    y = view.sum_by_answer[kept] / view.n_by_answer[kept]
     cluster = answer.first(view.cluster)[kept]
     one = np.ones_like(x)
     table = np.column_stack([one, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
@@ -32,24 +32,13 @@ def sums(view: View) -> Sums:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min = panel.n_min(NAME)
+    note = "partial correlation given correctness"
     tested = [
-        Tested(
-            NAME,
-            "all",
-            one.value,
-            one.low,
-            one.high,
-            one.p,
-            int(one.sums[0]),
-            n_min,
-            panel.healthy(NAME),
-            "partial correlation given correctness",
-            correlation=True,
-        )
+        replace(estimated(NAME, one, panel, note, "all"), correlation=True)
         for one in estimates(sums["answers"], partial_correlation, fisher=True)
     ]
-    return tested or [unknown(NAME, n_min, "no answer has both reasoning words and correctness")]
+    why = "no answer has both reasoning words and correctness"
+    return tested or [unknown(NAME, panel.n_min(NAME), why)]
 
 
 def partial_correlation(totals: Floats) -> Floats:
@@ -68,12 +57,6 @@ def partial_correlation(totals: Floats) -> Floats:
     return out
 
 
-metrics.register(NAME)(
-    Metric(
-        NAME,
-        ("reasoning_words", "correct"),
-        sums,
-        findings,
-        "the words of reasoning and whether each answer is correct",
-    )
-)
+NEEDS = ("reasoning_words", "correct")
+WHY = "the words of reasoning and whether each answer is correct"
+metrics.register(NAME)(Metric(NAME, NEEDS, sums, findings, WHY))

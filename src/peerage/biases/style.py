@@ -14,14 +14,13 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested
-from peerage.biases.wording import unknown
-from peerage.reviews.cells import Cells, count_of, table_of
+from peerage.biases.thresholds import Tested, estimated, unknown
+from peerage.reviews.cells import Cells, single_cell, table_of
 from peerage.reviews.comparisons import scored_rows
 from peerage.reviews.intervals import Estimate, estimates
 from peerage.reviews.one_scale import fit_scales
-from peerage.reviews.rows import Floats, Ints, Rows, group
-from peerage.reviews.view import View, select
+from peerage.reviews.rows import Floats, Ints, Rows, group, select
+from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 
@@ -37,16 +36,12 @@ def sums(view: View) -> Sums:
     Levels and scales are fitted on the block itself, which is the whole table where that is not
     large; reviewers who have no voice on that scale are left out.
     """
-    rows, given = view.all, view.given
+    rows = view.all
     step = max(1, -(-rows.n_sessions * _n_candidates(rows) // MAX_ANSWERS))
     if step > 1:
-        kept = rows.session % step == 0
-        rows, given = select(rows, kept), given[kept]
-    value = "rank" if "rank" in rows.numbers else "score"
+        rows = select(rows, np.flatnonzero(rows.session % step == 0))
     numbers = {**rows.numbers, "likeness": _likeness(rows)}
-    if value == "score":
-        numbers[value] = given  # the marks of a dimension, where that is audited
-    reviews = scored_rows(replace(rows, numbers=numbers), value)
+    reviews = scored_rows(replace(rows, numbers=numbers), view.value)
     scales = fit_scales(reviews)
     who = reviews.reviewer
     likeness = np.zeros(reviews.n) if reviews.likeness is None else reviews.likeness
@@ -58,7 +53,7 @@ def sums(view: View) -> Sums:
     variance = (np.bincount(answer, like * like) / np.maximum(n - 1, 1))[answer]
     columns = [None, like * liking, liking * liking * variance, like * like, liking * liking]
     cells = table_of(who, reviews.cluster[at], columns)
-    return {"reviews": cells, "step": count_of(float(step) if len(at) else 0.0)}
+    return {"reviews": cells, "step": single_cell(step if len(at) else 0.0)}
 
 
 def _n_candidates(rows: Rows) -> int:
@@ -69,20 +64,16 @@ def _likeness(rows: Rows) -> Floats:
     """For each row the answer's likeness to the reviewer's other answers; NaN where unknown."""
     texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
     answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
-    held = np.flatnonzero(answers.count())
-    place = np.full(answers.n, -1, dtype=np.int64)
-    place[held] = np.arange(len(held))
     told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
-    every_text = np.full(answers.n, None, dtype=object)
-    every_text[answers.code[told]] = texts[told]
-    text, candidate = every_text[held], answers.first(rows.candidate)[held]
-    session = answers.first(rows.session)[held]
-    features = np.stack([trigrams(one) for one in text]) if len(held) else np.zeros((0, N_FEATURES))
+    text = np.full(answers.n, None, dtype=object)
+    text[answers.code[told]] = texts[told]
+    session, candidate = answers.first(rows.session), answers.first(rows.candidate)
+    features = np.stack([trigrams(one) for one in text]) if answers.n else np.zeros((0, N_FEATURES))
     total = np.zeros((len(rows.names), N_FEATURES))
     np.add.at(total, candidate, features)
     own = np.full((rows.n_sessions, len(rows.names)), -1, dtype=np.int64)
-    own[session, candidate] = np.arange(len(held))
-    answer, mine = place[answers.code], own[rows.session, rows.reviewer]
+    own[session, candidate] = np.arange(answers.n)
+    answer, mine = answers.code, own[rows.session, rows.reviewer]
     profile = total[rows.reviewer] - np.where((mine >= 0)[:, None], features[mine], 0.0)
     length = np.linalg.norm(profile, axis=1)
     known = (length > 1e-9) & (np.linalg.norm(features[answer], axis=1) > 0)
@@ -143,13 +134,10 @@ def _correlation(totals: Floats) -> Floats:
 
 def _tested(found: tuple[Estimate, float | None], panel: Panel, note: str) -> Tested:
     one, p = found
-    name, n, n_min = panel.names[one.subject], int(one.sums[0]), panel.n_min(NAME)
     if one.value is None or p is None:
-        return unknown(NAME, n_min, "its answers are as much like one answer as another", name, n)
-    edge = panel.healthy(NAME)
-    return Tested(
-        NAME, name, one.value, one.low, one.high, p, n, n_min, edge, note, correlation=True
-    )
+        why = "its answers are as much like one answer as another"
+        return unknown(NAME, panel.n_min(NAME), why, panel.names[one.subject], one.n)
+    return replace(estimated(NAME, one, panel, note), p=p, correlation=True)
 
 
 metrics.register(NAME)(

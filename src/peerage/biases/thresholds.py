@@ -1,15 +1,18 @@
-"""The one place where a finding's status is decided."""
+"""What was measured, and the one place where a finding's status is decided and put in words."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from peerage.stats.tails import normal_critical
 from peerage.types import Finding, Status
 
-Side = Literal["both", "at_most", "at_least"]
+if TYPE_CHECKING:
+    from peerage.biases import Panel
+    from peerage.reviews.intervals import Estimate
+    from peerage.reviews.measurements import Measurement
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
@@ -17,6 +20,7 @@ POWER_Z = normal_critical(0.6)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
 FAR_CORRELATION = 0.9  # "extreme", of a correlation
+MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "note")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,7 @@ class Tested:
     n_min: int
     edge: float
     note: str = ""
-    side: Side = "both"
+    side: Literal["both", "at_most", "at_least"] = "both"
     tested: tuple[float | None, float | None, float | None] | None = None
     correlation: bool = False
     not_identifiable: bool = False
@@ -48,27 +52,65 @@ class Tested:
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
+    def healthy(self) -> tuple[float, float]:
+        """Both ends of the healthy range."""
+        low = {"both": -self.edge, "at_most": -math.inf, "at_least": self.edge}
+        return low[self.side], math.inf if self.side == "at_least" else self.edge
+
+    @property
     def counts(self) -> bool:
         """Whether it belongs to the family that q-values are taken over."""
         return self.p is not None and self.n >= self.n_min and not self.not_identifiable
 
 
+def unknown(metric: str, n_min: int, note: str, subject: str = "all", n: int = 0) -> Tested:
+    """A finding that the design of the data rules out, with the reason."""
+    nothing = (None, None, None, None)
+    return Tested(metric, subject, *nothing, n, n_min, 0.0, note, not_identifiable=True)
+
+
+def estimated(
+    metric: str, one: Estimate, panel: Panel, note: str, subject: str | None = None
+) -> Tested:
+    """A value with its interval over sessions, held against the healthy range as it is set."""
+    name = panel.names[one.subject] if subject is None else subject
+    found = (one.value, one.low, one.high, one.p, one.n)
+    return Tested(metric, name, *found, panel.n_min(metric), panel.healthy(metric), note)
+
+
+def compared_with_others(
+    metric: str,
+    one: Measurement,
+    panel: Panel,
+    note: str,
+    subject: str | None = None,
+    edge: float | None = None,
+) -> Tested:
+    """A measurement on one scale as a finding; its healthy range in the reviewer's own sd."""
+    name = panel.names[one.subject] if subject is None else subject
+    n_min = panel.n_min(metric)
+    if one.value is None:
+        return unknown(metric, n_min, one.note, name, one.n)
+    edge = panel.healthy(metric) * one.unit if edge is None else edge
+    return Tested(metric, name, one.value, one.low, one.high, one.p, one.n, n_min, edge, note)
+
+
+def one_sided(p: float | None, beyond: bool) -> float | None:
+    """The p of the side that would be unhealthy, from the two-sided one."""
+    if p is None:
+        return None
+    return p / 2.0 if beyond else 1.0 - p / 2.0
+
+
+# -- from what was measured to a finding -------------------------------------------------------
+
+
 def finding(tested: Tested, q: float | None) -> Finding:
-    return Finding(
-        tested.metric,
-        tested.subject,
-        tested.value,
-        tested.low,
-        tested.high,
-        tested.p,
-        tested.n,
-        tested.n_min,
-        word := status(tested, q),
-        q,
-        tested.note,
-        *((None, None) if word in SETTLED else what_it_takes(tested)),
-        None if tested.not_identifiable else tested.edge,
-    )
+    word = status(tested, q)
+    mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested)
+    measured: dict[str, Any] = {name: getattr(tested, name) for name in MEASURED}
+    edge = None if tested.not_identifiable else tested.edge
+    return Finding(**measured, status=word, q=q, mde=mde, n_needed=n_needed, edge=edge)
 
 
 def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
@@ -99,49 +141,81 @@ def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
 
 def status(tested: Tested, q: float | None) -> Status:
     """The one word of a finding; "no evidence" never reads as "no bias"."""
-    value, low, high = tested.held
     if tested.not_identifiable:
         return "not_identifiable"
-    apart = low is not None and high is not None and _apart(tested, low, high)
+    value, low, high = tested.held
+    lowest, highest = tested.healthy
+    apart = inside = False
+    if low is not None and high is not None:
+        apart, inside = low > highest or high < lowest, lowest <= low and high <= highest
     if tested.n < tested.n_min:
         return "indicator" if apart and _extreme(tested, value) else "too_few"
     if value is None:
         return "inconclusive"
-    if q is not None and q < EVIDENCE_Q and _beyond(tested, value):
+    if q is not None and q < EVIDENCE_Q and not lowest <= value <= highest:
         if not tested.at_most_indicator:
             return "evidence"
         return "indicator" if apart else "inconclusive"
-    if low is not None and high is not None and _inside(tested, low, high):
-        return "clear"
-    return "inconclusive"
-
-
-def _beyond(tested: Tested, value: float) -> bool:
-    if tested.side == "at_most":
-        return value > tested.edge
-    if tested.side == "at_least":
-        return value < tested.edge
-    return abs(value) > tested.edge
-
-
-def _inside(tested: Tested, low: float, high: float) -> bool:
-    if tested.side == "at_most":
-        return high <= tested.edge
-    if tested.side == "at_least":
-        return low >= tested.edge
-    return -tested.edge <= low and high <= tested.edge
-
-
-def _apart(tested: Tested, low: float, high: float) -> bool:
-    """Whether the interval excludes the healthy range."""
-    if tested.side == "at_most":
-        return low > tested.edge
-    if tested.side == "at_least":
-        return high < tested.edge
-    return low > tested.edge or high < -tested.edge
+    return "clear" if inside else "inconclusive"
 
 
 def _extreme(tested: Tested, value: float | None) -> bool:
     if value is None or tested.n < 3 or tested.side != "both":
         return False
     return abs(value) > (FAR_CORRELATION if tested.correlation else FAR * tested.edge)
+
+
+# -- in words ----------------------------------------------------------------------------------
+
+AGAINST = ("calibration", "self_preference", "family_preference", "sycophancy")
+COUNTED = {  # what a metric's n counts
+    **dict.fromkeys((*AGAINST, "length_relative", "style", "agreement"), "reviews"),
+    "length": "answers",
+    "position": "ballots",
+    "self_preference": "own answers",
+    "anchoring": "ballots",
+    "consistency": "repeats",
+    "reasoning_length": "answers",
+    "effective_votes": "sessions",
+    "drift": "weeks",
+}
+UNITS = {  # of what a metric could have seen
+    **dict.fromkeys(("length", "style", "reasoning_length", "agreement"), " in correlation"),
+    **dict.fromkeys((*AGAINST, "position"), " {points}"),
+    "length_relative": " {points} for a standard deviation of log words",
+    "anchoring": " points for a point of the first answer",
+    "consistency": " of its own standard deviations",
+    "effective_votes": " votes",
+    "drift": " points a week",
+}
+NO_LEVEL = "a ranking has no level: its mean is fixed, whoever ranks"
+
+
+def describe_power(one: Finding, score: str = "score") -> str:
+    """What a finding could have seen and what would settle it; nothing where it is settled.
+
+    `score` is what was audited: of ranks it is the share of rivals beaten.
+    """
+    if one.mde is None:
+        return ""
+    points = "in share of rivals" if score == "share" else "points"
+    unit = UNITS.get(one.metric, "").format(points=points)
+    seen = f"could have seen {one.mde:.2g}{unit}"
+    if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
+        return seen
+    more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
+    return f"{seen}; {more:,} more {what} would settle {one.edge:.2g}"
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """+0.41, −0.20, or a dash where there is no number."""
+    if value is None:
+        return "–"
+    return f"{value:+.{digits}f}".replace("-", "−")
+
+
+def ranged(value: float | None, low: float | None, high: float | None) -> str:
+    """A value with its interval, where it has one."""
+    if low is None or high is None:
+        return signed(value)
+    return f"{signed(value)} [{signed(low)}, {signed(high)}]"

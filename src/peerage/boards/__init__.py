@@ -7,11 +7,10 @@ a list of dicts its slowest part; `rows` builds them for whoever wants them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from peerage.plugins import Registry
 from peerage.types import Tabular
 
 if TYPE_CHECKING:
@@ -61,18 +60,3 @@ def plain_values(values: Column) -> list[Any]:
     return [
         None if isinstance(value, float) and not math.isfinite(value) else value for value in listed
     ]
-
-
-boards: Registry[Callable[..., Board]] = Registry("board", __name__)
-
-B = TypeVar("B", bound=Callable[..., Board])
-
-
-def board(name: str) -> Callable[[B], B]:
-    """Register a function that makes a board, under the board's name."""
-
-    def keep(make: B) -> B:
-        boards.register(name)(make)
-        return make
-
-    return keep

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.boards import Board, board
+from peerage.boards import Board
 from peerage.boards.items import ItemSums
 from peerage.boards.opinions import Bools, Coefficients, Community, Floats, Ints, ranked, sums_by
 
@@ -41,7 +41,6 @@ def standings(community: Community, sums: ItemSums, coefficients: Coefficients) 
     )
 
 
-@board("contributors")
 def contributors(
     community: Community,
     scores: Standings,

@@ -66,14 +66,8 @@ class ExchangeBlocks:
         place = np.full(len(self), -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))
         held = place[self.block] >= 0
-        return ExchangeBlocks(
-            self.size,
-            self.members[kept],
-            place[self.block[held]],
-            self.pair[held],
-            self.first[held],
-            self.second[held],
-        )
+        columns = (place[self.block], self.pair, self.first, self.second)
+        return ExchangeBlocks(self.size, self.members[kept], *(column[held] for column in columns))
 
 
 def exchanges(community: Community) -> Exchange:
@@ -110,6 +104,12 @@ def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
     for sets in grown.values():
         if sets:
             yield _with_pairs(exchange, np.array(sorted(sets), dtype=np.int64))
+
+
+def pair_blocks(exchange: Exchange) -> ExchangeBlocks:
+    """Every pair as a block of two."""
+    both, each = np.column_stack((exchange.a, exchange.b)), np.arange(len(exchange.a))
+    return ExchangeBlocks(2, both, each, each, np.zeros_like(each), np.ones_like(each))
 
 
 def _growth(exchange: Exchange) -> Iterator[list[int]]:

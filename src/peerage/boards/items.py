@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.boards import Board, board
+from peerage.boards import Board
 from peerage.boards.opinions import (
     Coefficients,
     Community,
@@ -56,7 +56,6 @@ def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients
     return weights
 
 
-@board("items")
 def items(
     community: Community, sums: ItemSums, total_by_person: Floats, coefficients: Coefficients
 ) -> Board:

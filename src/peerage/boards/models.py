@@ -9,47 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from peerage.boards.model_sums import (
-    APPEARED,
-    BLEND,
-    BORDA,
-    COUNTS,
-    HELD,
-    INFLUENCE,
-    L_LONG,
-    L_N,
-    L_PRODUCT,
-    L_SHARE,
-    L_SQUARE,
-    LENGTHS,
-    MODELS,
-    N_ROWS,
-    N_SESSIONS,
-    PAIRS,
-    PLACE,
-    R_N,
-    R_PULL,
-    R_SCORE,
-    R_SQUARE,
-    R_SUM,
-    R_VOTES,
-    R_WEIGHT,
-    SCORE,
-    SCORED,
-    SCORES,
-    SHARE,
-    TIED,
-    VOTES,
-    WINS,
-    WON,
-    ModelSums,
-)
+from peerage.boards.model_sums import ModelSums
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats import clusters as by_cluster
 from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
@@ -63,7 +28,7 @@ MIN_REVIEWERS = 3  # of a two-way interval
 MIN_CLUSTERS = 4  # below it nobody is told apart
 MAX_SWEEPS = 5_000
 FLAT = 1e-12
-MEANS = {"borda": (SHARE, HELD), "mean_rank": (PLACE, HELD), "hybrid": (BLEND, SCORED)}
+MEANS = {"borda": ("share", "held"), "mean_rank": ("place", "held"), "hybrid": ("blend", "scored")}
 LOWER_IS_BETTER = ("mean_rank",)
 
 COLUMNS = (
@@ -106,9 +71,9 @@ class ModelTotals:
 
     def __init__(self, sums: ModelSums) -> None:
         self.sums = sums
-        every = sums.totals(MODELS, 11, len(sums.names))
-        self.code = np.flatnonzero(every[:, APPEARED] > 0.0)  # of each model among the names
-        self.by_model: Floats = every[self.code]
+        every = sums.totals("models")
+        self.code = np.flatnonzero(every["appeared"] > 0.0)  # of each model among the names
+        self.by_model = {name: column[self.code] for name, column in every.items()}
         self.models = tuple(sums.names[i] for i in self.code.tolist())
         self._place = np.full(len(sums.names), -1)
         self._place[self.code] = np.arange(len(self.code))
@@ -116,46 +81,49 @@ class ModelTotals:
     def __len__(self) -> int:
         return len(self.models)
 
-    def column(self, which: int) -> Floats:
-        return self.by_model[:, which]
+    def column(self, name: str) -> Floats:
+        return self.by_model[name]
 
-    def count(self, which: int) -> int:
-        return int(self.sums.totals(COUNTS, 6, 1)[0, which])
+    def count(self, name: str) -> int:
+        return int(self.sums.totals("counts")[name][0])
 
     @property
     def n_sessions(self) -> int:
-        return self.count(N_SESSIONS)
+        return self.count("sessions")
 
     @property
     def n_rows(self) -> int:
-        return self.count(N_ROWS)
+        return self.count("rows")
 
-    def by_cluster(self, which: int) -> Floats:
+    @property
+    def has_scores(self) -> bool:
+        return "scores" in self.sums.tables and self.sums.tables["scores"].n > 0
+
+    def by_cluster(self, name: str) -> Floats:
         """A column of the sums, clusters by models; clusters that hold nothing are left out."""
-        cells = self.sums.tables[MODELS]
+        cells, columns = self.sums.tables["models"], self.sums.columns("models")
         found = np.zeros((self.sums.n_clusters, len(self)))
-        found[cells.cluster, self._place[cells.subject]] = cells.sums[:, which]
-        return found[self._held_clusters]
+        found[cells.cluster, self._place[cells.subject]] = columns[name]
+        return found[np.unique(cells.cluster[columns["held"] > 0.0])]
 
-    @cached_property
-    def _held_clusters(self) -> Ints:
-        cells = self.sums.tables[MODELS]
-        return np.unique(cells.cluster[cells.sums[:, HELD] > 0.0])
+    def matches(self) -> tuple[Ints, Ints, dict[str, Floats]]:
+        """The upper model, the lower one, and the sums of each cell of the pairs."""
+        above, below = np.divmod(self.sums.tables["pairs"].subject, len(self.sums.names))
+        return self._place[above], self._place[below], self.sums.columns("pairs")
 
-    def pairs(self, which: int) -> Floats:
+    def pairs(self, name: str) -> Floats:
         """A column of the pairs' sums, models by models."""
         found = np.zeros((len(self), len(self)))
-        cells = self.sums.tables[PAIRS]
-        above, below = np.divmod(cells.subject, len(self.sums.names))
-        np.add.at(found, (self._place[above], self._place[below]), cells.sums[:, which])
+        above, below, columns = self.matches()
+        np.add.at(found, (above, below), columns[name])
         return found
 
-    def by_reviewer(self, table: str) -> tuple[Ints, Ints, Floats]:
+    def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:
         """Reviewer, model and sums of each pair that has any, of a table by reviewers."""
-        cells = self.sums.tables[table]
-        reviewer, candidate = np.divmod(cells.subject, len(self.sums.names))
+        reviewer, candidate = np.divmod(self.sums.tables[table].subject, len(self.sums.names))
         kept = self._place[candidate] >= 0
-        return reviewer[kept], self._place[candidate][kept], cells.sums[kept]
+        columns = {name: column[kept] for name, column in self.sums.columns(table).items()}
+        return reviewer[kept], self._place[candidate][kept], columns
 
 
 def board_columns(
@@ -174,20 +142,20 @@ def board_columns(
     if ranked is None:
         ranked = share if rule == "borda" else mean_estimates(totals, rule)
     models = totals.models
-    order, rank = standing(ranked.value, totals.column(WINS), models, ranked.lower_is_better)
-    held = totals.column(HELD)
+    order, rank = standing(ranked.value, totals.column("wins"), models, ranked.lower_is_better)
+    held = totals.column("held")
     voted = np.where(held > 0.0, held, np.nan)
     values = {
-        "aggregate_borda": totals.column(BORDA) / voted,
-        "total_votes": totals.column(VOTES),
-        "total_wins": totals.column(WINS),
-        "appearances": totals.column(APPEARED),
+        "aggregate_borda": totals.column("borda") / voted,
+        "total_votes": totals.column("votes"),
+        "total_wins": totals.column("wins"),
+        "appearances": totals.column("appeared"),
         "mean_score": fitted_scores(totals),
-        "mean_score_plain": by_cluster.quotient(totals.column(SCORE), totals.column(SCORED)),
+        "mean_score_plain": by_cluster.quotient(totals.column("score"), totals.column("scored")),
         "z_score": z_scores(totals),
     }
     columns = columns_of(models, order, rank, ranked, share, values)
-    if LENGTHS in totals.sums.tables:
+    if "lengths" in totals.sums.tables:
         columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
     return columns
 
@@ -201,7 +169,6 @@ def columns_of(
     values: Mapping[str, Floats],
 ) -> dict[str, list[Any]]:
     """The columns of a board in their order; a column without values is None in every row."""
-    low, high, tier = _rank_ranges(ranked)
     estimated = {
         "share": share.value,
         "share_low": np.maximum(share.low, 0.0),
@@ -212,10 +179,9 @@ def columns_of(
     columns: dict[str, list[Any]] = {
         "model": [models[i] for i in order],
         "rank": [rank[i] for i in order],
-        "rank_low": [low.get(i) for i in order],
-        "rank_high": [high.get(i) for i in order],
-        "tier": [tier.get(i) for i in order],
     }
+    for name, places in zip(("rank_low", "rank_high", "tier"), _rank_ranges(ranked), strict=True):
+        columns[name] = [place or None for place in places[list(order)].tolist()]
     for name in COLUMNS[len(columns) :]:
         held = estimated.get(name, nothing)
         whole = name in WHOLE
@@ -257,13 +223,12 @@ def standing(
     return order, rank
 
 
-def _rank_ranges(
-    ranked: Estimates,
-) -> tuple[dict[int, int], dict[int, int], dict[int, int]]:
-    """The best and worst rank and the tier of each model that has a value and a spread."""
+def _rank_ranges(ranked: Estimates) -> Ints:
+    """The best and worst rank and the tier of each model, 0 without a value and a spread."""
+    found = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value))
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
-        return {}, {}, {}
+        return found
     values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
     # Whose own spread is unknown cannot be told apart from anyone.
     spread_known = np.isfinite(ranked.low[known])
@@ -281,16 +246,12 @@ def _rank_ranges(
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
         df = np.broadcast_to(ranked.df, (len(ranked.value),) * 2)[np.ix_(known, known)]
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df)
-    places = known.tolist()
     told = np.isfinite(values)
     told = told | ~told.any()
     # Who may stand anywhere has no tier and parts none, unless there is nobody else.
-    tier = tiers(low[told], high[told] - (~told).sum())
-    return (
-        dict(zip(places, low.tolist(), strict=True)),
-        dict(zip(places, high.tolist(), strict=True)),
-        dict(zip(known[told].tolist(), tier.tolist(), strict=True)),
-    )
+    found[:2, known] = low, high
+    found[2, known[told]] = tiers(low[told], high[told] - (~told).sum())
+    return found
 
 
 def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, Bools | None]:
@@ -350,19 +311,6 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     )
 
 
-def influence_interval(value: Floats, influences: Floats) -> tuple[Floats, Floats]:
-    """Intervals of values whose clusters' influences are known, by Student's t."""
-    low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
-    for i in np.flatnonzero(np.isfinite(value)).tolist():
-        held = influences[influences[:, i] != 0.0, i]
-        if len(held) >= 2:
-            fewer = math.sqrt(len(held) / (len(held) - 1.0))
-            error = math.sqrt(float((held * held).sum())) * fewer
-            half = t_critical(LEVEL, by_cluster.effective_df(held)) * error
-            low[i], high[i] = value[i] - half, value[i] + half
-    return low, high
-
-
 def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
     """Both spreads added: of sessions, and of reviewers around each session's mean."""
     pulls, n_reviewers = _reviewer_influence(totals)
@@ -371,21 +319,25 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
     scaled = pulls * np.sqrt(n_reviewers / np.maximum(n_reviewers - 1.0, 1.0))
     of_reviewers = scaled.T @ scaled
     total = of_sessions + of_reviewers
-    value = sessions.value
-    low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
-    for i in range(len(value)):
-        variance = float(total[i, i])
+    half = np.full(len(total), np.nan)
+    for i, variance in enumerate(total.diagonal().tolist()):
         if n_reviewers[i] < MIN_REVIEWERS or not variance > 0.0 or not np.isfinite(sessions.low[i]):
             continue
         df = _combined_df(
             (float(of_sessions[i, i]), max(len(influences) - 1.0, 1.0)),
             (float(of_reviewers[i, i]), n_reviewers[i] - 1.0),
         )
-        half = t_critical(LEVEL, df) * math.sqrt(variance)
-        low[i], high[i] = value[i] - half, value[i] + half
+        half[i] = t_critical(LEVEL, df) * math.sqrt(variance)
     least = float(n_reviewers[n_reviewers > 0].min(initial=math.inf))
-    df = max(least - 1.0, 1.0)
-    return Estimates(value, low, high, covariance=total, df=df, n_clusters=sessions.n_clusters)
+    return replace(
+        sessions,
+        low=sessions.value - half,
+        high=sessions.value + half,
+        influences=None,
+        by_cluster=None,
+        covariance=total,
+        df=max(least - 1.0, 1.0),
+    )
 
 
 def _combined_df(*parts: tuple[float, float]) -> float:
@@ -396,19 +348,19 @@ def _combined_df(*parts: tuple[float, float]) -> float:
 
 def n_voters(totals: ModelTotals) -> int:
     """How many reviewers have cast a vote."""
-    reviewer, _, sums = totals.by_reviewer(INFLUENCE)
-    return len(np.unique(reviewer[sums[:, R_VOTES] > 0.0]))
+    reviewer, _, sums = totals.by_reviewer("influence")
+    return len(np.unique(reviewer[sums["votes"] > 0.0]))
 
 
 def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
     """What each reviewer does to each model's share, and how many reviewers each model has."""
-    reviewer, model, sums = totals.by_reviewer(INFLUENCE)
-    voted = sums[:, R_VOTES] > 0.0
+    reviewer, model, sums = totals.by_reviewer("influence")
+    voted = sums["votes"] > 0.0
     reviewers, place = np.unique(reviewer[voted], return_inverse=True)
     table = np.zeros((len(reviewers), len(totals)))
-    table[place, model[voted]] = sums[voted, R_PULL]
+    table[place, model[voted]] = sums["pull"][voted]
     n = np.bincount(model[voted], minlength=len(totals)).astype(np.float64)
-    held = totals.column(HELD)
+    held = totals.column("held")
     return table / np.where(held > 0.0, held, 1.0), n
 
 
@@ -422,11 +374,11 @@ def fitted_scores(totals: ModelTotals) -> Floats:
     so a plain mean punishes everyone but the harsh grader. Alternating least squares; graders
     and models that nothing connects keep their own mean level.
     """
-    if SCORES not in totals.sums.tables or totals.sums.tables[SCORES].n == 0:
+    if not totals.has_scores:
         return np.full(len(totals), np.nan)
-    reviewer, model, sums = totals.by_reviewer(SCORES)
+    reviewer, model, sums = totals.by_reviewer("scores")
     _, who = np.unique(reviewer, return_inverse=True)
-    weight, score = sums[:, R_WEIGHT], sums[:, R_SCORE]
+    weight, score = sums["weight"], sums["score"]
     by_who = np.maximum(np.bincount(who, weight), FLAT)
     by_model = np.bincount(model, weight, minlength=len(totals))
     level, value = np.zeros(len(by_who)), np.zeros(len(totals))
@@ -445,19 +397,19 @@ def z_scores(totals: ModelTotals) -> Floats:
 
     A reviewer whose scores are all alike says nothing: zero. NaN where there is no score.
     """
-    if SCORES not in totals.sums.tables or totals.sums.tables[SCORES].n == 0:
+    if not totals.has_scores:
         return np.full(len(totals), np.nan)
-    reviewer, model, sums = totals.by_reviewer(SCORES)
+    reviewer, model, sums = totals.by_reviewer("scores")
     _, place = np.unique(reviewer, return_inverse=True)
-    n, total, squares = (np.bincount(place, sums[:, i]) for i in (R_N, R_SUM, R_SQUARE))
+    n, total, squares = (np.bincount(place, sums[name]) for name in ("n", "sum", "squares"))
     mean = total / np.maximum(n, 1.0)
     spread = squares - n * mean * mean
     flat = spread <= FLAT * np.maximum(squares, 1.0)
     sd = np.sqrt(np.where(flat, 1.0, spread) / np.maximum(n - 1.0, 1.0))
-    gap = sums[:, R_SCORE] - mean[place] * sums[:, R_WEIGHT]
+    gap = sums["score"] - mean[place] * sums["weight"]
     z = np.where(flat[place], 0.0, gap / sd[place])
     added = np.bincount(model, weights=z, minlength=len(totals))
-    return by_cluster.quotient(added, totals.column(SCORED))
+    return by_cluster.quotient(added, totals.column("scored"))
 
 
 def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
@@ -466,15 +418,15 @@ def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
     The slope comes from answers of the same model that were longer or shorter than their
     rivals, so that a model which is both wordy and good does not pay for being good.
     """
-    table = totals.sums.totals(LENGTHS, 5, len(totals.sums.names))[totals.code]
-    n = np.maximum(table[:, L_N], 1.0)
-    squares = float((table[:, L_SQUARE] - table[:, L_LONG] ** 2 / n).sum())
-    products = float((table[:, L_PRODUCT] - table[:, L_LONG] * table[:, L_SHARE] / n).sum())
-    share = by_cluster.quotient(totals.column(SHARE), totals.column(HELD))
-    if squares <= FLAT * max(float(table[:, L_SQUARE].sum()), 1.0):
+    table = {name: c[totals.code] for name, c in totals.sums.totals("lengths").items()}
+    n, long = np.maximum(table["n"], 1.0), table["long"]
+    squares = float((table["square"] - long**2 / n).sum())
+    products = float((table["product"] - long * table["share"] / n).sum())
+    share = by_cluster.quotient(totals.column("share"), totals.column("held"))
+    if squares <= FLAT * max(float(table["square"].sum()), 1.0):
         return np.full(len(share), np.nan), None
     slope = products / squares
-    return np.clip(share - slope * table[:, L_LONG] / n, 0.0, 1.0), slope
+    return np.clip(share - slope * long / n, 0.0, 1.0), slope
 
 
 def means(totals: ModelTotals) -> dict[str, Floats]:
@@ -492,7 +444,7 @@ def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
     """
     place = [totals.models.index(name) for name in order]
     grid = np.ix_(place, place)
-    wins, ties = totals.pairs(WON)[grid], totals.pairs(TIED)[grid]
+    wins, ties = totals.pairs("won")[grid], totals.pairs("tied")[grid]
     ties = ties + ties.T
     n = wins + wins.T + ties
     rate = np.where(n > 0, (wins + ties / 2.0) / np.where(n > 0, n, 1.0), np.nan)
@@ -521,8 +473,8 @@ def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
 
 
 def _points(totals: ModelTotals) -> Floats:
-    ties = totals.pairs(TIED)
-    return totals.pairs(WON) + (ties + ties.T) / 2.0
+    ties = totals.pairs("tied")
+    return totals.pairs("won") + (ties + ties.T) / 2.0
 
 
 def rating_estimates(totals: ModelTotals) -> Estimates:
@@ -536,21 +488,24 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     surprise = _surprise(totals, logs)
     influences = np.zeros((len(surprise), len(totals)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
-    low, high = influence_interval(value, influences)
+    half = np.full(len(value), np.nan)
+    for i in np.flatnonzero(np.isfinite(value)).tolist():
+        held = influences[influences[:, i] != 0.0, i]
+        if len(held) >= 2:
+            fewer = math.sqrt(len(held) / (len(held) - 1.0))
+            error = math.sqrt(float((held * held).sum())) * fewer
+            half[i] = t_critical(LEVEL, by_cluster.effective_df(held)) * error
     n_clusters = (influences != 0.0).sum(axis=0)
+    low, high = value - half, value + half
     return Estimates(value, low, high, influences=influences, n_clusters=n_clusters)
 
 
 def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
     """By cluster and model: points won head to head, less what the strengths expect."""
-    cells = totals.sums.tables[PAIRS]
-    names = len(totals.sums.names)
-    place = np.full(names, -1)
-    place[totals.code] = np.arange(len(totals))
-    above, below = place[cells.subject // names], place[cells.subject % names]
+    above, below, sums = totals.matches()
     chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
-    won, tied = cells.sums[:, WON], cells.sums[:, TIED]
-    gain = won * (1.0 - chance) + tied * (0.5 - chance)
+    gain = sums["won"] * (1.0 - chance) + sums["tied"] * (0.5 - chance)
+    cells = totals.sums.tables["pairs"]
     clusters, cluster = np.unique(cells.cluster, return_inverse=True)
     found = np.zeros((len(clusters), len(totals)))
     np.add.at(found, (cluster, above), gain)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.boards import Board, board
+from peerage.boards import Board
 from peerage.boards.items import ItemSums, item_sums
 from peerage.boards.opinions import (
     SAME,
@@ -224,12 +224,6 @@ def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, F
     return low, high
 
 
-def band(r: float) -> str:
-    """The band of a score, lower edges inclusive."""
-    return next((name for edge, name in BANDS if r >= edge), WORST)
-
-
-@board("reviewers")
 def reviewers(
     community: Community,
     aligned: Alignment,
@@ -264,7 +258,7 @@ def reviewers(
             "low": aligned.low[order],
             "high": aligned.high[order],
             "status": status,
-            "band": _bands(r, status == RANKED),
+            "band": bands(r, status == RANKED),
             "agreement": aligned.agreement[order],
             "qualifying": aligned.n_qualifying[order],
             "reviews": aligned.n_reviews[order],
@@ -273,7 +267,8 @@ def reviewers(
     )
 
 
-def _bands(r: Floats, known: Bools) -> list[str | None]:
+def bands(r: Floats, known: Bools) -> list[str | None]:
+    """The band of each score that is known, lower edges inclusive."""
     edges = np.array([edge for edge, _ in reversed(BANDS)])
     names = [WORST, *(name for _, name in reversed(BANDS))]
     places = np.searchsorted(edges, np.where(known, r, 0.0), side="right")

@@ -15,8 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import Exchange, ExchangeBlocks, candidate_blocks, exchanges
-from peerage.boards.opinions import Bools, Community, Floats, Ints, pair_keys, sums_by
+from peerage.boards.exchange import (
+    Exchange,
+    ExchangeBlocks,
+    candidate_blocks,
+    exchanges,
+    pair_blocks,
+)
+from peerage.boards.opinions import Bools, Community, Floats, Ints, cells_of, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
     Praise,
@@ -102,17 +108,15 @@ class Rings:
     def document(self) -> dict[str, Any]:
         """The JSON of `rings`."""
         names = self.names
+
+        def named(one: Ring | Cluster) -> dict[str, Any]:
+            return {**asdict(one), "members": [names[code] for code in one.members]}
+
+        pairs = [{**asdict(two), "a": names[two.a], "b": names[two.b]} for two in self.pairs]
         return {
-            **{
-                kind: [
-                    {**asdict(one), "members": [names[code] for code in one.members]}
-                    for one in blocks
-                ]
-                for kind, blocks in (("rings", self.rings), ("clusters", self.clusters))
-            },
-            "pairs": [
-                {**asdict(pair), "a": names[pair.a], "b": names[pair.b]} for pair in self.pairs
-            ],
+            "rings": [named(ring) for ring in self.rings],
+            "clusters": [named(cluster) for cluster in self.clusters],
+            "pairs": pairs,
             "note": self.note,
             "parameters": {
                 "shuffles": self.n_deals,
@@ -136,9 +140,7 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
     tested: list[TestedBlocks] = []
-    deals = Deals(np.zeros((0, 0)))
-    rings: tuple[Ring, ...] = ()
-    pairs: tuple[Pair, ...] = ()
+    deals, rings, pairs = Deals(np.zeros((0, 0))), tuple[Ring, ...](), tuple[Pair, ...]()
     if len(exchange.a) and len(rows):
         praise = expected_praise(
             community.kept(rows), positive, exchange.pair[rows], len(exchange.a)
@@ -356,11 +358,11 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
     author = community.author[community.item]
     inside = np.flatnonzero(member[community.reviewer] & member[author])
     supports = community.value[inside] > community.middle
-    pairs = community.reviewer[inside].astype(np.int64) * community.n_people + author[inside]
+    names, n = community.people, community.n_people
+    pairs = cells_of(community.reviewer[inside], author[inside], n)
     seen, which = np.unique(pairs, return_inverse=True)
     n_support = np.bincount(which[supports], minlength=len(seen))
-    n_said = np.bincount(which, minlength=len(seen))
-    names, n = community.people, community.n_people
+    columns = (seen.tolist(), n_support.tolist(), np.bincount(which).tolist())
     evidence = {
         "opinions_inside": len(inside),
         "support_inside": int(supports.sum()),
@@ -370,9 +372,7 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
         "gap": beside.gap,
         "support": [
             {"from": names[key // n], "to": names[key % n], "n": liked, "of": said}
-            for key, liked, said in zip(
-                seen.tolist(), n_support.tolist(), n_said.tolist(), strict=True
-            )
+            for key, liked, said in zip(*columns, strict=True)
         ],
     }
     density = len(seen) / (len(members) * (len(members) - 1))
@@ -399,39 +399,31 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
 
     The interval is over the items' authors.
     """
-    author = community.author[community.item]
-    rows = np.flatnonzero(member[author])
-    item, value, inside = (
-        community.item[rows],
-        community.value[rows],
-        member[community.reviewer[rows]],
-    )
-    places, place = np.unique(item, return_inverse=True)
-    n = len(places)
-    n_in, n_out = (np.bincount(place[side], minlength=n) for side in (inside, ~inside))
+    rows = np.flatnonzero(member[community.author[community.item]])
+    value, inside = community.value[rows], member[community.reviewer[rows]]
+    places, place = np.unique(community.item[rows], return_inverse=True)
+
+    def by_item(values: Floats | Bools) -> tuple[Floats, Floats]:
+        """Sums by item, of members and of outsiders."""
+        n = len(places)
+        return sums_by(place, values * inside, n), sums_by(place, values * ~inside, n)
+
+    n_in, n_out = by_item(np.ones(len(rows)))
     both = (n_in > 0) & (n_out > 0)
     if not both.any():
         return None
-    sum_in, sum_out = (sums_by(place[side], value[side], n) for side in (inside, ~inside))
-    liked = value > community.middle
-    liked_in, liked_out = (
-        sums_by(place[side & liked], np.ones(int((side & liked).sum())), n)
-        for side in (inside, ~inside)
-    )
-    share = np.maximum(n_out, 1)
+    sum_in, sum_out = by_item(value)
+    liked_in, liked_out = by_item(value > community.middle)
+    share = np.maximum(n_out, 1.0)
     expected = np.where(both, n_in * liked_out / share, liked_in).sum()
     rivals = np.where(both, n_in * sum_out / share, 0.0)
     own, weight = np.where(both, sum_in, 0.0), np.where(both, n_in, 0)
     _, by = np.unique(community.author[places], return_inverse=True)
-    interval = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    found = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    low, high = (None, None) if found is None else (found.low, found.high)
     total = float(weight.sum())
-    return Beside(
-        float(own.sum()) / total,
-        float(rivals.sum()) / total,
-        None if interval is None else interval.low,
-        None if interval is None else interval.high,
-        float(expected),
-    )
+    means = float(own.sum()) / total, float(rivals.sum()) / total
+    return Beside(*means, low, high, float(expected))
 
 
 # -- clusters, pairs and the note -------------------------------------------------------------
@@ -466,15 +458,8 @@ def _clusters(
             taken[members] = True
             known = tuple(members.tolist()) in told.get(some.size, ())
             beside = _beside_outsiders(community, _mask(community, members)) if known else None
-            clusters.append(
-                Cluster(
-                    members,
-                    float(density[place]),
-                    int(n[place]),
-                    None if beside is None else beside.gap,
-                    UNTOLD if beside is None else FAIR,
-                )
-            )
+            gap, note = (None, UNTOLD) if beside is None else (beside.gap, FAIR)
+            clusters.append(Cluster(members, float(density[place]), int(n[place]), gap, note))
     return tuple(clusters)
 
 
@@ -497,38 +482,20 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     forth = community.reviewer[liked] == exchange.a[exchange.pair[liked]]
     mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
     mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
-    numbers = np.arange(n_pairs)
-    twos = ExchangeBlocks(
-        2,
-        np.column_stack((exchange.a, exchange.b)),
-        numbers,
-        numbers,
-        np.zeros(n_pairs, dtype=np.int64),
-        np.ones(n_pairs, dtype=np.int64),
-    )
-    weight, variance = weigh_blocks(praise, exchange, twos)
+    weight, variance = weigh_blocks(praise, exchange, pair_blocks(exchange))
     beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
     told = (weight > 0.0) & (n > 0)
-    ps = [upper_tail(float(z[k])) if told[k] else None for k in listed]
-    found = [
-        Pair(
-            int(exchange.a[k]),
-            int(exchange.b[k]),
-            float(gap[k]) if n[k] else None,
-            int(n[k]),
-            p,
-            q,
-        )
-        for k, p, q in zip(listed, ps, benjamini_hochberg(ps), strict=True)
-    ]
-    return tuple(
-        sorted(found, key=lambda pair: (2.0 if pair.p is None else pair.p, pair.a, pair.b))
-    )
+    ps = [_upper_tail(float(z[k])) if told[k] else None for k in listed]
+    found = []
+    for k, p, q in zip(listed.tolist(), ps, benjamini_hochberg(ps), strict=True):
+        apart = float(gap[k]) if n[k] else None
+        found.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
+    return tuple(sorted(found, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
 
 
-def upper_tail(z: float) -> float:
+def _upper_tail(z: float) -> float:
     """The chance of a standard normal value of at least z."""
     return normal_p(z) / 2.0 if z >= 0.0 else 1.0 - normal_p(z) / 2.0
 
@@ -554,10 +521,8 @@ def _note(
         )
     else:
         said.append("No unexplained mutual praise stands out from chance.")
-    if len(clusters) > n_untold:
-        said.append(
-            f"{len(clusters) - n_untold} clusters exchange many reviews, without standing out."
-        )
+    if n_told := len(clusters) - n_untold:
+        said.append(f"{n_told} clusters exchange many reviews, without standing out.")
     if n_untold:
         said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
     return " ".join(said)

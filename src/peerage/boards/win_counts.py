@@ -6,7 +6,6 @@ does not grow with the number of comparisons once they are counted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.models import LEVEL, Estimates, columns_of, standing
-from peerage.reviews.intervals import Spread, interval_of
+from peerage.reviews.intervals import interval_of, jackknife_df
 from peerage.reviews.rows import Floats
 from peerage.stats.ranking import welch_df
 from peerage.stats.strengths import SCALE, covariance, rating, strengths
@@ -84,30 +83,27 @@ def rating_estimates_of(counts: WinCounts) -> Estimates:
     )
     both = squares + squares.T
     spread = inverse @ (np.diag(both.sum(axis=1)) - both) @ inverse
-    n = counts.n
-    value = rating(logs)
-    low, high = np.full((2, len(value)), np.nan)
-    for i in range(len(value)) if n > 1 else ():
-        gap = inverse[i, :, None] - inverse[i, None, :]
-        known = Spread(n, float(spread[i, i]), float((fourths * gap**4).sum()))
-        if known.squares > 0.0:
-            half = t_critical(LEVEL, known.df) * math.sqrt(known.squares * n / (n - 1.0))
-            low[i], high[i] = value[i] - half, value[i] + half
+    n, value, own = counts.n, rating(logs), spread.diagonal()
+    half = np.full(len(value), np.nan)
+    if n > 1:
+        gaps = (row[:, None] - row[None, :] for row in inverse)
+        df_each = jackknife_df(
+            np.full(len(own), n), own, np.array([(fourths * gap**4).sum() for gap in gaps])
+        )
+        widths = np.array([t_critical(LEVEL, df) for df in df_each.tolist()])
+        half = np.where(own > 0.0, widths * np.sqrt(own * n / (n - 1.0)), np.nan)
     met = (points + points.T).sum(axis=1)
-    df = welch_df(spread.diagonal(), met)
-    return Estimates(value, low, high, covariance=spread, df=df)
+    df = welch_df(own, met)
+    return Estimates(value, value - half, value + half, covariance=spread, df=df)
 
 
 def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> Estimates:
     """Shares of comparisons won, a tie as half, with their leave-one-out intervals."""
-    low, high = np.full((2, len(share)), np.nan)
-    gaps = np.stack([1.0 - share, 0.5 - share, -share])
-    n_each = np.stack([won, tied, lost])
-    for i, n in enumerate(n_each.sum(axis=0).tolist()):
-        if n > 1:
-            left_out = gaps[:, i] / (n - 1.0)
-            squares, fourths = (float((n_each[:, i] * left_out**p).sum()) for p in (2, 4))
-            found = interval_of(float(share[i]), Spread(int(n), squares, fourths), 0.0, False)
-            if found is not None and found[0] is not None and found[1] is not None:
-                low[i], high[i] = found[0], found[1]
+    n_each, gaps = np.stack([won, tied, lost]), np.stack([1.0 - share, 0.5 - share, -share])
+    n = n_each.sum(axis=0)
+    left_out = gaps / np.maximum(n - 1.0, 1.0)
+    squares, fourths = ((n_each * left_out**power).sum(axis=0) for power in (2, 4))
+    columns = (share, n, np.sqrt((n - 1.0) / n * squares), jackknife_df(n, squares, fourths))
+    found = [interval_of(*one)[:2] for one in zip(*(c.tolist() for c in columns), strict=True)]
+    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
     return Estimates(share, low, high)

@@ -9,18 +9,16 @@ In doubt a reply is an abstention, and a question is not approved.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from peerage.council.jsonish import (
-    MAX_CACHED,
     Object,
     RepeatedKeys,
+    cached_if_short,
     fold_key,
     folded,
     key_value,
@@ -50,7 +48,6 @@ from peerage.council.replies import (
     OWN_WORDS,
     Found,
     Reply,
-    Shape,
     objects_of,
 )
 from peerage.text import valid_text
@@ -63,6 +60,7 @@ MAX_REASON = 500
 MAX_DIMENSIONS = 2_000  # different names in one review; the log keeps the rubric's and a few more
 MAX_DIMENSION_CHARACTERS = 64
 
+VOTE_KEYS = frozenset({"ranking", "evaluations", "scores"})
 # An object that holds nothing but the verdict, as answers to a tool's call do.
 ENVELOPES = frozenset(
     {"verdict", "review", "result", "output", "answer", "response", "final", "final_answer"}
@@ -90,13 +88,15 @@ def parse(text: object, ballot: Ballot) -> Review:
     if len(body) > MAX_REPLY_CHARACTERS:  # whatever is read of it, the last verdict may be cut off
         flag = f"reply_cut:{len(body) - MAX_REPLY_CHARACTERS} characters"
         return abstain(ballot, "too_long", text, (flag,))
-    decoded = _json_string(body)
+    how: tuple[str, ...] = ()
+    inner = _loaded(body, '"', '"')  # a reply that was encoded once too often
+    if isinstance(inner, str) and inner.lstrip().startswith("{"):
+        body, how = valid_text(inner), ("json_string",)
     labels = Labels(ballot)
-    stated = _stated(body if decoded is None else valid_text(decoded), labels)
+    stated = _stated(body, labels)
     if isinstance(stated, str):
         return abstain(ballot, stated, text)
-    how = stated.how if decoded is None else ("json_string", *stated.how)
-    return _review(stated.data, ballot, labels, text, how)
+    return _review(stated.data, ballot, labels, text, (*how, *stated.how))
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
@@ -107,7 +107,7 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
     labels = Labels(ballot)
     if isinstance(data, str):
         if not Ranking(labels).is_all_labels(data[:MAX_REPLY_CHARACTERS]):
-            return dataclasses.replace(parse(data, ballot), raw=raw or data)
+            return replace(parse(data, ballot), raw=raw or data)
         data = {"ranking": data}
     if isinstance(data, LISTS):
         data = {"ranking": data}
@@ -125,52 +125,40 @@ def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] =
 
 def _stated(text: str, labels: Labels) -> Stated | str:
     """The verdict of a reply and how it was come by, or why there is none."""
-    shape = Shape(
-        frozenset({"ranking", "evaluations", "scores"}),
-        frozenset({"abstained", "notes"}),
-        lambda value: bool(abstention(value)) or names_a_label(value, labels),
-    )
-    reply = objects_of(text, shape)
+
+    def is_verdict(value: Object) -> bool:
+        return bool(abstention(value)) or names_a_label(value, labels)
+
+    reply = objects_of(text, VOTE_KEYS | {"abstained", "notes"}, is_verdict)
     last = reply.last_word()
     if isinstance(last, Found):
-        return _last_word(last, reply)
+        if says_worst_first(last.context):
+            return "ambiguous"
+        if last.state != "whole" and not is_verdict(last.value):
+            return "truncated" if last.state == "cut" else "unparsed"
+        return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
     if last == "quoted":
-        return _quoted_end(reply.verdicts, reply)
+        return _quoted_end(reply)
     if last != "none":
         return last
     prose = reply.prose()
-    stated = _unwrapped(reply, labels) or stated_in_prose(prose, labels)
-    if stated is None:
-        return _reason(prose, reply)
-    return "ambiguous" if stated.unclear else stated
+    stated = _unwrapped(reply, labels, is_verdict) or stated_in_prose(prose, labels)
+    return stated or _reason(prose, reply)
 
 
-def _last_word(last: Found, reply: Reply) -> Stated | str:
-    """What the last verdict says, unless it is a ruin, stands inside one, or may be another's.
-
-    The end of a string and a brace that closes nothing, behind the object, mean that it
-    was quoted in the notes of a verdict that forgot to escape it.
-    """
-    if says_worst_first(last.context):
-        return "ambiguous"
-    if last.state != "whole" and not reply.shape.is_verdict(last.value):
-        return "truncated" if last.state == "cut" else "unparsed"
-    return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
-
-
-def _quoted_end(verdicts: Sequence[Found], reply: Reply) -> Stated | str:
+def _quoted_end(reply: Reply) -> Stated | str:
     """A verdict in backticks, where there is no other and it ends the reply."""
-    last = verdicts[-1]
+    last = reply.verdicts[-1]
     tail = reply.text[last.end :]
     in_code = tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
     lead = last.context.partition("\n")[0].strip("` ")
     is_led = not lead or OWN_WORDS.fullmatch(lead)
-    if len(verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
+    if len(reply.verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
         return "quoted"
     return Stated(last.value, (*last.repairs, "quoted"))
 
 
-def _unwrapped(reply: Reply, labels: Labels) -> Stated | None:
+def _unwrapped(reply: Reply, labels: Labels, is_verdict: Callable[[Object], bool]) -> Stated | None:
     """A verdict under other names, in an envelope or as a bare list, if it ends the reply.
 
     None of these is a verdict by the letter, so none is looked for inside a longer text:
@@ -178,7 +166,7 @@ def _unwrapped(reply: Reply, labels: Labels) -> Stated | None:
     """
     if not reply.objects:
         body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
-        ranking = _loaded(body) if body.startswith("[") and body.endswith("]") else None
+        ranking = _loaded(body, "[", "]")
         named = isinstance(ranking, list) and Ranking(labels).names_a_label(ranking)
         return Stated({"ranking": ranking}, ("bare_list",)) if named else None
     found = reply.objects[0]
@@ -194,20 +182,15 @@ def _unwrapped(reply: Reply, labels: Labels) -> Stated | None:
         for key, value in found.value.items()
         if key in ENVELOPES and isinstance(value, dict)
     ]
-    if len(inside) == 1 and reply.shape.is_verdict(inside[0]):
+    if len(inside) == 1 and is_verdict(inside[0]):
         return Stated(inside[0], (*found.repairs, "envelope"))
     return None
 
 
-def _json_string(body: str) -> str | None:
-    """The reply inside a reply that was encoded once too often."""
-    value = _loaded(body) if body.startswith('"') and body.endswith('"') else None
-    return value if isinstance(value, str) and value.lstrip().startswith("{") else None
-
-
-def _loaded(body: str) -> Any:
+def _loaded(body: str, start: str, end: str) -> Any:
+    """The JSON value that a text is, if it begins and ends so; else None."""
     try:
-        return json.loads(body)
+        return json.loads(body) if body.startswith(start) and body.endswith(end) else None
     except (ValueError, RecursionError):
         return None
 
@@ -215,7 +198,7 @@ def _loaded(body: str) -> Any:
 def _reason(prose: str, reply: Reply) -> str:
     """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
     own = [found for found in reply.objects if found.standing == "own"]
-    if any(not reply.shape.keys.isdisjoint(found.value) for found in own):
+    if any(not VOTE_KEYS.isdisjoint(found.value) for found in own):
         return "no_labels"
     if not own and not prose.strip():
         return "only_thoughts"
@@ -266,13 +249,12 @@ def parse_decision(text: str) -> Decision:
     body = valid_text(text.strip())
     if len(body) > MAX_REPLY_CHARACTERS:
         return Decision(None, flag="reply_cut")
-    shape = Shape(
-        DECISION_KEYS,
-        frozenset({"reasons", "reason", "confidence", "abstained"}),
+    reply = objects_of(
+        body,
+        DECISION_KEYS | {"reasons", "reason", "confidence", "abstained"},
         lambda value: not DECISION_KEYS.isdisjoint(value) or bool(abstention(value)),
     )
-    reply = objects_of(body, shape)
-    verdicts, last = reply.verdicts, reply.last_word()
+    last = reply.last_word()
     if isinstance(last, str):
         flag = {"none": "no_decision", "unparsed": "unreadable_decision"}.get(last, last)
         return Decision(None, flag=flag)
@@ -281,7 +263,7 @@ def parse_decision(text: str) -> Decision:
         return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
     if approved and not _is_plain(last, body):
         return Decision(None, flag="doubtful_approval")
-    others = [f for f in verdicts if _approval(f.value) is not approved]
+    others = [f for f in reply.verdicts if _approval(f.value) is not approved]
     changed_mind = OWN_CUE.search(last.context.partition("\n")[0])  # "on reflection:"
     if any(f.start > last.start for f in others) or (
         approved and not changed_mind and any(f.standing != "quoted" for f in others)
@@ -404,7 +386,6 @@ class _Reading:
     def __init__(self, ballot: Ballot, labels: Labels) -> None:
         self.ballot = ballot
         self.labels = labels
-        self.known = ballot.author_by_label
         self.ranking: Tiers = []
         self.unclear = ""
         self.ranks: dict[str, Any] = {}  # said beside the marks, not as a ranking
@@ -419,13 +400,12 @@ class _Reading:
     def review(self, raw: str, recovered: str) -> Review:
         """The review as it was read, all of its text valid Unicode."""
         ballot = self.ballot
-        flags = [f"recovered:{recovered}", *self.flags] if recovered else list(self.flags)
-        ranked = any(name in self.known for tier in self.ranking for name in tier)
+        known = ballot.author_by_label
+        ranked = any(name in known for tier in self.ranking for name in tier)
         if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
             reason = "no_marks" if self.names_a_label else "no_labels"
-            return abstain(
-                ballot, "ambiguous" if self.unclear else reason, raw, _capped(self.flags)
-            )
+            reason = "ambiguous" if self.unclear else reason
+            return abstain(ballot, reason, raw, _capped(self.flags))
         return Review(
             ballot.reviewer,
             tuple(tuple(map(valid_text, tier)) for tier in self.ranking),
@@ -434,7 +414,7 @@ class _Reading:
             self.claimed,
             {label: valid_text(note) for label, note in self.notes.items()},
             recovered=recovered,
-            flags=_capped(flags),
+            flags=_capped([f"recovered:{recovered}"] * bool(recovered) + list(self.flags)),
             raw=raw,
             round=ballot.round,
         )
@@ -444,63 +424,56 @@ class _Reading:
         for name in ("evaluations", "scores"):
             self._evaluations(name, data.get(name))
         for name in ("notes", "comments", "critiques"):
-            self._notes(data.get(name))
+            notes = data.get(name)
+            for label, note in self._labelled(notes.items() if isinstance(notes, dict) else ()):
+                self._note(label, note)
         ranking = Ranking(self.labels)
         self.ranking = ranking.tiers(data.get("ranking") or self.ranks)
         self._flag(*ranking.dropped)
         self.unclear = self.unclear or ranking.unclear
-        if self.ranking and _says_worst_first(data):
+        words = [*data, *(value for value in data.values() if isinstance(value, str))]
+        if self.ranking and says_worst_first("\n".join(word[:MAX_REASON] for word in words)):
             self.ranking, self.unclear = [], "worst_first"
         if self.unclear:
             self._flag(f"ranking_unclear:{self.unclear}")
-        self._flag_labels()
+        seen: set[str] = set()
+        for label in (label for tier in self.ranking for label in tier):  # the count drops these
+            if label not in self.ballot.author_by_label:
+                self._flag(f"unknown_label:{shown(label)}")
+            elif label in seen:
+                self._flag(f"repeated_label:{label}")
+            seen.add(label)
 
     def _flag(self, *flags: str) -> None:
         self.flags.update(dict.fromkeys(map(valid_text, flags)))
 
-    def _flag_repeats(self, data: Mapping[Any, Any]) -> None:
+    def _flag_repeats(self, data: object) -> None:
         if isinstance(data, RepeatedKeys):
             self._flag(*(f"repeated_key:{shown(key)}" for key in data.repeated))
 
-    def _flag_labels(self) -> None:
-        """Name what the count will take out of the ranking."""
+    def _labelled(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+        """Entries under the ballot's labels; unknown ones and repeats are flagged and left out."""
         seen: set[str] = set()
-        for tier in self.ranking:
-            for label in tier:
-                if label not in self.known:
-                    self._flag(f"unknown_label:{shown(label)}")
-                elif label in seen:
-                    self._flag(f"repeated_label:{label}")
+        for phrase, value in entries:
+            label = self.labels.find(phrase)
+            if label is None:
+                if self.labels.is_lookalike(phrase):
+                    self.unclear = "lookalike_label"
+                name = self.labels.read(phrase) if isinstance(phrase, str) else phrase
+                self._flag(f"unknown_label:{shown(name)}")
+                continue
+            self.names_a_label = True
+            if label in seen:
+                self._flag(f"repeated_label:{label}")
+            else:
                 seen.add(label)
-
-    def _label(self, phrase: Any, seen: set[str]) -> str | None:
-        """The ballot's label for a phrase; unknown ones and repeats are flagged and left out."""
-        label = self.labels.find(phrase)
-        if label is None:
-            if self.labels.is_lookalike(phrase):
-                self.unclear = "lookalike_label"
-            name = self.labels.read(phrase) if isinstance(phrase, str) else phrase
-            self._flag(f"unknown_label:{shown(name)}")
-            return None
-        self.names_a_label = True
-        if label in seen:
-            self._flag(f"repeated_label:{label}")
-            return None
-        seen.add(label)
-        return label
+                yield label, value
 
     def _evaluations(self, name: str, value: Any) -> None:
-        if not isinstance(value, (dict, *LISTS)):
-            if value is not None:
-                self._flag(f"{name}_dropped:{shown(value)}")
-            return
-        if isinstance(value, dict):
-            self._flag_repeats(value)
-        seen: set[str] = set()
-        for phrase, evaluation in _entries(value, self.labels):
-            label = self._label(phrase, seen)
-            if label is None:
-                continue
+        if value is not None and not isinstance(value, (dict, *LISTS)):
+            self._flag(f"{name}_dropped:{shown(value)}")
+        self._flag_repeats(value)
+        for label, evaluation in self._labelled(_entries(value, self.labels)):
             if isinstance(evaluation, dict):
                 self._evaluation(label, evaluation)
             elif name == "evaluations" and _is_prose(evaluation):
@@ -524,7 +497,7 @@ class _Reading:
         groups = [data]
         for group in groups:
             for key, value in group.items():
-                name, role = _role(key)
+                name, role = _role(key) if isinstance(key, str) else ("", "dimension")
                 if role == "claim":
                     claim = _inner_mark(value)
                 elif role == "rank":
@@ -538,40 +511,32 @@ class _Reading:
                     self._mark(label, name, value, marks)
         if marks:
             self.marks.setdefault(label, {}).update(marks)
-        if claim is not None:
-            self._claim(label, claim, holistic=n_dimensions == 0)
-
-    def _claim(self, label: str, value: Any, *, holistic: bool) -> None:
-        if holistic:
-            self._holistic(label, value)
-        number = read_mark(value) if isinstance(value, (str, bool)) else value
+        if claim is None:
+            return
+        if not n_dimensions:
+            self._holistic(label, claim)
+        number = read_mark(claim) if isinstance(claim, (str, bool)) else claim
         if isinstance(number, NUMBERS) and abs(number) < 10**9:
             self.claimed[label] = float(number)
-        elif not holistic:
-            self._flag(f"claim_dropped:{label}={shown(value)}")
+        elif n_dimensions:
+            self._flag(f"claim_dropped:{label}={shown(claim)}")
 
     def _mark(self, label: str, dimension: str, value: Any, marks: dict[str, float]) -> None:
+        """Take one mark, unless its dimension is too long, not printable or one of too many."""
         if isinstance(value, dict):
             for key, inner in value.items():
                 if isinstance(key, str) and _role(key)[1] == "note" and isinstance(inner, str):
                     self._note(label, inner, about=dimension)
             value = _inner_mark(value)
         mark = read_mark(value)
+        fits = 0 < len(dimension) <= MAX_DIMENSION_CHARACTERS and dimension.isprintable()
         if mark is None:
             self._flag(f"mark_dropped:{label}.{shown(dimension)}={shown(value)}")
-        elif not self._is_dimension(dimension):
+        elif not fits or len(self.dimensions | {dimension}) > MAX_DIMENSIONS:
             self._flag(f"dimension_dropped:{label}.{shown(dimension)}")
         else:
+            self.dimensions.add(dimension)
             marks[dimension] = mark
-
-    def _is_dimension(self, name: str) -> bool:
-        """Whether a name can be a dimension's: short, printable, and not one of too many."""
-        if not name or len(name) > MAX_DIMENSION_CHARACTERS or not name.isprintable():
-            return False
-        if name not in self.dimensions and len(self.dimensions) >= MAX_DIMENSIONS:
-            return False
-        self.dimensions.add(name)
-        return True
 
     def _note(self, label: str, value: Any, about: str = "") -> None:
         parts = value if isinstance(value, LISTS) else [value]
@@ -579,13 +544,6 @@ class _Reading:
         if text:
             text = f"{about}: {text}" if about else text
             self.notes[label] = f"{self.notes[label]}\n{text}" if label in self.notes else text
-
-    def _notes(self, value: Any) -> None:
-        seen: set[str] = set()
-        for phrase, note in value.items() if isinstance(value, dict) else ():
-            label = self._label(phrase, seen)
-            if label is not None:
-                self._note(label, note)
 
 
 def _capped(flags: Iterable[str]) -> tuple[str, ...]:
@@ -596,12 +554,6 @@ def _capped(flags: Iterable[str]) -> tuple[str, ...]:
     return (*told[: MAX_FLAGS - 1], f"…and {len(told) - MAX_FLAGS + 1} more")
 
 
-def _says_worst_first(data: Object) -> bool:
-    """Whether a verdict says beside its ranking that the worst comes first."""
-    words = [*data, *(value for value in data.values() if isinstance(value, str))]
-    return says_worst_first("\n".join(word[:MAX_REASON] for word in words))
-
-
 def _entries(value: Any, labels: Labels) -> Iterator[tuple[Any, Any]]:
     """Labels with what is said of them: an object's items, or objects in a list."""
     if isinstance(value, dict):
@@ -610,15 +562,9 @@ def _entries(value: Any, labels: Labels) -> Iterator[tuple[Any, Any]]:
         yield from ((label_of(item, labels), item) for item in value if isinstance(item, dict))
 
 
-def _role(key: Any) -> tuple[str, str]:
-    """What a key of an evaluation is called, and what it is for; no dimension unless it is text."""
-    if not isinstance(key, str):
-        return "", "dimension"
-    return _cached_role(key) if len(key) <= MAX_CACHED else (fold_key(key), "dimension")
-
-
-@lru_cache(maxsize=4096)
-def _cached_role(key: str) -> tuple[str, str]:
+@cached_if_short
+def _role(key: str) -> tuple[str, str]:
+    """What a key of an evaluation is called, and what it is for."""
     name = valid_text(fold_key(key))
     for role, names in ROLES:
         if name in names:

@@ -1,12 +1,33 @@
-"""From a review to what is counted: authors for labels, places from marks, gated answers last."""
+"""Count reviews: authors for labels, places from marks, gated answers last; then every score.
+
+Everything that decides an order is compared exactly.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from peerage.types import Ballot, Counted, OwnVotes, Placing, Review, Rubric
+from peerage.types import (
+    Ballot,
+    Confidence,
+    Counted,
+    OwnVotes,
+    Placing,
+    Review,
+    Rubric,
+    Rule,
+    Score,
+    Value,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_REASON_CHARACTERS = 60  # of an abstention, in its flag; the review has all of it
 
@@ -102,14 +123,15 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
 
 def _at_odds(said: Tiers, scores: Mapping[str, Fraction]) -> bool:
     """Whether somebody placed above another has the lower score."""
-    place = _places(said)
-    lowest_above: Fraction | None = None
-    for tier in sorted(set(place.values())):
-        here = [scores[name] for name, at in place.items() if at == tier and name in scores]
-        if here and lowest_above is not None and max(here) > lowest_above:
+    scores_by_place: dict[int, list[Fraction]] = {}
+    for name, at in _places(said).items():
+        if name in scores:
+            scores_by_place.setdefault(at, []).append(scores[name])
+    lowest_above: Fraction | float = math.inf
+    for at in sorted(scores_by_place):
+        if max(scores_by_place[at]) > lowest_above:
             return True
-        if here:
-            lowest_above = min(here) if lowest_above is None else min(lowest_above, *here)
+        lowest_above = min(lowest_above, *scores_by_place[at])
     return False
 
 
@@ -127,43 +149,28 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
     """Where a ballot puts those it votes for, or None where it has no vote.
 
     `out` closes the gap that the reviewer's own answer leaves, `in` keeps the answer like
-    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has.
+    any other, and `seed` drops the vote but keeps its slot, as it does for labels nobody has
+    and for repeats. Gated answers stand behind everyone who passed.
     """
     if counted.abstained:
         return None
     own = counted.reviewer
-    if own_votes == "seed":
-        doubled, first = _slots(counted)
-        n = n_candidates
-        dropped = {own}
-    else:
-        dropped = {own} if own_votes == "out" else set()
-        n = len(set(counted.shown) - dropped)
-        doubled, first = _closed_up(counted, dropped)
+    dropped = set() if own_votes == "in" else {own}
+    tiers, shown, n = counted.said, set(counted.shown), n_candidates
+    if own_votes != "seed":
+        tiers = tuple(tuple(x for x in tier if x not in dropped) for tier in counted.tiers)
+        shown -= dropped
+        n = len(shown)
+    passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
+    failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
+    n_passed = max(sum(map(len, passed)), len(shown - counted.gated))
+    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
+    first = next((name for name, at in doubled.items() if at == 0), None)
     doubled = {name: at for name, at in doubled.items() if name not in dropped}
     if n < 2 or not doubled:
         return None
     scores = {name: score for name, score in counted.overall.items() if name not in dropped}
     return Placing(own, n, doubled, None if first in dropped else first, scores)
-
-
-def _closed_up(counted: Counted, dropped: set[str]) -> tuple[dict[str, int], str | None]:
-    """Doubled places without gaps; gated answers stand behind everyone who passed."""
-    tiers = [tuple(name for name in tier if name not in dropped) for tier in counted.tiers]
-    passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
-    failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
-    n_passed = len(set(counted.shown) - dropped - counted.gated)
-    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
-    return doubled, next((name for name, at in doubled.items() if at == 0), None)
-
-
-def _slots(counted: Counted) -> tuple[dict[str, int], str | None]:
-    """Doubled places for own votes "seed": every mention takes a slot, the first one counts."""
-    passed = [tuple(name for name in tier if name not in counted.gated) for tier in counted.said]
-    failed = [tuple(name for name in tier if name in counted.gated) for tier in counted.said]
-    n_passed = max(sum(map(len, passed)), len(set(counted.shown) - counted.gated))
-    doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
-    return doubled, next((name for name, at in doubled.items() if at == 0), None)
 
 
 def _doubled(tiers: Sequence[Sequence[str | None]], start: int) -> dict[str, int]:
@@ -214,3 +221,142 @@ def overall(
             bottom += weight
     mean = Fraction(top, bottom)
     return min([mean, *(cap for below, cap in rubric.ceilings if accuracy < below)])
+
+
+# -- from counted ballots to scores -----------------------------------------------------------
+
+CONFIDENCES: tuple[tuple[Fraction, Confidence], ...] = (
+    (Fraction(4, 5), "high"),
+    (Fraction(1, 2), "medium"),
+)
+MIN_VOTES_FOR_INTERVAL = 5  # below this a resampled interval promises more than it holds
+INTERVAL_DRAWS = 2000
+
+
+def tally(
+    counted: Sequence[Counted],
+    candidates: Sequence[str],
+    rule: Rule,
+    borda: Rule,
+    own_votes: OwnVotes,
+) -> tuple[Score, ...]:
+    """Every candidate's score in order of rank; those equal up to their wins share one.
+
+    The order is: passed the gate, has votes, value under the rule, wins, name. Shares are
+    Borda's whatever the rule, so that results under different rules stay comparable.
+    """
+    n = len(candidates)
+    placings = [p for ballot in counted if (p := place(ballot, own_votes, n)) is not None]
+    shares = borda.values(placings, candidates)
+    values = shares if rule.name == borda.name else rule.values(placings, candidates)
+    votes = Counter(name for placing in placings for name in placing.doubled)
+    wins = Counter(placing.first for placing in placings if placing.first is not None)
+    possible = _possible_votes(counted, own_votes)
+    failed = {name for ballot in counted for name in ballot.gated}
+    intervals = _intervals(placings, candidates)
+    means = _mean_scores(placings)
+    sign = 1 if rule.lower_is_better else -1
+
+    def standing(name: str) -> tuple[bool, bool, Value, int]:
+        value = values.get(name)
+        return name in failed, value is None, 0 if value is None else sign * value, -wins[name]
+
+    scores: list[Score] = []
+    for i, name in enumerate(sorted(candidates, key=lambda name: (*standing(name), name))):
+        tied = scores and standing(name) == standing(scores[-1].model)
+        share = shares.get(name, Fraction(0))
+        low, high = intervals.get(name, (None, None))
+        scores.append(
+            Score(
+                model=name,
+                value=_value(values.get(name), votes[name]),
+                rank=scores[-1].rank if tied else i + 1,
+                votes=votes[name],
+                wins=wins[name],
+                confidence=_confidence(votes[name], possible[name], len(placings)),
+                share=float(share),
+                borda=float(share * (n - 1)),
+                passed=name not in failed,
+                low=low,
+                high=high,
+                mean_score=means.get(name),
+            )
+        )
+    return tuple(scores)
+
+
+def _value(value: Value | None, votes: int) -> float | None:
+    """Nothing for a candidate without votes; None where the rule has no value for its votes."""
+    if value is None:
+        return None if votes else 0.0
+    return float(value)
+
+
+def _possible_votes(counted: Sequence[Counted], own_votes: OwnVotes) -> Counter[str]:
+    """How many reviewers could have voted for each candidate, those who abstained included.
+
+    A contestant in a pair has nobody to compare its rival with, so it could not.
+    """
+    possible: Counter[str] = Counter()
+    for ballot in counted:
+        eligible = set(ballot.shown)
+        if own_votes != "in":
+            eligible.discard(ballot.reviewer)
+        if len(eligible) >= 2 or own_votes == "seed":
+            possible.update(eligible)
+    return possible
+
+
+def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
+    """How much of the possible vote was cast; one ballot alone is never more than low."""
+    if n_ballots <= 1 or not possible:
+        return "low"
+    coverage = Fraction(votes, possible)
+    return next((name for least, name in CONFIDENCES if coverage >= least), "low")
+
+
+def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
+    """The mean score each candidate was given, own scores already out where they do not count."""
+    given: dict[str, list[Fraction]] = {}
+    for placing in placings:
+        for name, score in placing.scores.items():
+            given.setdefault(name, []).append(score)
+    return {name: float(sum(scores) / len(scores)) for name, scores in given.items()}
+
+
+def _intervals(
+    placings: Sequence[Placing], candidates: Sequence[str]
+) -> Mapping[str, tuple[float, float]]:
+    """A 95% interval of each share by resampling ballots, for those with votes enough."""
+    if len(placings) < MIN_VOTES_FOR_INTERVAL:
+        return {}
+    import numpy as np
+
+    index = {name: i for i, name in enumerate(candidates)}
+    shares = np.zeros((len(placings), len(candidates)))
+    voted = np.zeros_like(shares)
+    for row, placing in enumerate(placings):
+        top = 2 * (placing.n - 1)
+        for name, doubled in placing.doubled.items():
+            shares[row, index[name]] = (top - doubled) / top
+            voted[row, index[name]] = 1
+    weights = _draws(len(placings))
+    counts = weights @ voted
+    sums = weights @ shares
+    intervals = {}
+    for name, column in index.items():
+        if voted[:, column].sum() < MIN_VOTES_FOR_INTERVAL:
+            continue
+        drawn = counts[:, column] > 0
+        low, high = np.quantile(sums[drawn, column] / counts[drawn, column], [0.025, 0.975])
+        intervals[name] = (round(float(low), 6), round(float(high), 6))
+    return intervals
+
+
+@lru_cache(maxsize=64)
+def _draws(n: int) -> NDArray[np.float64]:
+    """How often each of n ballots is drawn; the draws depend on the panel's size alone."""
+    import numpy as np
+
+    rng = np.random.Generator(np.random.PCG64(n))
+    return rng.multinomial(n, np.full(n, 1 / n), size=INTERVAL_DRAWS).astype(float)

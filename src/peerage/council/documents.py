@@ -1,17 +1,20 @@
 """Ballots files: sessions written elsewhere, read into types or refused by place.
 
 A session is an object with labels and rankings, or nothing but rankings by name: a list of them,
-or an object with one for each reviewer. Rows of a table are sessions too (`ballot_rows`).
+or an object with one for each reviewer. Rows of a table are sessions too: a row of reviews names
+a reviewer and a candidate and has a rank or a score; a comparison (`model_a`, `model_b`, `winner`)
+is a ballot of its own, and all of them are one session, so that a judge may compare as often as
+it likes.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
-from peerage.council.ballot_rows import is_rows, sessions_of_rows
 from peerage.council.ballots import canonical_label, parse, review_of
 from peerage.council.blinding import label, label_index
 from peerage.errors import InputError
@@ -22,61 +25,65 @@ RANKINGS = ("rankings", "stage2")
 LABELLED = "label_to_model"
 SHAPE = 'See "Ballots files" in docs/ballots.md for the shape.'
 
+MAX_BALLOTS = 10_000  # of one session of rows
+N_SHOWN = 10
+SIDES = ("model_a", "model_b")
+TIES = ("tie", "tie (bothbad)")
+
+Row = Mapping[str, Any]
+Judged = tuple[Ballot, Review]
+
 
 def read_json(data: bytes, place: str) -> Any:
     """The JSON in some bytes, or an error that says where it stops being JSON."""
+    hint = ""
     try:
         return json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"this is not UTF-8 text (byte {error.start}).",
-            place=place,
-            hint="Save the file as UTF-8.",
-        ) from None
+        wrong, hint = f"this is not UTF-8 text (byte {error.start}).", "Save the file as UTF-8."
     except json.JSONDecodeError as error:
-        raise InputError(
-            f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.",
-            place=place,
-            hint=SHAPE,
-        ) from None
+        where = f"line {error.lineno}, column {error.colno}"
+        wrong, hint = f"this is not JSON: {error.msg} at {where}.", SHAPE
     except RecursionError:
-        raise InputError("this JSON is nested too deeply to read.", place=place) from None
+        wrong = "this JSON is nested too deeply to read."
     except ValueError as error:  # an integer of more digits than Python reads
-        raise InputError(
-            f"this JSON has a value that cannot be read: {error}.", place=place
-        ) from None
+        wrong = f"this JSON has a value that cannot be read: {error}."
+    raise InputError(wrong, place=place, hint=hint)
 
 
 def sessions_of(document: Any, place: str = "ballots") -> tuple[Session, ...]:
     """The sessions of a ballots file: one, a list of them, rankings by name, or rows."""
     if is_rows(document):
-        return sessions_of_rows(document, place)
+        read_rows = _reviewed_sessions if any("candidate" in row for row in document) else _compared
+        return read_rows(document, place)
     if isinstance(document, list) and not is_rankings(document):
         if not document:
             raise InputError("there is no session in this list.", place=place, hint=SHAPE)
         return tuple(
-            session_of(item, f"{place}, session {i + 1}") for i, item in enumerate(document)
+            session_of(item, f"{place}, session {i}") for i, item in enumerate(document, 1)
         )
     return (session_of(document, place),)
 
 
 def is_rankings(document: Any) -> bool:
     """Whether a document is nothing but rankings by name: `[["m1", "m2"], …]`, or by reviewer."""
+    if not isinstance(document, Mapping | list) or not document:
+        return False
     if isinstance(document, Mapping):
         keys = {*RESPONSES, *RANKINGS, LABELLED}
-        return (
-            bool(document)
-            and not keys & document.keys()
-            and all(isinstance(value, list) for value in document.values())
-        )
+        return keys.isdisjoint(document) and all(isinstance(v, list) for v in document.values())
+    return all(
+        isinstance(item.get("ranking") if isinstance(item, Mapping) else item, list)
+        for item in document
+    )
+
+
+def is_rows(document: Any) -> bool:
+    """Whether a document is rows of reviews or of comparisons, and no list of sessions."""
     return (
         isinstance(document, list)
-        and bool(document)
-        and all(
-            isinstance(item, list)
-            or (isinstance(item, Mapping) and isinstance(item.get("ranking"), list))
-            for item in document
-        )
+        and all(isinstance(row, Mapping) for row in document)
+        and any("candidate" in row or SIDES[0] in row for row in document)
     )
 
 
@@ -88,24 +95,29 @@ def session_of(document: Any, place: str = "ballots") -> Session:
         raise InputError(f"a session is an object, not {_kind(document)}.", place=place, hint=SHAPE)
     responses, flags = _responses(document, place)
     entries = _entries(document, place)
-    shown = _shown(document, responses, entries, place)
-    ballots: list[Ballot] = []
-    reviews: list[Review] = []
-    seen: dict[tuple[str, int], int] = {}
+    shown, labelled = _shown(document, responses, entries, place)
+    judged: dict[tuple[str, int], Judged] = {}
     for i, entry in enumerate(entries):
         here = f"{place}, rankings[{i}]"
-        ballot, review = _reviewed(entry, shown, here)
+        ballot, review = _reviewed(entry, shown, labelled, here)
         key = (ballot.reviewer, ballot.round)
-        if key in seen:
+        if key in judged:
+            earlier = list(judged).index(key)
             raise InputError(
-                f"reviewer {ballot.reviewer!r} already voted in rankings[{seen[key]}].",
+                f"reviewer {ballot.reviewer!r} already voted in rankings[{earlier}].",
                 place=here,
                 hint='Keep one ballot per reviewer, or number their rounds with "round".',
             )
-        seen[key] = i
-        ballots.append(ballot)
-        reviews.append(review)
-    candidates = _candidates(shown, ballots, place)
+        judged[key] = ballot, review
+    candidates = {name for ballot, _ in judged.values() for name in ballot.authors}
+    candidates.update(shown.authors)
+    if not candidates:
+        raise InputError(
+            "there are no candidates in this session.",
+            place=place,
+            hint='Give "label_to_model", or "responses" to be labelled A, B, C … in that order.',
+        )
+    _check_labels(len(candidates), place)
     flags += [f"not_on_a_ballot:{r.model}" for r in responses if r.model not in candidates]
     return Session(
         id=str(document.get("session_id") or document.get("id") or ""),
@@ -114,10 +126,10 @@ def session_of(document: Any, place: str = "ballots") -> Session:
             id=str(document.get("query_id") or ""),
             category=_text(document, "category", place),
         ),
-        candidates=candidates,
+        candidates=tuple(sorted(candidates)),
         responses=tuple(responses),
-        ballots=tuple(ballots),
-        reviews=tuple(reviews),
+        ballots=tuple(ballot for ballot, _ in judged.values()),
+        reviews=tuple(review for _, review in judged.values()),
         flags=tuple(flags),
         finished=True,
     )
@@ -126,14 +138,14 @@ def session_of(document: Any, place: str = "ballots") -> Session:
 # -- parts of a session -----------------------------------------------------------------------
 
 
-def _entries(document: Mapping[str, Any], place: str) -> list[Any]:
+def _entries(document: Row, place: str) -> list[Any]:
     """The rankings of a session as objects, each with its reviewer; a bare list gets a number."""
-    rankings = next((document[key] for key in RANKINGS if key in document), None)
+    rankings = _first(document, RANKINGS)
     if isinstance(rankings, Mapping) and rankings:
         return [_entry(name, said) for name, said in rankings.items()]
     return [
-        _entry(f"ballot {i + 1}", entry) if isinstance(entry, list) else entry
-        for i, entry in enumerate(_list(document, RANKINGS, place))
+        _entry(f"ballot {i}", entry) if isinstance(entry, list) else entry
+        for i, entry in enumerate(_list(document, RANKINGS, place), 1)
     ]
 
 
@@ -142,62 +154,36 @@ def _entry(reviewer: str, said: Any) -> dict[str, Any]:
     return {"model": reviewer, key: {"ranking": said} if isinstance(said, list) else said}
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """Slots in the order shown, and whether that order and labels for it are known."""
-
-    slots: tuple[Slot, ...]
-    positions_known: bool
-    labelled: bool = True
-
-    @property
-    def authors(self) -> tuple[str, ...]:
-        return tuple(slot.author for slot in self.slots)
-
-
-def _responses(document: Mapping[str, Any], place: str) -> tuple[list[Response], list[str]]:
-    responses: list[Response] = []
+def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
+    responses: dict[str, Response] = {}
     flags: list[str] = []
-    names: set[str] = set()
     for i, item in enumerate(_list(document, RESPONSES, place, required=False)):
         here = f"{place}, responses[{i}]"
-        model = _name(item, here)
-        if model in names:
+        model = _model(item, here)
+        if model in responses:
             raise InputError(f"model {model!r} answers twice.", place=here)
-        names.add(model)
-        text = item.get("response")
-        if text is None:
+        if item.get("response") is None:
             flags.append(f"no_text:{model}")
-        elif not isinstance(text, str):
-            raise InputError(f'"response" is {_kind(text)}, not text.', place=here)
-        responses.append(Response(model, text or ""))
-    return responses, flags
+        responses[model] = Response(model, _text(item, "response", here))
+    return list(responses.values()), flags
 
 
 def _shown(
-    document: Mapping[str, Any],
-    responses: Sequence[Response],
-    entries: Sequence[Any],
-    place: str,
-) -> _Shown:
-    """What every ballot shows unless it says otherwise: all that any of them ranks by name."""
-    texts = {response.model: response.text for response in responses}
+    document: Row, responses: Sequence[Response], entries: Sequence[Any], place: str
+) -> tuple[Ballot, bool]:
+    """The ballot that every reviewer has unless it says otherwise, and whether it has labels.
+
+    Without labels it shows all that any ranking names.
+    """
+    texts: dict[str, str | None] = {response.model: response.text for response in responses}
     mapping = document.get(LABELLED)
     if mapping is not None:
-        return _slots(mapping, texts, f"{place}, {LABELLED}")
-    names: Sequence[str] = [response.model for response in responses]
-    labelled = bool(names) or not _are_bare(document)
-    if not labelled:
-        named = {name for entry in entries for name in _names_in(entry)}
-        names = sorted(named)
-    _check_size(len(names), place)
+        return _ballot(mapping, texts, f"{place}, {LABELLED}"), True
+    labelled = bool(texts) or not is_rankings(_first(document, RANKINGS))
+    names = texts if labelled else sorted({name for e in entries for name in _names_in(e)})
+    _check_labels(len(names), place)
     slots = tuple(Slot(label(i), name, texts.get(name)) for i, name in enumerate(names))
-    return _Shown(slots, positions_known=False, labelled=labelled)
-
-
-def _are_bare(document: Mapping[str, Any]) -> bool:
-    """Whether a session's rankings are lists of names, and not objects that speak of labels."""
-    return is_rankings(next((document[key] for key in RANKINGS if key in document), None))
+    return Ballot("", slots, positions_known=False), labelled
 
 
 def _names_in(entry: Any) -> Iterator[str]:
@@ -217,8 +203,8 @@ def _said(entry: Any) -> Any:
     return {"ranking": entry["ranking"]} if isinstance(entry.get("ranking"), list) else None
 
 
-def _slots(mapping: Any, texts: Mapping[str, str], place: str) -> _Shown:
-    """Slots from either shape of `label_to_model`, in the order they were displayed."""
+def _ballot(mapping: Any, texts: Mapping[str, str | None], place: str) -> Ballot:
+    """A ballot from either shape of `label_to_model`, in the order that was displayed."""
     if not isinstance(mapping, Mapping):
         raise InputError(f"this is {_kind(mapping)}, not labels with models.", place=place)
     if not mapping:
@@ -227,49 +213,45 @@ def _slots(mapping: Any, texts: Mapping[str, str], place: str) -> _Shown:
             place=place,
             hint='Map each label to its model, {"Response A": "some-model"}.',
         )
-    _check_size(len(mapping), place)
-    label_by_author: dict[str, str] = {}
+    _check_labels(len(mapping), place)
+    slots: dict[str, Slot] = {}
     index_by_label: dict[str, int | None] = {}
     for text, value in mapping.items():
         name = canonical_label(text)
         author, index = _author(value, f"{place}, {text!r}")
         if name in index_by_label:
             raise InputError(f"label {text!r} stands here twice.", place=place)
-        if author in label_by_author:
+        if author in slots:
             raise InputError(f"model {author!r} is under two labels.", place=place)
-        label_by_author[author] = name
+        slots[author] = Slot(name, author, texts.get(author))
         index_by_label[name] = label_index(name) if index is None else index
     indices = [index for index in index_by_label.values() if index is not None]
-    known = len(indices) == len(index_by_label)
     if len(set(indices)) < len(indices):
         raise InputError("two labels have the same display_index.", place=place)
-    ordered = list(label_by_author.items())
-    if known:
-        ordered.sort(key=lambda item: index_by_label[item[1]] or 0)
-    slots = tuple(Slot(name, author, texts.get(author)) for author, name in ordered)
-    return _Shown(slots, known)
+    known = len(indices) == len(slots)
+    ordered = sorted(slots.values(), key=lambda slot: (known and index_by_label[slot.label]) or 0)
+    return Ballot("", tuple(ordered), positions_known=known)
 
 
 def _author(value: Any, place: str) -> tuple[str, int | None]:
     if isinstance(value, str) and value.strip():
         return value.strip(), None
     index = value.get("display_index") if isinstance(value, Mapping) else None
-    if index is not None and (not isinstance(index, int) or isinstance(index, bool) or index < 0):
-        raise InputError(f"display_index is {index!r}, not 0, 1, 2 …", place=place)
-    return _name(value, place), index
+    if index is not None:
+        _check_index("display_index", index, place)
+    return _model(value, place), index
 
 
-def _reviewed(entry: Any, shown: _Shown, place: str) -> tuple[Ballot, Review]:
-    reviewer = _name(entry, place, ("model", "reviewer"))
+def _reviewed(entry: Any, shown: Ballot, labelled: bool, place: str) -> Judged:
+    reviewer = _model(entry, place, ("model", "reviewer"))
     own = entry.get(LABELLED)
     if own is not None:
-        texts = {slot.author: slot.text for slot in shown.slots if slot.text is not None}
-        shown = _slots(own, texts, f"{place}, {LABELLED}")
+        texts = {slot.author: slot.text for slot in shown.slots}
+        shown, labelled = _ballot(own, texts, f"{place}, {LABELLED}"), True
     round_ = entry.get("round", 0)
-    if not isinstance(round_, int) or isinstance(round_, bool) or round_ < 0:
-        raise InputError(f"round is {round_!r}, not 0, 1, 2 …", place=place)
-    ballot = Ballot(reviewer, shown.slots, round_, shown.positions_known)
-    parsed = _parsed_by_label(entry, ballot, shown.labelled)
+    _check_index("round", round_, place)
+    ballot = replace(shown, reviewer=reviewer, round=round_)
+    parsed = _parsed_by_label(entry, ballot, labelled)
     if parsed is not None:
         return ballot, review_of(parsed, ballot, raw=json.dumps(parsed))
     raw = next((entry[key] for key in ("text", "ranking") if isinstance(entry.get(key), str)), None)
@@ -305,20 +287,120 @@ def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
     return parsed
 
 
-def _candidates(shown: _Shown, ballots: Sequence[Ballot], place: str) -> tuple[str, ...]:
-    """Everyone on a ballot or on the session's own list, by name."""
-    authors = {author for ballot in ballots for author in ballot.authors} | set(shown.authors)
-    if not authors:
+# -- rows of a table ---------------------------------------------------------------------------
+
+
+def _reviewed_sessions(rows: Sequence[Row], place: str) -> tuple[Session, ...]:
+    """The sessions in rows of reviews, in their order."""
+    _check_columns(rows, ("reviewer", "candidate"), place)
+    if not any(_is_given(row.get(name)) for row in rows for name in ("rank", "score")):
+        raise InputError("no row has a rank or a score.", place=place, hint=_columns(rows))
+    rows_by_ballot: dict[str, dict[tuple[str, int], dict[str, tuple[int, Row]]]] = {}
+    for i, row in enumerate(rows, 1):
+        here = f"{place}, row {i}"
+        key = (_cell(row, "reviewer", here), int(_number(row, "round", here) or 0))
+        candidate = _cell(row, "candidate", here)
+        session = _cell(row, "session") or _cell(row, "session_id")
+        ballot = rows_by_ballot.setdefault(session, {}).setdefault(key, {})
+        if candidate in ballot:
+            raise InputError(
+                f"{key[0]!r} judges {candidate!r} here and in row {ballot[candidate][0]}.",
+                place=here,
+                hint='Keep one row, or tell sessions apart in a column "session".',
+            )
+        ballot[candidate] = (i, row)
+    return tuple(
+        _session(session, [_ranked(*key, held, place) for key, held in ballots.items()], place)
+        for session, ballots in rows_by_ballot.items()
+    )
+
+
+def _ranked(
+    reviewer: str, round_: int, row_by_candidate: Mapping[str, tuple[int, Row]], place: str
+) -> Judged:
+    """One ballot: ranks where any row has one, else scores; a row with neither is unranked."""
+    _check_size(len(row_by_candidate), MAX_LABELS, "candidates on a ballot", place)
+
+    def numbers(name: str) -> dict[str, float]:
+        read = {
+            candidate: _number(row, name, f"{place}, row {i}")
+            for candidate, (i, row) in row_by_candidate.items()
+        }
+        return {candidate: value for candidate, value in read.items() if value is not None}
+
+    rank, score, position = numbers("rank"), numbers("score"), numbers("position")
+    if low := [name for name, value in rank.items() if value < 1]:
+        where = f"{place}, row {row_by_candidate[low[0]][0]}"
+        raise InputError("a rank lies below 1.", place=where, hint="The best has rank 1.")
+    known = len(position) == len(row_by_candidate) == len(set(position.values()))
+    authors = sorted(row_by_candidate, key=lambda name: (position[name] if known else 0, name))
+    slots = tuple(Slot(label(i), name) for i, name in enumerate(authors))
+    label_by_author = {slot.author: slot.label for slot in slots}
+    worth = rank or {name: -value for name, value in score.items()}
+    tiers = tuple(
+        tuple(label_by_author[name] for name in authors if worth.get(name) == value)
+        for value in sorted(set(worth.values()))
+    )
+    review = Review(
+        reviewer,
+        ranking=tiers,
+        scores={label_by_author[name]: value for name, value in score.items()},
+        abstained="" if worth else "no_rank_or_score",
+        round=round_,
+    )
+    return Ballot(reviewer, slots, round_, known), review
+
+
+def _compared(rows: Sequence[Row], place: str) -> tuple[Session, ...]:
+    """The one session of rows of comparisons."""
+    _check_columns(rows, (*SIDES, "winner"), place)
+    judged = [_comparison(i, row, f"{place}, row {i}") for i, row in enumerate(rows, 1)]
+    return (_session("", judged, place),)
+
+
+def _comparison(i: int, row: Row, place: str) -> Judged:
+    a, b = (_cell(row, side, place) for side in SIDES)
+    if a == b:
+        raise InputError(f"{a!r} is compared with itself.", place=place)
+    reviewer = _cell(row, "reviewer") or _cell(row, "judge") or f"row {i}"
+    winner = _cell(row, "winner")
+    first, second = (("A",), ("B",)), (("B",), ("A",))
+    tiers_by_winner: dict[str, tuple[tuple[str, ...], ...]] = {a: first, b: second}
+    tiers_by_winner |= {SIDES[0]: first, SIDES[1]: second, **dict.fromkeys(TIES, (("A", "B"),))}
+    if winner not in tiers_by_winner:
+        known = f"{', '.join((*SIDES, *TIES))}, or a model's name"
+        raise InputError(f"the winner is {winner!r}.", place=place, hint=f"Known: {known}.")
+    ballot = Ballot(reviewer, (Slot("A", a), Slot("B", b)), sheet=i)
+    return ballot, Review(reviewer, ranking=tiers_by_winner[winner], sheet=i)
+
+
+def _session(name: str, judged: Sequence[Judged], place: str) -> Session:
+    candidates = sorted({author for ballot, _ in judged for author in ballot.authors})
+    _check_size(len(judged), MAX_BALLOTS, "ballots in one session", place)
+    _check_size(len(candidates), MAX_LABELS, "candidates in one session", place)
+    return Session(
+        id=name,
+        query=Query(""),
+        candidates=tuple(candidates),
+        ballots=tuple(ballot for ballot, _ in judged),
+        reviews=tuple(review for _, review in judged),
+        finished=True,
+    )
+
+
+# -- single values ------------------------------------------------------------------------------
+
+
+def _check_size(n: int, most: int, what: str, place: str) -> None:
+    if n > most:
         raise InputError(
-            "there are no candidates in this session.",
+            f"{n:,} {what} are more than {most:,}.",
             place=place,
-            hint='Give "label_to_model", or "responses" to be labelled A, B, C … in that order.',
+            hint="`peerage board models --reviews FILE` takes tables of any size.",
         )
-    _check_size(len(authors), place)
-    return tuple(sorted(authors))
 
 
-def _check_size(n: int, place: str) -> None:
+def _check_labels(n: int, place: str) -> None:
     if n > MAX_LABELS:
         raise InputError(
             f"{n:,} candidates are more than the {MAX_LABELS} that labels A to ZZ can tell apart.",
@@ -327,9 +409,54 @@ def _check_size(n: int, place: str) -> None:
         )
 
 
-def _list(
-    document: Mapping[str, Any], keys: Sequence[str], place: str, *, required: bool = True
-) -> list[Any]:
+def _check_columns(rows: Sequence[Row], needed: Sequence[str], place: str) -> None:
+    missing = [name for name in needed if not any(name in row for row in rows)]
+    if missing:
+        listed = ", ".join(missing)
+        raise InputError(f"there is no column {listed}.", place=place, hint=_columns(rows))
+
+
+def _check_index(name: str, value: Any, place: str) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f"{name} is {value!r}, not 0, 1, 2 …", place=place)
+
+
+def _columns(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(str(name) for row in rows[:N_SHOWN] for name in row))
+    return f"It has: {', '.join(names[: 2 * N_SHOWN])}."
+
+
+def _is_given(value: Any) -> bool:
+    blank = value is None or (isinstance(value, str) and not value.strip())
+    return not blank and not (isinstance(value, float) and math.isnan(value))
+
+
+def _cell(row: Row, name: str, place: str = "") -> str:
+    """What a cell says, without the spaces around it; with a place it must say something."""
+    text = str(row[name]).strip() if _is_given(row.get(name)) else ""
+    if place and not text:
+        raise InputError(f"`{name}` is empty.", place=place)
+    return text
+
+
+def _number(row: Row, name: str, place: str) -> float | None:
+    value = row.get(name)
+    if not _is_given(value):
+        return None
+    try:
+        number = float(str(value)) if not isinstance(value, bool) else math.nan
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"`{name}` is {value!r}, not a number.", place=place)
+    return number
+
+
+def _first(document: Row, keys: Sequence[str]) -> Any:
+    return next((document[key] for key in keys if key in document), None)
+
+
+def _list(document: Row, keys: Sequence[str], place: str, *, required: bool = True) -> list[Any]:
     for key in keys:
         if key in document:
             value = document[key]
@@ -341,16 +468,16 @@ def _list(
     return []
 
 
-def _name(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
+def _model(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
     if not isinstance(item, Mapping):
         raise InputError(f'this is {_kind(item)}, not an object with a "model".', place=place)
-    name = next((item[key] for key in keys if key in item), None)
+    name = _first(item, keys)
     if not isinstance(name, str) or not name.strip():
         raise InputError(f'"model" is {_kind(name)}, not a name.', place=place)
     return name.strip()
 
 
-def _text(document: Mapping[str, Any], key: str, place: str) -> str:
+def _text(document: Row, key: str, place: str) -> str:
     value = document.get(key)
     if value is not None and not isinstance(value, str):
         raise InputError(f'"{key}" is {_kind(value)}, not text.', place=place)
@@ -358,13 +485,6 @@ def _text(document: Mapping[str, Any], key: str, place: str) -> str:
 
 
 def _kind(value: Any) -> str:
-    names = {
-        type(None): "null",
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text" if value else "empty text",
-        list: "a list",
-        dict: "an object",
-    }
+    names = {type(None): "null", bool: "true or false", int: "a number", float: "a number"}
+    names |= {str: "text" if value else "empty text", list: "a list", dict: "an object"}
     return names.get(type(value), type(value).__name__)

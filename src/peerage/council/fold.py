@@ -6,8 +6,9 @@ is; a reply that was stored without its reading is read here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable
+from dataclasses import fields, replace
+from typing import Any
 
 from peerage.council.ballots import parse
 from peerage.council.blinding import label, slot_of
@@ -30,7 +31,7 @@ from peerage.events import (
     read_event,
     total_cost,
 )
-from peerage.text import valid_text, valid_values
+from peerage.text import valid_values
 from peerage.types import (
     MAX_LABELS,
     Audit,
@@ -53,6 +54,7 @@ MAX_NAME_CHARACTERS = 100
 MAX_NOTE_CHARACTERS = 20_000
 
 EMPTY = Session(id="", query=Query(""))
+READ = tuple(part.name for part in fields(ReviewReading))
 
 
 def fold(events: Iterable[Event]) -> Session:
@@ -98,7 +100,8 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Gate():
             return replace(session, gates=(*session.gates, fact))
         case Dealt():
-            return _dealt(session, session_id, fact)
+            dealt = (_ballot(session, session_id, one, fact.round) for one in fact.ballots)
+            return replace(session, ballots=(*session.ballots, *dealt))
         case Reviewed():
             return _reviewed(session, session_id, fact)
         case Tallied():
@@ -120,28 +123,20 @@ def with_candidates(session: Session) -> Session:
     return replace(session, candidates=tuple(sorted(on_ballots or answered)))
 
 
-def _dealt(session: Session, session_id: str, fact: Dealt) -> Session:
-    ballots = tuple(_ballot(session, session_id, dealt, fact.round) for dealt in fact.ballots)
-    return replace(session, ballots=(*session.ballots, *ballots))
-
-
 def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) -> Ballot:
-    """A ballot with the texts of the answers that are on it."""
+    """A ballot with the texts of the answers that are on it.
+
+    Its labels are A, B, C … in the order shown, unless it came from elsewhere with its own.
+    """
     if dealt.labels and len(dealt.labels) != len(dealt.order):
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
     answers = {response.model: response for response in session.responses}
-    slots = tuple(
-        slot_of(label_, author, answers.get(author))
-        for label_, author in zip(_labels(dealt), dealt.order, strict=True)
-    )
+    labels = dealt.labels or [label(i) for i in range(len(dealt.order))]
+    shown = zip(labels, dealt.order, strict=True)
+    slots = tuple(slot_of(name, author, answers.get(author)) for name, author in shown)
     return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)
-
-
-def _labels(dealt: DealtBallot) -> Sequence[str]:
-    """A, B, C … in the order shown, unless the ballot came from elsewhere with its own."""
-    return dealt.labels or [label(i) for i in range(len(dealt.order))]
 
 
 def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
@@ -164,19 +159,8 @@ def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Revie
 
 
 def _review(reviewer: str, reading: ReviewReading, text: str, round_: int) -> Review:
-    return Review(
-        reviewer,
-        reading.ranking,
-        reading.scores,
-        reading.marks,
-        reading.claimed,
-        reading.notes,
-        reading.abstained,
-        reading.recovered,
-        reading.flags,
-        text,
-        round_,
-    )
+    parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
+    return Review(reviewer, **parts, raw=text, round=round_)
 
 
 # -- readings of replies ----------------------------------------------------------------------
@@ -187,46 +171,33 @@ def reading_of(review: Review) -> ReviewReading:
 
     Its text is made valid once more: a reply of plain letters can spell half a pair.
     """
-    return ReviewReading(
-        ranking=tuple(tuple(map(valid_text, tier)) for tier in review.ranking),
-        scores=review.scores,
-        marks=valid_values(review.marks),
-        claimed=review.claimed,
-        notes=valid_values(review.notes),
-        abstained=valid_text(review.abstained),
-        recovered=review.recovered,
-        flags=tuple(map(valid_text, review.flags)),
-    )
+    return ReviewReading(**{name: valid_values(getattr(review, name)) for name in READ})
 
 
 def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewReading:
     """A review for the log beside its reply, within bounds; these dimensions are kept first."""
     reading = reading_of(review)
-    marks = {label_: _kept_marks(marks, dimensions) for label_, marks in reading.marks.items()}
-    ranking = _kept_ranking(reading.ranking)
+    marks = {
+        label_: {
+            name: given[name]
+            for name in sorted(given, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
+            if len(name) <= MAX_NAME_CHARACTERS
+        }
+        for label_, given in reading.marks.items()
+    }
+    ranking: list[tuple[str, ...]] = []
+    left = MAX_MENTIONS
+    for tier in reading.ranking:
+        names = tuple(name[:MAX_NAME_CHARACTERS] for name in tier)[:left]
+        left -= len(names)
+        ranking += [names] if names else []
     flags = list(reading.flags)
     if marks != reading.marks:
         flags.append("too_many_dimensions")
-    if ranking != reading.ranking:
+    if tuple(ranking) != reading.ranking:
         flags.append("ranking_too_long")
     notes = {label_: note[:MAX_NOTE_CHARACTERS] for label_, note in reading.notes.items()}
-    return replace(reading, ranking=ranking, marks=marks, notes=notes, flags=tuple(flags))
-
-
-def _kept_marks(marks: Mapping[str, float], dimensions: Collection[str]) -> dict[str, float]:
-    names = sorted(marks, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
-    return {name: marks[name] for name in names if len(name) <= MAX_NAME_CHARACTERS}
-
-
-def _kept_ranking(ranking: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
-    kept: list[tuple[str, ...]] = []
-    left = MAX_MENTIONS
-    for tier in ranking:
-        names = tuple(name[:MAX_NAME_CHARACTERS] for name in tier)[:left]
-        left -= len(names)
-        if names:
-            kept.append(names)
-    return tuple(kept)
+    return replace(reading, ranking=tuple(ranking), marks=marks, notes=notes, flags=tuple(flags))
 
 
 def reviewed_ballots(session: Session) -> Session:

@@ -1,21 +1,23 @@
 """Read one JSON object as models write it: usual slips are forgiven, and each is named.
 
-The reader does not recurse, and looks at each character a bounded number of times.
+Nesting is bounded, and the reader looks at each character a bounded number of times.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import lru_cache, wraps
+from typing import Any, NamedTuple, TypeVar
 
 MAX_DEPTH = 64
 MAX_CACHED = 64
 
 Object = dict[str, Any]
+T = TypeVar("T")
 
 
 class RepeatedKeys(dict[str, Any]):
@@ -53,27 +55,25 @@ class Broken(NamedTuple):
 GAPS = re.compile(r"[\s\-]+")
 
 
+def cached_if_short(function: Callable[[str], T]) -> Callable[[str], T]:
+    """Remember a function's results for short texts: long ones would fill the memory."""
+    cached = lru_cache(maxsize=4096)(function)
+    return wraps(function)(lambda text: cached(text) if len(text) <= MAX_CACHED else function(text))
+
+
+@cached_if_short
 def fold_key(key: str) -> str:
     """A key as it is compared: "Final Ranking" and "final-ranking" are one."""
-    return _cached_fold(key) if len(key) <= MAX_CACHED else _fold(key)
-
-
-def _fold(key: str) -> str:
     return GAPS.sub("_", key.strip(" *_`\"'").casefold())
-
-
-_cached_fold = lru_cache(maxsize=4096)(_fold)
 
 
 def folded(data: Mapping[Any, Any]) -> Object:
     """An object with its own keys as they are compared; what it contains stays as it is."""
-    keys = [fold_key(key) for key in data if isinstance(key, str)]
-    value = {fold_key(key): inner for key, inner in data.items() if isinstance(key, str)}
-    if not isinstance(data, RepeatedKeys):
-        return value if len(value) == len(keys) else _with_repeats(value, keys)
-    told = RepeatedKeys(value)
-    told.repeated = data.repeated
-    return told
+    value = _object([(fold_key(key), inner) for key, inner in data.items() if isinstance(key, str)])
+    if isinstance(data, RepeatedKeys):
+        value = RepeatedKeys(value)
+        value.repeated = data.repeated
+    return value
 
 
 def key_value(data: Mapping[Any, Any], *names: str) -> Any:
@@ -85,42 +85,34 @@ def key_value(data: Mapping[Any, Any], *names: str) -> Any:
     return next((by_name[name] for name in names if name in by_name), None)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        value = RepeatedKeys(value)
+        counts = Counter(key for key, _ in pairs)
+        value.repeated = tuple(key for key, n in counts.items() if n > 1)
+    return value
+
+
 # -- plain JSON --------------------------------------------------------------------------------
 
-
-def _pairs(pairs: list[tuple[str, Any]]) -> Object:
-    value = dict(pairs)
-    return value if len(value) == len(pairs) else _with_repeats(value, [key for key, _ in pairs])
-
-
-def _with_repeats(value: Object, keys: list[str]) -> Object:
-    told = RepeatedKeys(value)
-    told.repeated = tuple(key for key, n in Counter(keys).items() if n > 1)
-    return told
-
-
-STRICT = json.JSONDecoder(object_pairs_hook=_pairs)
+STRICT = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def read_strict(text: str, start: int) -> Whole | None:
     """The object at `start` if it is plain JSON; this is the fast way, and nearly always enough."""
     try:
-        value, end = STRICT.raw_decode(text, start)
+        return Whole(*STRICT.raw_decode(text, start))
     except (ValueError, RecursionError):  # not JSON, an endless integer, or nested too deeply
         return None
-    return Whole(value, end)
 
 
-# -- tokens ------------------------------------------------------------------------------------
+# -- JSON with slips ---------------------------------------------------------------------------
 
-SPACE = re.compile(r"[\s\ufeff\u200b]*+")
-LINE = re.compile(r"[^\n]*+")
 CLOSERS = {'"': '"', "'": "'", "`": "`"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
 STARTS = "{[" + "".join(CLOSERS)
 CLOSER_OR_ESCAPE = {quote: re.compile(rf"[{ends}\\]") for quote, ends in CLOSERS.items()}
-SLIP_BY_QUOTE = {'"': "", "'": "single_quotes", "`": "backticks"} | dict.fromkeys(
-    "“”„‘’", "smart_quotes"
-)
+SLIP_BY_QUOTE = dict.fromkeys("“”„‘’", "smart_quotes") | {"'": "single_quotes", "`": "backticks"}
 QUOTED_KEY = "|".join(
     rf"{quote}(?:[^{ends}\\\n]|\\.){{0,200}}+[{ends}]" for quote, ends in CLOSERS.items()
 )
@@ -128,6 +120,9 @@ BARE_KEY = r"\w[\w.\-]{0,80}+(?: [\w.\-]{1,80}+){0,3}+"
 GAP = r"\s{0,500}+"
 KEY = re.compile(rf"({QUOTED_KEY}|{BARE_KEY}){GAP}:")
 COMMENT = r"//|/\*|\#"
+SPACE_AND_COMMENTS = re.compile(
+    r"(?:[\s\ufeff\u200b]++|(?://|\#)[^\n]*+|/\*(?:[^*]|\*(?!/)){0,500}+\*/)*+"
+)
 # What may follow the quote that ends a string. Any other quote is part of the text, unescaped.
 AFTER_IN_OBJECT = re.compile(
     rf"{GAP}(?:\}}|\Z|{COMMENT}|,{GAP}(?:\}}|,|\Z|{COMMENT}|(?:{QUOTED_KEY}|{BARE_KEY}){GAP}:))"
@@ -141,23 +136,10 @@ NUMBER = re.compile(
 FRACTION = re.compile(rf"{GAP}/{GAP}\d")
 BARE = re.compile(rf"(?:[^,\[\]{{}}\"“”\n/#]|/(?![/*])){{1,80}}+(?={GAP}(?:[,\]}}]|\Z|{COMMENT}))")
 COLON = re.compile(rf"{GAP}:")
-WORDS: dict[str, Any] = {
-    "true": True,
-    "false": False,
-    "null": None,
-    "True": True,
-    "False": False,
-    "None": None,
-    "undefined": None,
-    "NaN": float("nan"),
-    "nan": float("nan"),
-    "Infinity": float("inf"),
-    "-Infinity": float("-inf"),
-    "inf": float("inf"),
-    "-inf": float("-inf"),
-}
-STRICT_WORDS = {"true", "false", "null", "NaN", "Infinity", "-Infinity"}
-PYTHON_WORDS = {"True", "False", "None"}
+STRICT_WORDS = {"true": True, "false": False, "null": None, "NaN": math.nan}
+STRICT_WORDS |= {"Infinity": math.inf, "-Infinity": -math.inf}
+PYTHON_WORDS = {"True": True, "False": False, "None": None}
+OTHER_WORDS = {"undefined": None, "nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\n": ""}
 SURROGATE = re.compile("[\ud800-\udfff]")
@@ -171,131 +153,85 @@ class _Stop(Exception):  # noqa: N818 - no error of anyone's: reading ends here
         self.in_string = in_string
 
 
-class _Frame:
-    """An object, or a list, that is still open; an object's pending key is in `key`."""
-
-    __slots__ = ("full", "is_object", "items", "key", "pairs", "start")
-
-    def __init__(self, start: int, *, is_object: bool) -> None:
-        self.start = start
-        self.is_object = is_object
-        self.key: str | None = None
-        self.pairs: list[tuple[str, Any]] = []
-        self.items: list[Any] = []
-        self.full = False  # a value has just ended, so a comma or the end should follow
-
-    def put(self, value: Any) -> None:
-        if self.key is None:
-            self.items.append(value)
-        else:
-            self.pairs.append((self.key, value))
-            self.key = None
-        self.full = True
-
-    def ends_in_text(self) -> bool:
-        return isinstance(self.pairs[-1][1] if self.is_object else self.items[-1], str)
-
-    def value(self) -> Object | list[Any]:
-        return _pairs(self.pairs) if self.is_object else self.items
-
-
 class Reader:
     """Reads objects from one text; what it learns about the text it does not look up twice."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._repairs: dict[str, None] = {}
         self._barren: dict[tuple[str, bool], int] = {}  # no string ends before here
-        self._no_comment_end = len(text) + 1
 
     def read(self, start: int) -> Whole | Broken:
         """The object whose brace is at `start`."""
-        self._repairs = {}
-        root = _Frame(start, is_object=True)
-        stack = [root]
+        self._repairs: dict[str, None] = {}
+        self._open: list[int] = []  # brackets that are not closed yet
+        self._root: list[tuple[str, Any]] = []
+        self._root_key: str | None = None  # its value is not read yet
+        self._after_text = False
         try:
-            end = self._fill(stack, start + 1)
+            value, end = self._container(start, self._root)
         except _Stop as stop:
-            if len(stack) == 1 and not root.pairs and root.key is None:
+            if not self._root and self._root_key is None:
                 return Broken({}, start + 1)
-            last = stack[-1]
+            goes_on = stop.resume < len(self.text) and not self.text.startswith("```", stop.resume)
             return Broken(
-                _pairs(root.pairs),
+                _object(self._root),
                 stop.resume,
-                tuple(frame.start for frame in stack if frame.is_object),
-                root.key,
+                tuple(at for at in self._open if self.text[at] == "{"),
+                self._root_key,
                 tuple(self._repairs),
                 stop.in_string,
-                misquoted=last.full and last.ends_in_text() and self._goes_on(stop.resume),
+                misquoted=self._after_text and goes_on,
             )
-        return Whole(_pairs(root.pairs), end, tuple(self._repairs))
+        return Whole(value, end, tuple(self._repairs))
 
-    def _goes_on(self, pos: int) -> bool:
-        return pos < len(self.text) and not self.text.startswith("```", pos)
-
-    def _fill(self, stack: list[_Frame], pos: int) -> int:
-        """Read until the first frame is closed; where that is."""
-        text = self.text
+    def _container(self, start: int, pairs: list[tuple[str, Any]]) -> tuple[Any, int]:
+        """The object or list whose bracket is at `start`, and its end; fills the pairs."""
+        text, is_object = self.text, self.text[start] == "{"
+        self._open.append(start)
+        pos, full = start + 1, False  # full: a value has just ended, a comma or the end follows
         while True:
             pos = self._skip(pos)
-            if pos >= len(text):
-                raise _Stop(pos)
-            frame, char = stack[-1], text[pos]
+            char = text[pos]
             if char in "}]":
-                if (char == "}") != frame.is_object or frame.key is not None:
+                if (char == "}") != is_object:
                     raise _Stop(pos)
-                if (frame.pairs or frame.items) and not frame.full:
+                if pairs and not full:
                     self._note("trailing_comma")
+                self._open.pop()
+                return _object(pairs) if is_object else [value for _, value in pairs], pos + 1
+            if char == ",":
+                self._note("" if full else "extra_comma")
+                full = self._after_text = False
                 pos += 1
-                stack.pop()
-                if not stack:
-                    return pos
-                stack[-1].put(frame.value())
-            elif char == ",":
-                if frame.key is not None:
-                    raise _Stop(pos)
-                if not frame.full:
-                    self._note("extra_comma")
-                frame.full = False
-                pos += 1
-            elif frame.full:
-                if not (KEY.match(text, pos) if frame.is_object else char in STARTS):
+                continue
+            if full:
+                if not (KEY.match(text, pos) if is_object else char in STARTS):
                     raise _Stop(pos)
                 self._note("missing_comma")
-                frame.full = False
-            elif frame.is_object and frame.key is None:
-                frame.key, pos = self._key(pos)
-            elif char in "{[":
-                if len(stack) >= MAX_DEPTH:
-                    raise _Stop(pos)
-                stack.append(_Frame(pos, is_object=char == "{"))
-                pos += 1
-            else:
-                value, pos = self._scalar(pos, frame.is_object)
-                frame.put(value)
+            key = ""
+            self._after_text = False
+            if is_object:
+                key, pos = self._key(pos)
+                self._root_key = key if pairs is self._root else self._root_key
+                pos = self._skip(pos)
+            value, pos = self._value(pos, is_object)
+            pairs.append((key, value))
+            full, self._after_text = True, isinstance(value, str)
+            self._root_key = None if pairs is self._root else self._root_key
 
     def _note(self, repair: str) -> None:
         if repair:
             self._repairs[repair] = None
 
     def _skip(self, pos: int) -> int:
-        """The next position that is neither space nor comment."""
-        text = self.text
-        while True:
-            match = SPACE.match(text, pos)
-            pos = match.end() if match else pos
-            if text.startswith("/*", pos):
-                end = text.find("*/", pos + 2) if pos < self._no_comment_end else -1
-                if end < 0:
-                    self._no_comment_end = min(pos, self._no_comment_end)
-                    raise _Stop(pos)
-                pos = end + 2
-            elif text.startswith(("//", "#"), pos):
-                match = LINE.match(text, pos)
-                pos = match.end() if match else len(text)
-            else:
-                return pos
+        """The next position that is neither space nor comment; reading stops at the end."""
+        match = SPACE_AND_COMMENTS.match(self.text, pos)
+        end = match.end() if match else pos
+        if match and ("/" in match[0] or "#" in match[0]):
             self._note("comments")
+        if end >= len(self.text) or self.text.startswith("/*", end):
+            raise _Stop(end)
+        return end
 
     def _key(self, pos: int) -> tuple[str, int]:
         match = KEY.match(self.text, pos)
@@ -303,30 +239,30 @@ class Reader:
             raise _Stop(pos)
         key = match[1]
         if key[0] in CLOSERS:
-            self._note(SLIP_BY_QUOTE[key[0]])
+            self._note(SLIP_BY_QUOTE.get(key[0], ""))
             return self._unescaped(key[1:-1]), match.end()
         self._note("unquoted_keys")
         return key, match.end()
 
-    def _scalar(self, pos: int, in_object: bool) -> tuple[Any, int]:
+    def _value(self, pos: int, in_object: bool) -> tuple[Any, int]:
         text = self.text
+        if text[pos] in "{[":
+            if len(self._open) >= MAX_DEPTH:
+                raise _Stop(pos)
+            return self._container(pos, [])
         if text[pos] in CLOSERS:
             return self._string(pos, in_object)
         match = NUMBER.match(text, pos)
         if match and not FRACTION.match(text, match.end()):
             return _number(match[0]), match.end()
         match = BARE.match(text, pos)
-        if match is None:
+        word = match[0].strip() if match else ""
+        if match is None or not word or word[0] in ":=":
             raise _Stop(pos)
-        word = match[0].strip()
-        if word in WORDS:
-            if word not in STRICT_WORDS:
-                self._note("python_literals" if word in PYTHON_WORDS else "unquoted_values")
-            return WORDS[word], match.end()
-        if not word or word[0] in ":=":
-            raise _Stop(pos)
-        self._note("unquoted_values")
-        return word, match.end()
+        if word in STRICT_WORDS:
+            return STRICT_WORDS[word], match.end()
+        self._note("python_literals" if word in PYTHON_WORDS else "unquoted_values")
+        return (PYTHON_WORDS | OTHER_WORDS).get(word, word), match.end()
 
     def _string(self, pos: int, in_object: bool) -> tuple[str, int]:
         """A string and its end; a quote that nothing sensible follows belongs to the text.
@@ -353,7 +289,7 @@ class Reader:
             at = end
         if at > pos + 1:
             self._note("unescaped_quotes")
-        self._note(SLIP_BY_QUOTE[quote])
+        self._note(SLIP_BY_QUOTE.get(quote, ""))
         body = text[pos + 1 : end - 1]
         if "\n" in body or "\t" in body:
             self._note("raw_newlines")

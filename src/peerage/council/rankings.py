@@ -6,15 +6,14 @@ A ranking that could be read in two ways is not read at all: `unclear` then says
 from __future__ import annotations
 
 import html
-import math
+import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from peerage.council.jsonish import MAX_CACHED, fold_key, key_value
+from peerage.council.jsonish import cached_if_short, fold_key, key_value
 from peerage.council.replies import OWN_WORDS, lead_of, standing_in
 from peerage.types import MAX_LABELS, Ballot
 
@@ -50,16 +49,13 @@ MENTIONED = re.compile(rf"\b(?:{WORDS})s?{GAP}([^\W\d_]{{1,2}})\b", re.IGNORECAS
 NOT_APPLICABLE = re.compile(r"\W{0,5}n\s?[/.]\s?a\b.{0,200}", re.IGNORECASE | re.DOTALL)
 
 
+@cached_if_short
 def canonical_label(text: str) -> str:
     """The label in a phrase such as "**Response A**": here A.
 
     Letters become capitals, anything else small letters, so that labels compare without
     regard to case. A label of one's own ("red", "model-3") stays whole.
     """
-    return _cached(text) if len(text) <= MAX_CACHED else _canonical(text)
-
-
-def _canonical(text: str) -> str:
     text = " ".join(text.split())
     bare = text.strip(WRAPPING)
     joined = JOINED.fullmatch(bare)
@@ -72,9 +68,6 @@ def _canonical(text: str) -> str:
         heading = HEADING.match(bare)
     match = WORD_AND_LETTERS.fullmatch(bare) or LETTERS.fullmatch(bare)
     return match[1].upper() if match else bare or text.casefold()
-
-
-_cached = lru_cache(maxsize=4096)(_canonical)
 
 
 class Labels:
@@ -201,14 +194,12 @@ def read_mark(value: Any) -> float | None:
 
 def shown(value: Any) -> str:
     """A value as a flag names it: short, on one line, and without walking into it."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, str):
+        return one_line(value, MAX_SHOWN)
     if isinstance(value, int) and abs(value) >= 10**MAX_SHOWN:
         return "a huge number"
-    if isinstance(value, str | int | float):
-        return one_line(str(value), MAX_SHOWN)
+    if value is None or isinstance(value, NUMBERS):
+        return json.dumps(value)
     kinds = ((dict, "an object"), (LISTS, "a list"), (object, type(value).__name__))
     return next(name for kind, name in kinds if isinstance(value, kind))
 
@@ -261,14 +252,14 @@ BEST = re.compile(
 
 def by_rank(ranks: Sequence[tuple[str, float]]) -> Tiers:
     """Labels from the lowest rank up; equal ranks tie."""
-    labels_by_rank: dict[float, list[str]] = {}
+    tiers: dict[float, tuple[str, ...]] = {}
     for label, rank in ranks:
-        labels_by_rank.setdefault(rank, []).append(label)
-    return [tuple(labels_by_rank[rank]) for rank in sorted(labels_by_rank)]
+        tiers[rank] = (*tiers.get(rank, ()), label)
+    return [tiers[rank] for rank in sorted(tiers)]
 
 
-def _counts_up(numbers: Sequence[float]) -> bool:
-    """Whether the numbers of a list are places from the first on: 1 2 3, 1 2 2 3 or 1 2 2 4."""
+def counts_up(numbers: Sequence[float]) -> bool:
+    """Whether numbers are places from the first on: 1 2 3, 1 2 2 3 or 1 2 2 4."""
     if not numbers or numbers[0] != 1:
         return False
     return all(b in (a, a + 1, i + 2) for i, (a, b) in enumerate(pairwise(numbers)))
@@ -300,10 +291,11 @@ class Ranking:
         elif isinstance(value, LISTS):
             tiers = self._from_list(value)
         elif value is not None:
-            self._drop(value)
+            self._drop(shown(value))
         return [] if self.unclear else tiers
 
     def names_a_label(self, value: Any) -> bool:
+        """Whether a ranking mentions the ballot, or seems to and is unclear."""
         if isinstance(value, list) and any(self.labels.find(item) for item in value):
             return True  # the usual case, told quickly
         named = any(self.labels.find(label) for tier in self.tiers(value) for label in tier)
@@ -311,9 +303,31 @@ class Ranking:
 
     def is_all_labels(self, text: str) -> bool:
         """Whether a text is a ranking of labels on the ballot and nothing else."""
-        tiers = [] if self.unclear else self.from_text(text)
-        known = (self.labels.exactly(label) for tier in tiers for label in tier)
-        return bool(tiers) and all(label is not None for label in known)
+        names = [name for tier in self.from_text(text) for name in tier]
+        return bool(names) and None not in map(self.labels.exactly, names)
+
+    def is_label(self, name: str) -> bool:
+        """Whether a name is on the ballot, or would be on a longer one."""
+        return self.labels.find(name) is not None or LETTERS.fullmatch(name) is not None
+
+    def _letters(self, text: str) -> bool:
+        words = text[:MAX_LINE].split()
+        return any(word.strip(WRAPPING).isupper() and self.labels.exactly(word) for word in words)
+
+    def _give_up(self, why: str, names_labels: object = True) -> None:
+        if names_labels:
+            self.unclear = self.unclear or why
+
+    def _drop(self, what: str) -> None:
+        self.dropped.append(f"rank_dropped:{what}")
+
+    def _first(self, items: Sequence[Any]) -> Sequence[Any]:
+        """As many items as any ballot can use, repeats and strangers included."""
+        if len(items) > MAX_ITEMS:
+            self._drop(f"{len(items) - MAX_ITEMS} items")
+        return items[:MAX_ITEMS]
+
+    # -- labels in text
 
     def from_text(self, text: str) -> Tiers:
         """Tiers of "A > B = C"; without such signs, of lines or of a list with commas.
@@ -327,7 +341,7 @@ class Ranking:
         if NUMBERED.match(text):
             text = INLINE_NUMBER.sub("\n", text)
         lines = [line for line in text.splitlines() if line.strip()]
-        if any(NUMBERED.match(line) for line in lines):
+        if any(map(NUMBERED.match, lines)):
             return self.numbered(self._first(lines))
         if BETTER.search(text):
             parts = BETTER.split(text)
@@ -337,24 +351,12 @@ class Ranking:
             parts = re.split("[,;]", text)
         parts = [part.strip(" \t\r\n-=") for part in self._first(parts)]
         tiers = [tuple(self.tied(part, alone=True)) for part in parts if part]
-        named = [bool(tier) and all(map(self.is_label, tier)) for tier in tiers]
-        some = any(self.is_label(name) for tier in tiers for name in tier)
-        if some and not (all(named) and parts[-1]):
-            self._give_up("not_all_labels")
-        elif not some and self.labels.mentioned(text[:MAX_LINE]):
-            self._give_up("not_a_ranking")
-        return tiers if all(named) else []
-
-    def _letters(self, text: str) -> bool:
-        words = text[:MAX_LINE].split()
-        return any(word.strip(WRAPPING).isupper() and self.labels.exactly(word) for word in words)
-
-    def is_label(self, name: str) -> bool:
-        return self.labels.find(name) is not None or LETTERS.fullmatch(name) is not None
-
-    def _give_up(self, why: str, names_labels: object = True) -> None:
-        if names_labels:
-            self.unclear = self.unclear or why
+        all_named = all(tier and all(map(self.is_label, tier)) for tier in tiers)
+        if any(self.is_label(name) for tier in tiers for name in tier):
+            self._give_up("not_all_labels", not (all_named and parts[-1]))
+        else:
+            self._give_up("not_a_ranking", self.labels.mentioned(text[:MAX_LINE]))
+        return tiers if all_named else []
 
     def numbered(self, items: Sequence[str], *, lazily: bool = False) -> Tiers:
         """Tiers of items that are all numbered; equal numbers tie.
@@ -362,102 +364,19 @@ class Ranking:
         In Markdown, a list whose every number is the same is numbered when it is shown;
         elsewhere it may be a tie.
         """
-        matches = [NUMBERED.match(item[:MAX_LINE]) for item in items]
-        pairs = [
-            (tuple(self.tied(match[2], alone=True)), float(match[1])) for match in matches if match
-        ]
-        if not any(self.is_label(name) for names, _ in pairs for name in names):
+        matches = [match for item in items if (match := NUMBERED.match(item[:MAX_LINE]))]
+        tiers = [tuple(self.tied(match[2], alone=True)) for match in matches]
+        if not any(self.is_label(name) for tier in tiers for name in tier):
             return []
-        numbers = [number for _, number in pairs]
-        if len(pairs) < len(items) or not all(any(map(self.is_label, n)) for n, _ in pairs):
+        numbers = [float(match[1]) for match in matches]
+        if len(tiers) < len(items) or not all(any(map(self.is_label, tier)) for tier in tiers):
             self._give_up("not_all_labels")
         elif lazily and set(numbers) == {1}:
-            return [names for names, _ in pairs]
-        elif not _counts_up(numbers) or len(set(numbers)) == 1 < len(numbers):
+            return tiers
+        elif not counts_up(numbers) or len(set(numbers)) == 1 < len(numbers):
             self._give_up("numbered_otherwise")
-        return by_rank([(name, number) for names, number in pairs for name in names])
-
-    def _first(self, items: Sequence[Any]) -> Sequence[Any]:
-        """As many items as any ballot can use, repeats and strangers included."""
-        if len(items) > MAX_ITEMS:
-            self.dropped.append(f"rank_dropped:{len(items) - MAX_ITEMS} items")
-        return items[:MAX_ITEMS]
-
-    def _drop(self, value: Any) -> None:
-        self.dropped.append(f"rank_dropped:{shown(value)}")
-
-    def _from_list(self, items: Sequence[Any]) -> Tiers:
-        items = self._first(items)
-        if items and all(isinstance(item, dict) for item in items):
-            tiers = self._from_objects(items)
-            if tiers is not None:
-                return tiers
-        elif any(isinstance(item, str) and NUMBERED.match(item) for item in items):
-            texts = [item for item in items if isinstance(item, str)]
-            known = [self.labels.exactly(text) for text in texts]
-            if not any(known):
-                return self.numbered(texts)
-        if len(items) > 1 and (
-            (isinstance(items[0], str) and WORST.search(items[0][:MAX_PHRASE]))
-            or (isinstance(items[-1], str) and BEST.search(items[-1][:MAX_PHRASE]))
-        ):
-            self._give_up("worst_first")
-        tiers = []
-        for item in items:
-            label = self.labels.exactly(item) if isinstance(item, str) else None
-            if label is not None:
-                tiers.append((label,))
-                continue
-            if isinstance(item, str) and BETTER.search(html.unescape(item)):
-                tiers += self.from_text(item)
-                continue
-            inner = item if isinstance(item, LISTS) else (item,)
-            if len(inner) > 1 and any(
-                isinstance(x, NUMBERS) and not self.labels.find(x) for x in inner
-            ):
-                self._give_up("numbers_in_a_tie")
-            tier = tuple(label for part in inner for label in self._item(part))
-            tiers += [tier] if tier else []
-        return tiers
-
-    def _from_objects(self, items: Sequence[Mapping[Any, Any]]) -> Tiers | None:
-        """Tiers of objects that carry their rank; None where none does, and order counts."""
-        names = [label_of(item, self.labels) for item in items]
-        if not any(names) and all(len(item) == 1 for item in items):
-            return self._from_object({key: item[key] for item in items for key in item})
-        pairs = [
-            (self.labels.read(name), item)
-            for name, item in zip(names, items, strict=True)
-            if name is not None
-        ]
-        return self._by_inner_ranks(pairs)
-
-    def _by_inner_ranks(self, pairs: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers | None:
-        """Labels by the ranks in their objects, None without any; scores must not disagree."""
-        ranks = [read_rank(key_value(item, *RANK_KEYS)) for _, item in pairs]
-        marks = [key_value(item, *MARK_KEYS) for _, item in pairs]
-        numbers = [m if isinstance(m, NUMBERS) else read_mark(m) for m in marks]
-        ranked = [(name, rank) for (name, _), rank in zip(pairs, ranks, strict=True) if rank]
-        if ranked and (len(ranked) < len(pairs) or not self._are_ranks(ranked)):
-            self._give_up("ranks_missing" if len(ranked) < len(pairs) else "ranks_unlikely")
-            return []
-        order = sorted(range(len(pairs)), key=lambda i: ranks[i] or 0)
-        scored = [number for i in order if (number := numbers[i]) is not None]
-        if any(a < b for a, b in pairwise(scored)):
-            self._give_up("scores_disagree")
-        return by_rank(ranked) if ranked else None
-
-    def _are_ranks(self, ranks: Sequence[tuple[str, float]]) -> bool:
-        """Whether numbers beside labels can be places: they begin with 1 and leave none out."""
-        return _counts_up(sorted(rank for _, rank in ranks))
-
-    def _item(self, item: Any) -> Iterator[str]:
-        """The label that one item of a list names, or labels if it ties them."""
-        name = label_of(item, self.labels)
-        if name is None or not name.strip() or NOT_APPLICABLE.fullmatch(name):
-            self._drop(item)
-        else:
-            yield from self.tied(name)
+        pairs = zip(tiers, numbers, strict=True)
+        return by_rank([(name, number) for tier, number in pairs for name in tier])
 
     def tied(self, phrase: str, *, alone: bool = False) -> Iterator[str]:
         """The labels of "B", of "B = C", or of "B and C" where both are on the ballot.
@@ -468,50 +387,112 @@ class Ranking:
         if label is not None:
             yield label
             return
-        if not phrase.strip() or NOT_APPLICABLE.fullmatch(phrase):
+        if NOT_APPLICABLE.fullmatch(phrase):
             return
         phrase = TIE.sub(" ", phrase)
         parts = EQUAL.split(phrase)
         if len(parts) == 1 and len(phrase) <= MAX_PHRASE:
-            several = [self.labels.exactly(part) for part in AND.split(phrase)]
-            parts = [part for part in several if part is not None]
-            parts = parts if len(parts) == len(several) else [phrase]
-        for part in parts:
+            several = AND.split(phrase)
+            parts = several if all(map(self.labels.exactly, several)) else parts
+        for part in filter(str.strip, parts):
+            name = self.labels.read(part)
             if self.labels.is_lookalike(part):
                 self._give_up("lookalike_label")
-            if part.strip():
-                name = self.labels.read(part)
-                if self.labels.find(part) is None and self._letters(part):
-                    self._give_up("not_a_label")
-                if alone and self.labels.mentioned(part[:MAX_LINE]) - {name}:
-                    self._give_up("several_labels")
-                yield name
+            if self.labels.find(part) is None and self._letters(part):
+                self._give_up("not_a_label")
+            if alone and self.labels.mentioned(part[:MAX_LINE]) - {name}:
+                self._give_up("several_labels")
+            yield name
+
+    # -- labels in lists and objects
+
+    def _from_list(self, items: Sequence[Any]) -> Tiers:
+        items = self._first(items)
+        texts = [item for item in items if isinstance(item, str)]
+        if items and all(isinstance(item, dict) for item in items):
+            tiers = self._from_objects(items)
+            if tiers is not None:
+                return tiers
+        elif any(map(NUMBERED.match, texts)) and not any(map(self.labels.exactly, texts)):
+            return self.numbered(texts)
+        first, last = (
+            one[0][:MAX_PHRASE] if one and isinstance(one[0], str) else ""
+            for one in (items[:1], items[-1:])
+        )
+        if len(items) > 1 and (WORST.search(first) or BEST.search(last)):
+            self._give_up("worst_first")
+        tiers = []
+        for item in items:
+            if isinstance(item, str) and BETTER.search(html.unescape(item)):
+                label = self.labels.exactly(item)
+                tiers += self.from_text(item) if label is None else [(label,)]
+                continue
+            inner = item if isinstance(item, LISTS) else (item,)
+            if len(inner) > 1 and any(
+                isinstance(x, NUMBERS) and not self.labels.find(x) for x in inner
+            ):
+                self._give_up("numbers_in_a_tie")
+            tier = tuple(label for part in inner for label in self._item(part))
+            tiers += [tier] if tier else []
+        return tiers
+
+    def _item(self, item: Any) -> Sequence[str]:
+        """The label that one item of a list names, or labels if it ties them."""
+        name = label_of(item, self.labels)
+        names = () if name is None else tuple(self.tied(name))
+        if not names:
+            self._drop(shown(item))
+        return names
+
+    def _from_objects(self, items: Sequence[Mapping[Any, Any]]) -> Tiers | None:
+        """Tiers of objects that carry their rank; None where none does, and order counts."""
+        names = [label_of(item, self.labels) for item in items]
+        if not any(names) and all(len(item) == 1 for item in items):
+            return self._from_object({key: item[key] for item in items for key in item})
+        pairs = zip(names, items, strict=True)
+        return self._by_inner_ranks([(name, item) for name, item in pairs if name is not None])
+
+    def _by_inner_ranks(self, pairs: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers | None:
+        """Labels by the ranks in their objects, None without any; scores must not disagree."""
+        found = [
+            (
+                self.labels.read(name),
+                read_rank(key_value(item, *RANK_KEYS)),
+                key_value(item, *MARK_KEYS),
+            )
+            for name, item in pairs
+        ]
+        ranks = [(name, rank) for name, rank, _ in found if rank]
+        if ranks and len(ranks) < len(pairs):
+            self._give_up("ranks_missing")
+        elif ranks and not counts_up(sorted(rank for _, rank in ranks)):
+            self._give_up("ranks_unlikely")
+        best_first = sorted(found, key=lambda each: each[1] or 0)
+        marks = [m if isinstance(m, NUMBERS) else read_mark(m) for _, _, m in best_first]
+        if any(a < b for a, b in pairwise(mark for mark in marks if mark is not None)):
+            self._give_up("scores_disagree")
+        return by_rank(ranks) if ranks else None
 
     def _from_object(self, data: Mapping[Any, Any]) -> Tiers:
         """Tiers of an object from labels to ranks, or from ranks to labels."""
-        inner = [
-            (self.labels.read(k), v)
-            for k, v in data.items()
-            if isinstance(v, dict) and isinstance(k, str)
-        ]
-        if inner and len(inner) == len(data) and not any(read_rank(key) for key in data):
+        inner = [(k, v) for k, v in data.items() if isinstance(v, dict) and isinstance(k, str)]
+        if inner and len(inner) == len(data) and not any(map(read_rank, data)):
             tiers = self._by_inner_ranks(inner)
             if tiers is not None:
                 return tiers
         ranks: list[tuple[str, float]] = []
         for key, value in data.items():
-            rank, name = read_rank(value), phrase_of(key)
-            key_rank = read_rank(key)
+            rank, key_rank, name = read_rank(value), read_rank(key), phrase_of(key)
             if rank is not None and name is not None:
                 if self.labels.is_lookalike(name):
                     self._give_up("lookalike_label")
                 ranks.append((self.labels.read(name), rank))
             elif key_rank is not None and isinstance(value, str | list | tuple):
-                tied = [label for tier in self._from_list([value]) for label in tier]
-                ranks += [(label, key_rank) for label in tied]
+                tiers = self._from_list([value])
+                ranks += [(label, key_rank) for tier in tiers for label in tier]
             else:
-                self.dropped.append(f"rank_dropped:{shown(key)}={shown(value)}")
-        if ranks and not self._are_ranks(ranks):
+                self._drop(f"{shown(key)}={shown(value)}")
+        if ranks and not counts_up(sorted(rank for _, rank in ranks)):
             self._give_up("ranks_unlikely", any(self.labels.find(name) for name, _ in ranks))
         return by_rank(ranks)
 
@@ -520,11 +501,10 @@ class Ranking:
 
 
 class Stated(NamedTuple):
-    """A verdict as data with folded keys, and how it was come by; or why it is unclear."""
+    """A verdict as data with folded keys, and how it was come by."""
 
     data: dict[str, Any]
     how: tuple[str, ...] = ()
-    unclear: str = ""
 
 
 FINAL_RANKING = re.compile(
@@ -541,7 +521,7 @@ REFUSAL = re.compile(
     re.IGNORECASE,
 )
 
-Row = list[str]
+Row = Sequence[str]
 
 
 def is_refusal(prose: str) -> bool:
@@ -549,23 +529,24 @@ def is_refusal(prose: str) -> bool:
     return REFUSAL.search(prose) is not None
 
 
-def stated_in_prose(prose: str, labels: Labels) -> Stated | None:
-    """The verdict of a table or a final ranking, or of both where the table has no ranks."""
+def stated_in_prose(prose: str, labels: Labels) -> Stated | str | None:
+    """The verdict of a table or a final ranking, or of both where the table has no ranks.
+
+    None where there is neither, and a reason where it can be read in two ways.
+    """
     ranking = Ranking(labels)
     tiers = _final_ranking(prose, ranking)
-    table = next(_tables(prose, labels), None)
-    if ranking.unclear or (table and table.unclear):
-        return Stated({}, unclear=ranking.unclear or (table.unclear if table else ""))
+    table = _last_table(prose, labels)
+    if ranking.unclear or isinstance(table, str):
+        return "ambiguous"
     if table is None:
         return Stated({"ranking": tiers}, ("final_ranking",)) if tiers else None
-    ranks = {
-        answer["label"]: answer["rank"] for answer in table.data["evaluations"] if "rank" in answer
-    }
     if not tiers:
-        return table
+        return Stated({"evaluations": table}, ("table",))
+    ranks = {answer["label"]: answer["rank"] for answer in table if "rank" in answer}
     if ranks and ranking.tiers(ranks) != tiers:
-        return Stated({}, unclear="table_disagrees")
-    return Stated({**table.data, "ranking": tiers}, ("table", "final_ranking"))
+        return "ambiguous"
+    return Stated({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
 
 
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
@@ -574,15 +555,14 @@ def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
     headings = list(FINAL_RANKING.finditer(prose))
     for heading in reversed(headings):
         tiers = _under(heading[0], prose[heading.end() : end], ranking)
-        if ranking.unclear or any(map(ranking.labels.find, (n for tier in tiers for n in tier))):
+        if ranking.unclear or any(ranking.labels.find(name) for tier in tiers for name in tier):
             line_end = prose.find("\n", heading.end())
             standing = standing_in(prose, heading.start(), line_end if line_end >= 0 else end)
             lead = lead_of(prose[max(0, heading.start() - MAX_LINE) : heading.start()])
             if lead and heading is not headings[0] and not OWN_WORDS.fullmatch(lead):
                 standing = "doubtful"
             if standing != "quoted":
-                if standing == "doubtful":
-                    ranking.unclear = "doubtful"
+                ranking.unclear = ranking.unclear or ("" if standing == "own" else standing)
                 return tiers
             ranking.unclear = ""
         end = heading.start()
@@ -594,40 +574,35 @@ def _under(heading: str, section: str, ranking: Ranking) -> Tiers:
     lines = [line[:MAX_LINE] for line in section.splitlines()[: 2 * MAX_ROWS] if line.strip()]
     first = lines[0].strip() if lines else ""
     listed = [line for line in lines if NUMBERED.match(line) or BULLET.match(line)]
-    if not NUMBERED.match(first) and not BULLET.match(first):
-        tiers = ranking.tiers(first)
-    elif NUMBERED.match(first):
+    if NUMBERED.match(first) and not INLINE_NUMBER.search(lines[0]):
         tiers = _numbered_lines(lines, ranking)
-    else:
+    elif BULLET.match(first) and not NUMBERED.match(first):
         items = (tuple(ranking.tied(match[1])) for line in lines if (match := BULLET.match(line)))
         tiers = [tier for tier in items if any(map(ranking.is_label, tier))]
+    else:
+        tiers = ranking.tiers(first)
+    if not tiers:
+        return []
     names = {ranking.labels.find(name) for tier in tiers for name in tier}
-    is_short = len(names) < min(2, len(ranking.labels))
-    if tiers and (None in names or is_short or len(names) < sum(map(len, tiers))):
+    is_short = len(names) < max(min(2, len(ranking.labels)), sum(map(len, tiers)))
+    if None in names or is_short or UNFINISHED.fullmatch(lines[-1]):
         ranking.unclear = "unfinished"
-    if tiers and UNFINISHED.fullmatch(lines[-1]):
-        ranking.unclear = "unfinished"
-    if tiers and says_worst_first("\n".join((heading, first, *listed, *lines[-1:]))):
+    if says_worst_first("\n".join((heading, first, *listed, *lines[-1:]))):
         ranking.unclear = "worst_first"
     return tiers
 
 
 def _numbered_lines(lines: list[str], ranking: Ranking) -> Tiers:
     """The first numbered list; remarks between its items are passed over."""
-    if INLINE_NUMBER.search(lines[0]):
-        return ranking.tiers(lines[0])
     items: list[str] = []
     last = 0
-    for line in lines:
-        match = NUMBERED.match(line)
-        if match is None:
-            continue
+    for match in filter(None, map(NUMBERED.match, lines)):
         number = int(match[1])
         if items and number == 1 and last != 1:  # another list: of labels again?
             if ranking.labels.find(match[2]) is not None:
                 ranking.unclear = "several_lists"
             break
-        items.append(line)
+        items.append(match[0])
         last = number
     return ranking.numbered(items, lazily=True)
 
@@ -635,30 +610,25 @@ def _numbered_lines(lines: list[str], ranking: Ranking) -> Tiers:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def _tables(prose: str, labels: Labels) -> Iterator[Stated]:
-    """Verdicts in the markdown tables of a reply, the last table first.
+def _last_table(prose: str, labels: Labels) -> list[dict[str, Any]] | str | None:
+    """The evaluations in the last Markdown table that has a rank or mark; a reason if unclear.
 
-    Answers may stand in rows or in columns. A table without a rank or mark is none.
+    Answers may stand in rows or in columns.
     """
     for start, rows in reversed(list(_table_blocks(prose))):
-        header, *body = rows
-        columns = [i for i, cell in enumerate(header) if labels.find(cell)]
-        if len(columns) > 1:
-            answers = [
-                {"label": header[i], **{row[0]: row[i] for row in body if i < len(row)}}
-                for i in columns
-            ]
-        else:
-            answers = _by_row(header, body, labels)
-        if not any(map(_is_judged, answers)):
-            continue
-        data = {"evaluations": [_worded(answer) for answer in answers]}
+        even = len({len(row) for row in rows}) == 1
+        if sum(labels.find(cell) is not None for cell in rows[0]) > 1:  # turn it
+            header, *columns = zip_longest(*rows, fillvalue="")
+            rows = [header, *(column for column in columns if labels.find(column[0]))]
+        answers = _answers(*rows, labels=labels)
         standing = standing_in(prose, start, start + 1)
+        if standing == "quoted" or not any(map(_is_judged, answers)):
+            continue
         names = {labels.find(answer["label"]) for answer in answers}
-        even = len({len(row) for row in rows}) == 1 and len(names) >= min(2, len(labels))
-        if standing != "quoted":
-            clear = even and standing == "own"
-            yield Stated(data, ("table",), "" if clear else f"table_{standing if even else 'cut'}")
+        clear = even and len(names) >= min(2, len(labels)) and standing == "own"
+        named = [{name: cell for name, cell in one.items() if name} for one in answers]
+        return named if clear else "unclear"
+    return None
 
 
 def _table_blocks(prose: str) -> Iterator[tuple[int, list[Row]]]:
@@ -679,37 +649,31 @@ def _table_blocks(prose: str) -> Iterator[tuple[int, list[Row]]]:
         at += len(line)
 
 
-def _by_row(header: Row, body: list[Row], labels: Labels) -> list[dict[str, str]]:
-    width = min(len(header), MAX_CELLS)
-    counts = [sum(i < len(row) and bool(labels.find(row[i])) for row in body) for i in range(width)]
+def _answers(header: Row, *body: Row, labels: Labels) -> list[dict[str, Any]]:
+    """The rows of a table as evaluations: words that are no mark are notes, blanks nothing."""
+    counts = [
+        sum(i < len(row) and labels.find(row[i]) is not None for row in body)
+        for i in range(min(len(header), MAX_CELLS))
+    ]
     at = counts.index(max(counts))
-    answers = []
-    for row in body:
-        if at < len(row) and row[at]:
-            cells = {
-                name: cell
-                for i, (name, cell) in enumerate(zip(header, row, strict=False))
-                if i != at
-            }
-            answers.append({**cells, "label": row[at]})
-    return answers if counts[at] else []
+    answers: list[dict[str, Any]] = []
+    for row in body if counts[at] else ():
+        if at >= len(row) or not row[at]:
+            continue
+        answer: dict[str, Any] = {}
+        notes = []
+        for i, (name, cell) in enumerate(zip(header, row, strict=False)):
+            if i != at and " " in cell and read_mark(cell) is None:
+                notes.append(cell)
+            elif i != at and cell:
+                answer["rank" if fold_key(name) in RANK_KEYS else name] = cell
+        answers.append({**answer, "label": row[at], "notes": notes})
+    return answers
 
 
-def _is_judged(answer: dict[str, str]) -> bool:
-    return any(
-        read_rank(cell) is not None if fold_key(name) in RANK_KEYS else read_mark(cell) is not None
+def _is_judged(answer: Mapping[str, Any]) -> bool:
+    return read_rank(answer.get("rank")) is not None or any(
+        read_mark(cell) is not None
         for name, cell in answer.items()
-        if name != "label"
+        if name not in ("label", "notes", "rank")
     )
-
-
-def _worded(answer: dict[str, str]) -> dict[str, Any]:
-    """An answer's cells as an evaluation: words that are no mark are notes, blanks nothing."""
-    worded: dict[str, Any] = {}
-    notes = []
-    for name, cell in answer.items():
-        if name != "label" and " " in cell and read_mark(cell) is None:
-            notes.append(cell)
-        elif cell and name:
-            worded["rank" if fold_key(name) in RANK_KEYS else name] = cell
-    return {**worded, "notes": notes}

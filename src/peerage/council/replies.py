@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -35,14 +36,7 @@ MAX_CONTEXT = 300
 FENCE_AND_SPACE = " \t\r\n`"
 
 Standing = Literal["own", "quoted", "doubtful"]
-
-
-class Shape(NamedTuple):
-    """What a verdict looks like: its keys, and those that a cut-off one may show before them."""
-
-    keys: frozenset[str]
-    first_keys: frozenset[str]
-    is_verdict: Callable[[Object], bool]
+Spans = list[tuple[int, int]]
 
 
 class Found(NamedTuple):
@@ -54,7 +48,7 @@ class Found(NamedTuple):
     repairs: tuple[str, ...] = ()
     state: Literal["whole", "broken", "cut"] = "whole"
     standing: Standing = "own"
-    is_ruined_verdict: bool = False
+    is_verdict: bool = False  # or the ruin of one
     context: str = ""  # the clauses right before and behind it
 
 
@@ -63,14 +57,12 @@ class Reply(NamedTuple):
 
     text: str
     objects: tuple[Found, ...]
-    hidden: tuple[tuple[int, int], ...]
-    shape: Shape
+    hidden: Spans
 
     @property
     def verdicts(self) -> list[Found]:
         """The objects that are verdicts or the ruins of verdicts, quoted ones included."""
-        is_verdict = self.shape.is_verdict
-        return [f for f in self.objects if f.is_ruined_verdict or is_verdict(f.value)]
+        return [found for found in self.objects if found.is_verdict]
 
     def last_word(self) -> Found | str:
         """The verdict that stands, or why none does.
@@ -85,44 +77,39 @@ class Reply(NamedTuple):
             return "quoted" if verdicts else "none"
         last, tail = own[-1], self.text[own[-1].end :]
         announced = lead_of(tail[-MAX_CONTEXT:])
-        cut_off = (
-            last.state == "cut"
-            or tail.count("{") > tail.count("}")
-            or (announced.endswith(":") and OWN_WORDS.fullmatch(announced) is not None)
+        is_cut = last.state == "cut"
+        more_follows = tail.count("{") > tail.count("}") or (
+            announced.endswith(":") and OWN_WORDS.fullmatch(announced) is not None
         )
-        if last.standing == "doubtful" or cut_off > (last.state == "cut"):
-            return "truncated" if cut_off else "unparsed"
-        if last.state != "cut" and tail.count("}") > tail.count("{") and STRING_END.search(tail):
+        if last.standing == "doubtful" or (more_follows and not is_cut):
+            return "truncated" if is_cut or more_follows else "unparsed"
+        if not is_cut and tail.count("}") > tail.count("{") and STRING_END.search(tail):
             return "unparsed"  # the object was quoted in a string that forgot to escape it
         if TAKEN_BACK.search(tail):
             return "taken_back"
         rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
-        if rivals:
-            between = self.text[rivals[-1].end : last.start]
-            said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
-            lead = lead_of(between)
-            revised = (
-                OWN_WORDS.fullmatch(lead) if lead else RECONSIDERED.search(said[-MAX_CONTEXT:])
-            )
-            plain_then_fenced = not self._is_fenced(rivals[-1]) and self._is_fenced(last)
-            bare = not said and not tail.strip(FENCE_AND_SPACE) and "    " not in between
-            bare = bare and not plain_then_fenced  # as one shows what somebody else wrote
-            if not (revised or bare):
-                return "contested"
-        return last
+        return "contested" if rivals and not self._replaces(last, rivals[-1]) else last
 
-    def _is_fenced(self, found: Found) -> bool:
-        """Whether an object stands within a code fence."""
-        return self.text.count("```", 0, found.start) % 2 == 1
+    def _replaces(self, last: Found, rival: Found) -> bool:
+        """Whether a verdict is told to replace the one before, or follows it without a word."""
+        between = self.text[rival.end : last.start]
+        said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
+        lead = lead_of(between)
+        if lead:
+            return OWN_WORDS.fullmatch(lead) is not None
+        if said or self.text[last.end :].strip(FENCE_AND_SPACE) or "    " in between:
+            return RECONSIDERED.search(said[-MAX_CONTEXT:]) is not None
+        fenced = [self.text.count("```", 0, found.start) % 2 for found in (rival, last)]
+        return fenced != [0, 1]  # as one shows what somebody else wrote
 
     def prose(self) -> str:
         """The text outside objects, thoughts and quotations."""
-        spans = [(f.start, f.end) for f in self.objects if f.state != "cut" or f.is_ruined_verdict]
+        spans = [(f.start, f.end) for f in self.objects if f.state != "cut" or f.is_verdict]
         parts = (self.text[start:end] for start, end in _gaps(self.text, [*spans, *self.hidden]))
         return "\n".join(parts)
 
 
-def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def _gaps(text: str, spans: Spans) -> Iterator[tuple[int, int]]:
     at = 0
     for start, end in sorted(spans):
         yield at, max(at, start)
@@ -133,9 +120,8 @@ def _gaps(text: str, spans: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 # -- what is not the reviewer's word ------------------------------------------------------------
 
 THINK_TAG = re.compile(
-    r"(?:<|&lt;)(/?)(?:think|thinking|thought|reasoning)(?:>|&gt;)", re.IGNORECASE
+    r"[<&\[](?:lt;)?/?(?:(?i:think|thinking|thought|reasoning)(?:>|&gt;)|THINK\])"
 )
-BRACKET_TAG = re.compile(r"\[(/?)THINK\]")
 # In pairs, the same name at both ends: fences of our prompt, tags, quotations in BBCode.
 BLOCK = re.compile(
     r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
@@ -225,32 +211,26 @@ class _Aside(NamedTuple):
 
 def _asides(text: str) -> list[_Aside]:
     """Every place where something else than the reviewer's word begins or ends, in order."""
-    marks = [*_tags(text, THINK_TAG)] if "<" in text or "&lt;" in text else []
-    if "[" in text:
-        marks += _tags(text, BRACKET_TAG)
-    if "[" in text or "<" in text or "&lt;" in text:
-        marks += _blocks(text)
-    if ">" in text or "gt;" in text:
-        marks += [_Aside(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text)]
-    fences = list(CODE_FENCE.finditer(text))
-    for opening, closing in pairwise(fences):
+    quotations = (_Aside(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text))
+    marks = [*_tags(text), *_blocks(text), *quotations]
+    for opening, closing in pairwise(CODE_FENCE.finditer(text)):
         if QUOTING.search(opening[1]) and not closing[1].strip():
             marks.append(_Aside(opening.start(), closing.end(), "quotes"))
     marks.sort(key=lambda mark: mark.start)
     return marks
 
 
-def _tags(text: str, tag: re.Pattern[str]) -> Iterator[_Aside]:
+def _tags(text: str) -> Iterator[_Aside]:
     """Thinking tags: an opening one reaches to the next closing one, or drifts to the end.
 
     A tag between quotation marks is spoken about, not used.
     """
     end: int | None = None
-    for match in reversed(list(tag.finditer(text))):
+    for match in reversed(list(THINK_TAG.finditer(text))):
         start, stop = match.span()
         if _between_quotes(text, start, stop):
             continue
-        if match[1]:
+        if "/" in match[0]:
             yield _Aside(start, stop, "thought")
             end = stop
         elif end is None:
@@ -290,27 +270,34 @@ STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
 
+def objects_of(text: str, keys: frozenset[str], is_verdict: Callable[[Object], bool]) -> Reply:
+    """The objects of a reply in order, each with whose word it is; in linear time.
+
+    By one of the keys an object that cannot be read is known to be the ruin of a verdict.
+    """
+    return _Walk(text, keys, is_verdict).run()
+
+
 class _Walk:
     """One pass over a reply, gathering what stands on its own."""
 
-    def __init__(self, text: str, shape: Shape) -> None:
+    def __init__(
+        self, text: str, keys: frozenset[str], is_verdict: Callable[[Object], bool]
+    ) -> None:
         self.text = text
-        self.shape = shape
-        self.first = len(text) - len(text.lstrip())
+        self.keys = keys
+        self.is_verdict = is_verdict
         self.reader = Reader(text)
         self.marks = _asides(text)
         self.at_mark = 0
         self.found: list[Found] = []
-        self.hidden: list[tuple[int, int]] = []
+        self.hidden: Spans = []
         self.n_refused = 0
         self.reread = 0
-        self.closing: dict[int, int] | None = None  # by opening brace, made when first needed
-        self.votes: list[int] = []
         self._forget_ruins()
 
     def _forget_ruins(self) -> None:
         """No object without end so far, so nothing is in doubt for being inside one."""
-        self.parts: set[int] = set()  # braces that such an object had opened
         self.all_doubtful = False
         self.own_until = 0  # up to here such an object of the reviewer's own could be read
         self.any_until = 0
@@ -332,7 +319,7 @@ class _Walk:
             else:
                 break
         found = _with_standing(self.text, self.found, self.hidden)
-        return Reply(self.text, tuple(found), tuple(self.hidden), self.shape)
+        return Reply(self.text, tuple(found), self.hidden)
 
     def _heed(self, mark: _Aside) -> int:
         """Pass over a thought or quotation, and return where to look on.
@@ -347,7 +334,7 @@ class _Walk:
                 self.found.clear()
                 self.hidden = [(0, mark.end)]
                 self._forget_ruins()
-        elif mark.kind == "drifts" and mark.start > self.first:
+        elif mark.kind == "drifts" and self.text[: mark.start].strip():
             self.all_doubtful |= self._begins_line(mark.start) or bool(self.found)
             return mark.start + 1
         else:
@@ -356,8 +343,6 @@ class _Walk:
 
     def _object(self, start: int) -> int:
         """Take the object at `start`, and return where to look on."""
-        if start in self.parts:
-            return start + 1
         read: Whole | Broken | None = None
         if self.n_refused < MAX_REFUSED:
             read = read_strict(self.text, start)
@@ -369,7 +354,10 @@ class _Walk:
         if isinstance(read, Whole):
             standing: Standing = "doubtful" if self._is_in_a_ruin(start) else "own"
             value = folded(read.value)
-            self.found.append(Found(start, read.end, value, read.repairs, standing=standing))
+            is_verdict = self.is_verdict(value)
+            self.found.append(
+                Found(start, read.end, value, read.repairs, "whole", standing, is_verdict)
+            )
             return read.end
         self.reread += read.resume - start
         return self._ruin(start, read) if read.open_braces else start + 1
@@ -389,52 +377,55 @@ class _Walk:
         """
         text = self.text
         value = folded(broken.value)
-        keys = self.shape.keys | self.shape.first_keys
-        is_like = not keys.isdisjoint((*value, fold_key(broken.open_key or "")))
-        begins_line = self._begins_line(start)
-        inside = self._is_in_a_ruin(start)
-        end = self._closing(start)
+        begins_line, inside = self._begins_line(start), self._is_in_a_ruin(start)
+        end = self.closing.get(start)
         n_votes = self._n_votes(start, end or len(text))
-        is_like = is_like or self._n_votes(start, broken.resume) > 0
+        is_like = (
+            not self.keys.isdisjoint((*value, fold_key(broken.open_key or "")))
+            or self._n_votes(start, broken.resume) > 0
+        )
         if broken.misquoted or n_votes > 1:
             value = {}  # some of it may have been said in a string
-        is_own = begins_line and not inside
+        resume = max(broken.resume, start + 1)
         self.found.append(
             Found(
                 start,
-                end or max(broken.resume, start + 1),
+                end or resume,
                 value,
                 broken.repairs,
                 "broken" if end else "cut",
-                "own" if is_own else "doubtful",
-                n_votes > 0 or (is_like and (begins_line or not inside)),
+                "own" if begins_line and not inside else "doubtful",
+                n_votes > 0 or (is_like and (begins_line or not inside)) or self.is_verdict(value),
             )
         )
         if end:
             return end
-        self.parts.update(broken.open_braces)
         self.all_doubtful |= broken.in_string and (is_like or begins_line)
         self.any_until = max(self.any_until, broken.resume)
         self.after_verdict |= is_like
         if begins_line:
             self.own_until = max(self.own_until, broken.resume)
         again = LINE_OPENER.search(text, start + 1, broken.resume)
-        next_look = again.end() - 1 if again else max(broken.resume, start + 1)
+        next_look = again.end() - 1 if again else resume
         aside = self.marks[self.at_mark].start if self.at_mark < len(self.marks) else len(text)
         return min(next_look, max(aside, start + 1))
 
-    def _closing(self, start: int) -> int | None:
-        """Where the brace at `start` is closed, counting every brace; None if nowhere."""
-        if self.closing is None:
-            self.closing = {}
-            self.votes = [match.start() for match in VOTE_KEY.finditer(self.text)]
-            stack: list[int] = []
-            for match in BRACE.finditer(self.text):
-                if match[0] == "{":
-                    stack.append(match.start())
-                elif stack:
-                    self.closing[stack.pop()] = match.end()
-        return self.closing.get(start)
+    @cached_property
+    def closing(self) -> dict[int, int]:
+        """Where each brace is closed, counting every brace, by where it opens."""
+        closing: dict[int, int] = {}
+        stack: list[int] = []
+        for match in BRACE.finditer(self.text):
+            if match[0] == "{":
+                stack.append(match.start())
+            elif stack:
+                closing[stack.pop()] = match.end()
+        return closing
+
+    @cached_property
+    def votes(self) -> list[int]:
+        """Where the keys stand that only a verdict has."""
+        return [match.start() for match in VOTE_KEY.finditer(self.text)]
 
     def _n_votes(self, start: int, end: int) -> int:
         return bisect_left(self.votes, end) - bisect_left(self.votes, start)
@@ -448,11 +439,9 @@ class _Walk:
 # -- whose word an object is ---------------------------------------------------------------------
 
 
-def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]]) -> list[Found]:
+def _with_standing(text: str, found: list[Found], hidden: Spans) -> list[Found]:
     """The objects, each with whose word it is as far as the prose around it tells."""
-    prose = list(_gaps(text, [*((item.start, item.end) for item in found), *hidden]))
-    quoted, doubtful = _in_marks(text, prose)
-    straight = _straight_marks(text, prose)
+    quotations = _Quotations(text, [*((item.start, item.end) for item in found), *hidden])
     result: list[Found] = []
     for i, item in enumerate(found):
         after = found[i - 1].end if i else 0
@@ -461,68 +450,77 @@ def _with_standing(text: str, found: list[Found], hidden: list[tuple[int, int]])
         lead, behind = lead_of(before), text[item.end : min(until, item.end + MAX_CONTEXT)]
         standing = item.standing
         if standing == "own":
-            standing = straight.standing(text, item)
-        if standing == "own" and (_covers(doubtful, item) or _is_attributed(lead, behind)):
+            standing = quotations.standing(item, fenced=before.endswith("```"))
+        if standing == "own" and _is_attributed(lead, behind):
             standing = "doubtful"
-        fenced = before.endswith("```")
-        if item.standing == "own" and not fenced:
-            adjacent = _between_quotes(text, item.start, item.end)
-            standing = "quoted" if adjacent or _covers(quoted, item) else standing
         context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
         result.append(item._replace(standing=standing, context=context))
     return result
 
 
-Spans = list[tuple[int, int]]
+def standing_in(prose: str, start: int, end: int) -> Standing:
+    """Whose word a passage of prose is; between straight quotation marks it is in doubt."""
+    standing = _with_standing(prose, [Found(start, end, {})], [])[0].standing
+    between = '"' in prose[:start] and '"' in prose[end:]
+    if standing == "own" and (between or ATTRIBUTED.search(prose[start:end])):
+        return "doubtful"
+    return standing
 
 
-def _covers(spans: Spans, item: Found) -> bool:
-    """Whether one of these spans, in order and none inside another, has an object in it."""
-    i = bisect_left(spans, (item.start,)) - 1
-    return i >= 0 and item.end <= spans[i][1]
+class _Quotations:
+    """What the quotation marks of a text quote, except for those within some spans."""
 
+    def __init__(self, text: str, spans: Spans) -> None:
+        self.text = text
+        self.quoted: Spans = []
+        self.doubtful: Spans = []
+        prose = list(_gaps(text, spans))
+        self._pair_marks(m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end))
+        straight = (STRAIGHT.finditer(text, start, end) for start, end in prose)
+        self.straight = [match.start() for found in straight for match in found]
+        self.blanks = [match.start() for match in BLANK_LINE.finditer(text)]
+        counts = Counter(bisect_left(self.blanks, mark) for mark in self.straight)
+        odd = (mark for mark in self.straight if counts[bisect_left(self.blanks, mark)] % 2)
+        self.odd_from = next(odd, len(text))  # the first without a second in its paragraph
 
-def _in_marks(text: str, prose: list[tuple[int, int]]) -> tuple[Spans, Spans]:
-    """The spans of prose between quotation marks with two sides, and between backticks.
+    def _pair_marks(self, marks: Iterator[re.Match[str]]) -> None:
+        """Note the spans between marks with two sides, and between backticks.
 
-    Over several paragraphs, or without end, it is in doubt who speaks.
-    """
-    quoted: Spans = []
-    doubtful: Spans = []
-    mark, opened = "", 0
-    for match in (m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end)):
-        char = match[0]
-        is_apostrophe = char == "’" and text[match.end() : match.end() + 1].isalnum()
-        if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
-            continue
-        if mark == "`" and text.find("\n", opened, match.start()) >= 0:
-            mark = ""  # backticks quote within a line
-        if not mark:
-            mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
-        elif char[0] in QUOTES[mark]:
-            goes_on = text.find("\n\n", opened, match.start()) >= 0
-            (doubtful if goes_on else quoted).append((opened, match.start()))
-            mark = ""
-    if mark and mark != "`":
-        end = text.find("\n\n", opened)
-        doubtful.append((opened, len(text) if end < 0 else end))
-    return quoted, doubtful
+        Over several paragraphs, or without end, it is in doubt who speaks.
+        """
+        text, mark, opened = self.text, "", 0
+        for match in marks:
+            char = match[0]
+            is_apostrophe = char == "’" and text[match.end() : match.end() + 1].isalnum()
+            if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
+                continue
+            if mark == "`" and text.find("\n", opened, match.start()) >= 0:
+                mark = ""  # backticks quote within a line
+            if not mark:
+                mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
+            elif char[0] in QUOTES[mark]:
+                goes_on = text.find("\n\n", opened, match.start()) >= 0
+                (self.doubtful if goes_on else self.quoted).append((opened, match.start()))
+                mark = ""
+        if mark and mark != "`":
+            end = text.find("\n\n", opened)
+            self.doubtful.append((opened, len(text) if end < 0 else end))
 
+    def standing(self, item: Found, *, fenced: bool) -> Standing:
+        """Whose word an object is by the marks around it; none quotes a code fence."""
+        adjacent = _between_quotes(self.text, item.start, item.end)
+        if not fenced and (adjacent or _covers(self.quoted, item)):
+            return "quoted"
+        standing = self._between_straight(item)
+        return "doubtful" if standing == "own" and _covers(self.doubtful, item) else standing
 
-class _Straight(NamedTuple):
-    """The straight quotation marks in prose, and the blank lines of the text."""
-
-    marks: list[int]
-    blanks: list[int]
-    odd_from: int  # the first mark without a second one in its paragraph
-
-    def standing(self, text: str, item: Found) -> Standing:
-        """Whose word an object is, from the marks before and behind it.
+    def _between_straight(self, item: Found) -> Standing:
+        """Whose word an object is, from the straight marks before and behind it.
 
         On its own line an odd number before and one behind quote it. Marks that may or
         may not be around it leave it in doubt.
         """
-        marks, blanks = self.marks, self.blanks
+        marks, blanks, text = self.straight, self.blanks, self.text
         at = bisect_left(marks, item.start)
         if not at:
             return "own"
@@ -530,26 +528,21 @@ class _Straight(NamedTuple):
         n_before = at - bisect_left(marks, blanks[above - 1] if above else 0)
         is_last = at == len(marks)
         if n_before % 2:
-            around = (
-                ""
-                if is_last
-                else text[max(marks[at - 1], item.start - MAX_CONTEXT - 1) : item.start]
-                + text[item.end : marks[at]][:MAX_CONTEXT]
-            )
-            near = 0 < len(around) <= MAX_CONTEXT and "\n" not in around
-            return "quoted" if near else "doubtful"
+            if is_last:
+                return "doubtful"
+            around = text[max(marks[at - 1], item.start - MAX_CONTEXT - 1) : item.start]
+            around += text[item.end : marks[at]][:MAX_CONTEXT]
+            return "quoted" if len(around) <= MAX_CONTEXT and "\n" not in around else "doubtful"
         below = bisect_left(blanks, item.end)
         end = blanks[below] if below < len(blanks) else len(text)
         among = n_before and bisect_left(marks, end) > at
         return "doubtful" if among or (self.odd_from < item.start and not is_last) else "own"
 
 
-def _straight_marks(text: str, prose: list[tuple[int, int]]) -> _Straight:
-    marks = [m.start() for start, end in prose for m in STRAIGHT.finditer(text, start, end)]
-    blanks = [match.start() for match in BLANK_LINE.finditer(text)]
-    counts = Counter(bisect_left(blanks, mark) for mark in marks)
-    odd = (mark for mark in marks if counts[bisect_left(blanks, mark)] % 2)
-    return _Straight(marks, blanks, next(odd, len(text)))
+def _covers(spans: Spans, item: Found) -> bool:
+    """Whether one of these spans, in order and none inside another, has an object in it."""
+    i = bisect_left(spans, (item.start,)) - 1
+    return i >= 0 and item.end <= spans[i][1]
 
 
 def lead_of(before: str) -> str:
@@ -570,17 +563,3 @@ def _is_attributed(lead: str, behind: str) -> bool:
         return False
     named = set(NAMED.findall(lead)) if lead.rstrip(" *_").endswith((":", "：")) else ()
     return bool(ATTRIBUTED.search(lead) or ALIEN.search(lead) or len(named) == 1)
-
-
-def objects_of(text: str, shape: Shape) -> Reply:
-    """The objects of a reply in order, each with whose word it is; in linear time."""
-    return _Walk(text, shape).run()
-
-
-def standing_in(prose: str, start: int, end: int) -> Standing:
-    """Whose word a passage of prose is; between straight quotation marks it is in doubt."""
-    standing = _with_standing(prose, [Found(start, end, {})], [])[0].standing
-    between = '"' in prose[:start] and '"' in prose[end:]
-    if standing == "own" and (between or ATTRIBUTED.search(prose[start:end])):
-        return "doubtful"
-    return standing

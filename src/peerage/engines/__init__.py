@@ -20,30 +20,49 @@ times), the encoding of names inside `fold`, and the reading of files.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, quoted, sql
 from peerage.errors import PeerageError
 from peerage.plugins import Registry
 
 if TYPE_CHECKING:
-    import narwhals as nw
+    import narwhals.stable.v2 as nw
     import numpy as np
     from numpy.typing import NDArray
 
     from peerage.reviews.rows import Floats, Ints
 
-    Frame = nw.LazyFrame[Any]
-
 T = TypeVar("T")
+Frame: TypeAlias = "nw.LazyFrame[Any]"
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
 MANY_PARTS = 16  # are added up before there are more
 Names = Any  # texts in order: a tuple, or an array of objects
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
 Source = Any  # a path, a list of paths (no patterns), or any table that speaks Arrow
+
+
+def paths_of(source: Source | None) -> list[str]:
+    """The paths that a source is; none where it is a table."""
+    listed = [source] if isinstance(source, (str, os.PathLike)) else source
+    if not isinstance(listed, Sequence) or not all(
+        isinstance(p, (str, os.PathLike)) for p in listed
+    ):
+        return []
+    return [os.fspath(path) for path in listed]
+
+
+def unwrapped(source: Source) -> Source:
+    """What a narwhals frame wraps, or the source as it is."""
+    if type(source).__module__.split(".")[0] != "narwhals":
+        return source
+    import narwhals.stable.v2 as nw
+
+    return nw.to_native(source)
 
 
 def zone_of(column: Sql) -> Sql:

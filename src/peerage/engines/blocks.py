@@ -8,8 +8,6 @@ group that comes up again ends the attempt, and the slower way takes over.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
 
     Relation = duckdb.DuckDBPyRelation
     Batch = Mapping[str, NDArray[Any]]
-    Keep = Callable[[Relation], AbstractContextManager[Relation]]
 
 T = TypeVar("T")
 Hashes = NDArray[np.uint64]
@@ -180,20 +177,13 @@ class ScatteredError(Exception):
 
 
 def streamed(
-    projected: Relation,
-    group: str,
-    keep: Keep,
-    each: Callable[[Batch], T],
-    add: Callable[[Sequence[T]], T],
+    projected: Relation, group: str, each: Callable[[Batch], T], add: Callable[[Sequence[T]], T]
 ) -> T | None:
-    """The sum of a function's values on batches of whole groups; None where rows are not in runs.
-
-    `keep` lends the rows as a table, where they have to be one.
-    """
+    """The sum of a function's values on batches of whole groups; None if rows are not in runs."""
     sums = PartialSums(add)
     runs: list[Hashes] = []
     try:
-        for batch in _whole_groups(_batches(projected, keep), group):
+        for batch in _whole_groups(_batches(projected), group):
             hashes = batch[group][_starts(batch[group])]
             if _repeats(hashes):
                 return None
@@ -209,20 +199,11 @@ def _repeats(hashes: Hashes) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _batches(projected: Relation, keep: Keep) -> Iterator[Batch]:
+def _batches(projected: Relation) -> Iterator[Batch]:
     """The rows in the order of the file, a million at a time."""
-    if find_spec("pyarrow") is not None:
-        for batch in projected.to_arrow_reader(BATCH_ROWS):
-            names = batch.schema.names
-            columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-            yield dict(zip(names, columns, strict=True))
-        return
-    with keep(projected) as rows:
-        n_rows = int(rows.aggregate("count(*)").fetchall()[0][0])
-        for start in range(0, n_rows, BATCH_ROWS):
-            some = sql("rowid >= {} and rowid < {}", start, start + BATCH_ROWS)
-            part = rows.filter(some).fetchnumpy()
-            yield {name: filled(values) for name, values in part.items()}
+    for batch in projected.to_arrow_reader(BATCH_ROWS):
+        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
+        yield dict(zip(batch.schema.names, columns, strict=True))
 
 
 def _whole_groups(batches: Iterator[Batch], group: str) -> Iterator[Batch]:

@@ -9,11 +9,14 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import duckdb
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,10 +27,13 @@ from peerage.engines import (
     Columns,
     EngineError,
     EngineMemoryError,
+    Frame,
     PartialSums,
     Reading,
     Source,
     engines,
+    paths_of,
+    unwrapped,
     zone_of,
 )
 from peerage.engines.blocks import Encoder, filled, streamed
@@ -35,13 +41,7 @@ from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
 
-if TYPE_CHECKING:
-    import duckdb
-    import narwhals as nw
-
-    Frame = nw.LazyFrame[Any]
-    Relation = duckdb.DuckDBPyRelation
-
+Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
 N_DATABASES = 16  # of this process, each with the files that it may reach
@@ -67,8 +67,6 @@ def shared_database(files: frozenset[str], folders: tuple[str, ...]) -> duckdb.D
 @contextmanager
 def reported(place: str = "") -> Iterator[None]:
     """Turns DuckDB's errors into ours, with what to do about them."""
-    import duckdb
-
     try:
         yield
     except duckdb.OutOfMemoryException:
@@ -153,7 +151,7 @@ class DuckDB:
         self._databases.clear()
 
     def admit(self, *sources: Source | None) -> None:
-        paths = {located(path) for source in sources for path in _paths(source)}
+        paths = {located(path) for source in sources for path in paths_of(source)}
         new = {path for path in paths - self._files if not self._within_folders(path)}
         folders = {path for path in new if Path(path).is_dir()}
         if new:
@@ -168,8 +166,6 @@ class DuckDB:
         )
 
     def open(self, source: Source) -> Frame:
-        import narwhals.stable.v2 as nw
-
         relation = self._relation(source)
         if not all(map(is_safe, relation.columns)):
             safe = listed(quoted(name) for name in relation.columns if is_safe(name))
@@ -181,9 +177,6 @@ class DuckDB:
             return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        import duckdb
-        import narwhals.stable.v2 as nw
-
         relation = _native(frame)
         kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
         name = quoted(column)
@@ -207,15 +200,11 @@ class DuckDB:
         return nw.from_native(changed)
 
     def number(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         number = "*, lpad(cast(row_number() over () as varchar), {}, '0') as {}"
         numbered = sql(number, NUMBER_DIGITS, quoted(column))
         return nw.from_native(_native(frame).project(numbered))
 
     def keep(self, frame: Frame) -> Frame:
-        import narwhals.stable.v2 as nw
-
         with reported(self._place):
             kept, drop = self._kept(_native(frame))
         self._drops.append(drop)
@@ -257,8 +246,8 @@ class DuckDB:
         def each(rows: Mapping[str, NDArray[Any]]) -> T:
             return kernel(encode.block(rows))
 
-        if not reading.whole_queries:
-            total = streamed(projected, reading.group, self._lent, each, add)
+        if not reading.whole_queries and find_spec("pyarrow") is not None:
+            total = streamed(projected, reading.group, each, add)
             if total is not None:
                 return total
         block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
@@ -302,21 +291,28 @@ class DuckDB:
     # -- sources -------------------------------------------------------------------------------
 
     def _relation(self, source: Source) -> Relation:
-        import duckdb
-
-        if isinstance(source, duckdb.DuckDBPyRelation):
+        """A table in memory is read by DuckDB itself where it can, else column by column."""
+        given = unwrapped(source)
+        if isinstance(given, duckdb.DuckDBPyRelation):
             self._all_ours = False
-            return source
-        if paths := _paths(source):
+            return given
+        if paths := paths_of(given):
             return self._file(paths)
-        if isinstance(source, Sequence) and all(isinstance(one, Mapping) for one in source):
-            names = dict.fromkeys(name for row in source for name in row)
-            source = {name: _column([row.get(name) for row in source]) for name in names}
-        return self._table(source)
+        if isinstance(given, Sequence) and all(isinstance(one, Mapping) for one in given):
+            names = dict.fromkeys(name for row in given for name in row)
+            given = {name: [row.get(name) for row in given] for name in names}
+        if not isinstance(given, Mapping):
+            try:
+                return self._registered(given)
+            except duckdb.Error:
+                given = _columns_of(given)
+        columns = {name: _column(values) for name, values in given.items()}
+        try:
+            return self._registered(columns)
+        except (duckdb.Error, UnicodeError) as error:
+            raise InputError(f"this is no table: {first_line(error)}") from None
 
     def _file(self, paths: list[str]) -> Relation:
-        import duckdb
-
         suffix = Path(paths[0]).suffix.lower()
         reader = READERS.get(suffix)
         if reader is None:
@@ -346,25 +342,6 @@ class DuckDB:
         opened: Relation = relation
         return opened
 
-    def _table(self, source: Source) -> Relation:
-        """A table in memory: by DuckDB itself where it can, else column by column."""
-        import duckdb
-
-        given = nw_native(source) if _is_narwhals(source) else source
-        if isinstance(given, duckdb.DuckDBPyRelation):
-            self._all_ours = False
-            return given
-        if not isinstance(given, Mapping):
-            try:
-                return self._registered(given)
-            except duckdb.Error:
-                given = _columns_of(given)
-        columns = {name: _column(values) for name, values in given.items()}
-        try:
-            return self._registered(columns)
-        except (duckdb.Error, UnicodeError) as error:
-            raise InputError(f"this is no table: {first_line(error)}") from None
-
     def _registered(self, table: Any) -> Relation:
         name = f"peerage_{next(TABLE_NUMBERS)}"
         self.connection.register(name, table)
@@ -381,24 +358,11 @@ def _has(connection: duckdb.DuckDBPyConnection, table: str) -> bool:
     return bool(connection.execute(known, [table]).fetchall()[0][0])
 
 
-def _paths(source: Source | None) -> list[str]:
-    """The paths that a source is; none where it is a table."""
-    if isinstance(source, (str, os.PathLike)):
-        return [os.fspath(source)]
-    if isinstance(source, Sequence) and source and all(_is_path(one) for one in source):
-        return [os.fspath(one) for one in source]
-    return []
-
-
 def write_parquet(
     columns: Mapping[str, Sequence[Any]], kinds: Mapping[str, str], path: Path
 ) -> None:
     """Columns of texts ("varchar") or numbers as a Parquet file, NaN as null."""
-    casts = {"varchar": TO_TEXT, "bigint": TO_WHOLE, "double": TO_NUMBER}
-    typed = [
-        sql("{} as {}", sql(casts[kind], quoted(name)), quoted(name))
-        for name, kind in kinds.items()
-    ]
+    typed = [sql(CASTS[kind] + " as {0}", quoted(name)) for name, kind in kinds.items()]
     with tempfile.TemporaryDirectory() as scratch, reported(str(path)):
         engine = DuckDB(folders=[Path(scratch)])
         target = Path(located(scratch)) / "board.parquet"
@@ -407,9 +371,11 @@ def write_parquet(
         shutil.copyfile(target, path)  # a device stays a device
 
 
-TO_TEXT = "cast({} as varchar)"
-TO_NUMBER = "nullif(cast({} as double), 'nan')"
-TO_WHOLE = "cast(nullif(cast({} as double), 'nan') as bigint)"
+CASTS = {
+    "varchar": "cast({0} as varchar)",
+    "double": "nullif(cast({0} as double), 'nan')",
+    "bigint": "cast(nullif(cast({0} as double), 'nan') as bigint)",
+}
 
 
 def _native(frame: Frame) -> Relation:
@@ -433,8 +399,6 @@ def _column(values: Any) -> NDArray[Any]:
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
     """The columns of a data frame that DuckDB cannot read here itself (for want of pyarrow)."""
-    import narwhals.stable.v2 as nw
-
     try:
         frame = nw.from_native(table)
     except TypeError:
@@ -444,18 +408,3 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in eager.columns}
-
-
-def nw_native(frame: Any) -> Any:
-    """What a narwhals frame wraps."""
-    import narwhals.stable.v2 as nw
-
-    return nw.to_native(frame)
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike))
-
-
-def _is_narwhals(value: object) -> bool:
-    return type(value).__module__.split(".")[0] == "narwhals"

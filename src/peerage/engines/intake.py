@@ -12,9 +12,10 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import duckdb
 
 from peerage.embedded import located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Source
@@ -33,15 +34,11 @@ from peerage.engines.sql import (
     quoted,
     sql,
 )
-from peerage.errors import InputError
+from peerage.errors import InputError, few
 from peerage.reviews.columns import NAMES, is_number
 from peerage.text import is_unicode
 
-if TYPE_CHECKING:
-    import duckdb
-
-    Relation = duckdb.DuckDBPyRelation
-
+Relation = duckdb.DuckDBPyRelation
 T = TypeVar("T")
 
 # What the engine may hold at a time, and whether rows are sorted: the first that will do.
@@ -65,8 +62,6 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
     to sort: large texts are the one thing that an engine cannot sort in less memory than they
     take, and then the order of the file has to do.
     """
-    import duckdb
-
     for limit, may_sort in ATTEMPTS:
         try:
             with _bounded(folder, limit) as engine:
@@ -104,14 +99,17 @@ def _bounded(folder: Path, memory_limit: str) -> Iterator[DuckDB]:
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
     """Files as Parquet: those that are none, converted into a folder that is made for them."""
     folder.mkdir()
-    found, ready = [], _ready(files)
-    for number, file in enumerate(files):
-        if file in ready:
-            found.append(file)
-            continue
-        copy = partial(_copy, path=Path(file), target=folder / f"{number}.parquet")
-        found.append(str(in_little_memory(folder, Path(file), copy)))
-    return found
+    ready = _ready(files)
+
+    def converted(number: int, file: Path) -> str:
+        target = folder / f"{number}.parquet"
+        copy = in_little_memory(folder, file, lambda engine, _: as_parquet(engine, file, target))
+        return str(copy)
+
+    return [
+        file if file in ready else converted(number, Path(file))
+        for number, file in enumerate(files)
+    ]
 
 
 def _ready(files: Sequence[str]) -> set[str]:
@@ -119,8 +117,6 @@ def _ready(files: Sequence[str]) -> set[str]:
 
     Asked is the database that will read them: to start another takes as long as a scan.
     """
-    import duckdb
-
     if any(READERS.get(Path(file).suffix.lower()) != "read_parquet" for file in files):
         return set()
     if not all(map(os.path.isfile, files)):
@@ -150,10 +146,6 @@ def rows_in(path: Path, most: int) -> list[dict[str, object]]:
     return rows
 
 
-def _copy(engine: DuckDB, _: bool, path: Path, target: Path) -> Path:
-    return as_parquet(engine, path, target)
-
-
 def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     """The rows of a file, in their order, as Parquet with names that every engine takes.
 
@@ -169,7 +161,10 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
     elif reader == "read_json":
         _copy_json(engine.connection, path, file, target)
     elif reader == "read_parquet":
-        return _copy_parquet(engine.connection, path, file, target)
+        rows, names = _parquet(engine.connection, file)
+        if rows.columns == list(names.values()):
+            return path
+        _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
     else:
         engine.open(path)  # says that it is nothing that can be read
     return target
@@ -194,14 +189,6 @@ def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
         if not misread:
             return
         kinds |= dict.fromkeys(misread, "VARCHAR")
-
-
-def _copy_parquet(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> Path:
-    rows, names = _parquet(db, file)
-    if rows.columns == list(names.values()):
-        return path
-    _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
-    return target
 
 
 def _parquet(db: duckdb.DuckDBPyConnection, file: str) -> tuple[Relation, dict[str, str]]:
@@ -245,9 +232,8 @@ def _safe_names(names: Iterable[str]) -> dict[str, str]:
     return safe
 
 
-def _shown(names: Sequence[str]) -> str:
-    more = ", …" if len(names) > N_SHOWN else ""
-    return ", ".join(repr(name[:80]) for name in names[:N_SHOWN]) + more
+def _shown(names: Iterable[str]) -> str:
+    return few([repr(name[:80]) for name in names])
 
 
 def _renamed(rows: Relation, names: Mapping[str, str]) -> Relation:
@@ -270,8 +256,7 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 def _refuse_lines(lines: Iterable[str]) -> None:
     listed = list(lines)
     if listed:
-        more = ", …" if len(listed) > N_SHOWN else ""
-        raise InputError("some lines are no rows.", hint="; ".join(listed[:N_SHOWN]) + more)
+        raise InputError("some lines are no rows.", hint=few(listed, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
@@ -280,8 +265,6 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
     Types are guessed from the first rows, and from all of them (which takes longer than all
     the rest) only where a later one names more columns or does not fit.
     """
-    import duckdb
-
     try:
         few = db.execute(
             "select distinct unnest(json_keys(json)) from read_json_objects(?) limit ?",

@@ -1,4 +1,4 @@
-"""A columnar mirror of a store: append-only Parquet segments, clustered by session.
+"""A columnar mirror of a store: append-only Parquet segments of reviews, opinions or items.
 
 The store is the truth and the mirror only saves reading it through. A segment's name says
 which rows of the log it covers, so nothing else needs to be remembered: what is missing
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 from peerage.embedded import database, located, pattern
 from peerage.engines.duckdb import reported, shared_database
 from peerage.engines.sql import quoted, sql
-from peerage.reviews.columns import MARK, REVIEWS
+from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,11 +37,22 @@ SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
-FORMAT = 4  # another format writes other names, and so begins again
-SEGMENT = re.compile(r"reviews-v(\d+)-(\d+)-(\d+)\.parquet")
+MAX_SUMS = 2_000  # files of sums that are kept beside the segments; the oldest go first
+FORMAT = 5  # another format writes other names, and so begins again
+SEGMENT = re.compile(r"([a-z]+)-v(\d+)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
+COLUMNS_BY_TABLE = {
+    "reviews": COLUMNS,
+    "opinions": {name: KINDS[column.kind] for name, column in OPINIONS.items()},
+    "items": {**dict.fromkeys(ITEMS, "VARCHAR"), "text": "VARCHAR", "at": "DOUBLE"},
+}
+ORDER_BY_TABLE = {
+    "reviews": "session_id, reviewer, position",
+    "opinions": 'item_id, reviewer, "at"',
+    "items": 'item_id, "at"',
+}
 
 
 def replace_file(target: Path, parts: Iterable[bytes]) -> None:
@@ -77,10 +88,10 @@ def _scratch_for(folder: Path) -> Path:
 
 
 class Mirror:
-    """The segments in a folder, with those of another one that can only be read."""
+    """The segments of a table in a folder, with those of another one that can only be read."""
 
-    def __init__(self, folder: Path, read_only: Path | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, table: str = "reviews", read_only: Path | None = None) -> None:
+        self.folder, self.table = folder, table
         self._folders = [folder] if read_only is None else [read_only, folder]
 
     @property
@@ -98,7 +109,7 @@ class Mirror:
 
     def elsewhere(self) -> Mirror:
         """The same segments, and a folder of this process for what is written from now on."""
-        return Mirror(_scratch_for(self.folder), read_only=self.folder)
+        return Mirror(_scratch_for(self.folder), self.table, read_only=self.folder)
 
     @property
     def segments(self) -> list[Path]:
@@ -112,9 +123,10 @@ class Mirror:
     def _all(self) -> list[tuple[int, int, Path]]:
         """Every segment of this format by its rows; of those that begin together the longest."""
         found = [
-            (int(match[2]), int(match[3]), path)
+            (int(match[3]), int(match[4]), path)
             for path in self._files()
-            if (match := SEGMENT.fullmatch(path.name)) and int(match[1]) == FORMAT
+            if (match := SEGMENT.fullmatch(path.name))
+            and (match[1], int(match[2])) == (self.table, FORMAT)
         ]
         newest = {folder: i for i, folder in enumerate(self._folders)}
         return sorted(found, key=lambda one: (one[0], -one[1], -newest[one[2].parent]))
@@ -134,7 +146,7 @@ class Mirror:
 
     def rows_of(self, segment: Path) -> tuple[int, int]:
         """The first and the last row of the log that a segment covers."""
-        _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
+        _, _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
         return int(first), int(last)
 
     @property
@@ -161,6 +173,24 @@ class Mirror:
         replace_file(self.folder / name, parts)
         return self.folder / name
 
+    @contextmanager
+    def _scratch(
+        self, files: Sequence[Path] | None = None
+    ) -> Iterator[tuple[Path, duckdb.DuckDBPyConnection]]:
+        """A folder within this one for a while, and a database that reaches it and these files.
+
+        Without files it is a shared one that reaches this mirror's folder: to start one takes
+        longer than to write a segment.
+        """
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder, reported(str(self.folder)):
+            scratch = located(folder)
+            if files is None:
+                db = shared_database(frozenset(), (located(self.folder),)).cursor()
+            else:
+                db = database(map(located, files), [scratch])
+            with db:
+                yield Path(scratch), db
+
     def write(
         self, rows: Iterable[Mapping[str, Any]], first: int, last: int, left_out: Sequence[str]
     ) -> None:
@@ -169,8 +199,8 @@ class Mirror:
         `left_out` is read when the rows have been: what they come from may add to it.
         """
         marks: set[str] = set()
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            lines = Path(scratch) / "rows.jsonl"
+        with self._scratch() as (scratch, db):
+            lines = scratch / "rows.jsonl"
             with lines.open("w", encoding="utf-8") as out:
                 for row in rows:
                     marks |= {name for name in row if name.startswith(MARK)}
@@ -178,38 +208,27 @@ class Mirror:
             if left_out:
                 target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"
                 replace_file(target, [json.dumps(sorted(left_out)).encode()])
-            columns = {**COLUMNS, **dict.fromkeys(sorted(marks), "DOUBLE")}
-            with reported(str(self.folder)), self._database() as db:
-                table = db.read_json(located(lines), columns=columns, format="newline_delimited")
-                self._keep(table.order("session_id, reviewer, position"), first, last, scratch)
+            columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
+            table = db.read_json(str(lines), columns=columns, format="newline_delimited")
+            self._keep(table, first, last, scratch)
 
-    def drop_panels(self, sessions: Collection[str]) -> None:
-        """Write segments again without what the panels of these sessions said; people's stay."""
+    def drop(self, sessions: Collection[str]) -> None:
+        """Write segments again without these sessions, which more has been said of since."""
         for segment in self.segments if sessions else ():
-            first, last = self.rows_of(segment)
-            with (
-                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
-                reported(str(self.folder)),
-                database([located(segment)], [located(scratch)]) as db,
-            ):
+            with self._scratch([segment]) as (scratch, db):
                 values = [pattern(located(segment)), sorted(sessions)]
                 held = db.execute(
                     "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
-                    " WHERE person IS NULL AND session_id IN (SELECT unnest(?)) LIMIT 1",
+                    " WHERE session_id IN (SELECT unnest(?)) LIMIT 1",
                     values,
                 ).fetchall()
                 if held:
                     others = db.sql(
                         "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                        " WHERE person IS NOT NULL OR session_id NOT IN (SELECT unnest(?))"
-                        " ORDER BY session_id, reviewer, position",
+                        " WHERE session_id NOT IN (SELECT unnest(?))",
                         params=values,
                     )
-                    self._keep(others, first, last, scratch)
-
-    def _database(self) -> duckdb.DuckDBPyConnection:
-        """One that reaches this folder; to start one takes longer than to write a segment."""
-        return shared_database(frozenset(), (located(self.folder),)).cursor()
+                    self._keep(others, *self.rows_of(segment), scratch)
 
     def keep_parts(
         self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
@@ -223,12 +242,11 @@ class Mirror:
             if (folder / name).is_dir():
                 return sorted((folder / name).iterdir())
         self.folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder) as scratch:
-            whole, split = Path(scratch) / "whole.parquet", Path(scratch) / "parts"
+        with self._scratch() as (scratch, db):
+            whole, split = scratch / "whole.parquet", scratch / "parts"
             replace_file(whole, parts)
             split.mkdir()
-            with reported(str(self.folder)), self._database() as db:
-                _split(db, located(whole), located(split), part_rows)
+            _split(db, str(whole), str(split), part_rows)
             with suppress(OSError):  # somebody else was quicker
                 split.rename(self.folder / name)
         return sorted((self.folder / name).iterdir())
@@ -241,24 +259,22 @@ class Mirror:
             small.insert(0, segments.pop())
         if len(small) >= MANY:
             first, last = self.rows_of(small[0])[0], self.rows_of(small[-1])[1]
-            files = [located(path) for path in small]
-            with (
-                tempfile.TemporaryDirectory(dir=self.folder) as scratch,
-                reported(str(self.folder)),
-                database(files, [located(scratch)]) as db,
-            ):
-                named = [pattern(file) for file in files]
+            with self._scratch(small) as (scratch, db):
+                named = [pattern(located(path)) for path in small]
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 self._keep(joined, first, last, scratch)
         used = set(self.segments)
         for _, _, path in self._all():
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
                 path.unlink(missing_ok=True)
+        sums = sorted(self.folder.glob("sums-*.bin"), key=lambda path: path.stat().st_mtime)
+        for path in sums[:-MAX_SUMS]:  # of segments that were joined or written again
+            path.unlink(missing_ok=True)
 
-    def _keep(self, table: Any, first: int, last: int, scratch: str) -> None:
-        written = Path(located(scratch)) / "segment.parquet"
-        table.write_parquet(str(written))
-        written.replace(self.folder / f"reviews-v{FORMAT}-{first}-{last}.parquet")
+    def _keep(self, table: Any, first: int, last: int, scratch: Path) -> None:
+        written = scratch / "segment.parquet"
+        table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
+        written.replace(self.folder / f"{self.table}-v{FORMAT}-{first}-{last}.parquet")
 
 
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:

@@ -11,18 +11,17 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from operator import lt
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Floats, Names, listed_names
-from peerage.engines import Block, Engine, Reading, Source
-from peerage.errors import InputError
-from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column, required
-
-if TYPE_CHECKING:
-    from peerage.engines import Columns, Frame
+from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
+from peerage.engines.reviews import require
+from peerage.errors import InputError, few
+from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 
 T = TypeVar("T")
 Places = NDArray[np.int32]
@@ -52,19 +51,15 @@ class Opinions:
         """The sum of a pure function's values on the members with some whole items' opinions."""
         if "rows" in self.__dict__:
             return add([kernel(self.rows)])
-        names: dict[str, Any] = {"item_id": self.members.items, "reviewer": self.members.people}
-        numbers = ["at"] if self.latest is not None else []
-        levels = None
+        members, latest, levels = self.members, self.latest, None
+        names: dict[str, Any] = {"item_id": members.items, "reviewer": members.people}
+        numbers = ["at"] if latest is not None else []
         if self.level_by_text is None:
             numbers.append("opinion")
         else:
             names["opinion"] = list(self.level_by_text)
             levels = np.array([*self.level_by_text.values()], dtype=np.int8)
-        reading, members, latest = (
-            Reading("item_id", names, tuple(numbers)),
-            self.members,
-            self.latest,
-        )
+        reading = Reading("item_id", names, tuple(numbers))
         return self.engine.fold(
             self.frame, reading, lambda block: kernel(_with(members, block, levels, latest)), add
         )
@@ -123,10 +118,12 @@ def read_opinions(
     without either are there too.
     """
     engine.admit(opinions, items, users)
-    frame, columns = _opened(engine, opinions)
+    frame, numeric = _opened(engine, opinions)
+    columns = frame.collect_schema().names()
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
-    voices = _voices(engine, frame, "at" in columns)
+    latest = {"latest": nw.col("at").max()} if "at" in columns else {}
+    voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
     known = [name for name in ("item_id", "contributor", "category") if name in columns]
     found = _distinct(engine, frame, *known)
     for column, values in (("item_id", found["item_id"]), ("reviewer", voices["reviewer"])):
@@ -154,52 +151,38 @@ def read_opinions(
         members = _standing(members, affiliated, reviewers)
     times = np.asarray(voices.get("latest", ()), dtype=np.float64)
     times = times[np.isfinite(times)]
-    written = None if columns["opinion"].is_numeric() else levels
-    return Opinions(engine, frame, members, written, float(times.max()) if len(times) else None)
+    end = float(times.max()) if len(times) else None
+    return Opinions(engine, frame, members, None if numeric else levels, end)
 
 
 # -- opinions --------------------------------------------------------------------------------
 
 
-def _opened(engine: Engine, source: Source) -> tuple[Frame, dict[str, Any]]:
-    """The opinions with names as texts and times as seconds, and the types of the columns.
+def _opened(engine: Engine, source: Source) -> tuple[Frame, bool]:
+    """The opinions with names as texts and times as seconds, and whether opinions are numbers.
 
-    An opinion is a float, or a text where it is anything but a number.
+    Where they are not all numbers, they are texts.
     """
-    import narwhals.stable.v2 as nw
-
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
-    _require(schema, OPINIONS, "opinions")
-    texts = [name for name, one in OPINIONS.items() if one.kind == "text" and name in schema]
-    kept = [nw.col(name).cast(nw.String) for name in texts]
-    numeric = schema["opinion"].is_numeric()
-    kept.append(nw.col("opinion").cast(nw.Float64 if numeric else nw.String))
-    if "at" in schema:
-        kept.append(nw.col("at"))
-    frame: Frame = opened.select(*kept)
-    return (engine.epoch(frame, "at") if "at" in schema else frame), schema
+    require(schema, OPINIONS, "a table of opinions")
+    numeric = bool(schema["opinion"].is_numeric())
+    kinds = {"text": nw.String, "number": nw.Float64 if numeric else nw.String}
+    known = {name: one.kind for name, one in OPINIONS.items() if name in schema}
+    frame = opened.select(
+        *(nw.col(name).cast(kinds[kind]) for name, kind in known.items() if kind in kinds),
+        *(["at"] if "at" in schema else []),
+    )
+    return (engine.epoch(frame, "at") if "at" in schema else frame), numeric
 
 
-def _distinct(engine: Engine, frame: Frame, *names: str) -> Columns:
-    """The distinct combinations of some columns, in order.
+def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
+    """The distinct combinations of some columns, in order of the first, and more of each.
 
     By a grouping: narwhals spells `unique` as a window over all rows, three times as slow.
     Whoever sorts them again, as Python does, then has little to do.
     """
-    import narwhals.stable.v2 as nw
-
-    return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n")).sort(*names))
-
-
-def _voices(engine: Engine, frame: Frame, timed: bool) -> Columns:
-    """Everyone who said anything, with each opinion that they hold, and the latest of its times."""
-    import narwhals.stable.v2 as nw
-
-    latest = [nw.col("at").max().alias("latest")] if timed else []
-    return engine.arrays(
-        frame.group_by("reviewer", "opinion").agg(nw.len().alias("n"), *latest).sort("reviewer")
-    )
+    return engine.arrays(frame.group_by(*names).agg(nw.len().alias("n"), **more).sort(names[0]))
 
 
 def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
@@ -242,18 +225,8 @@ def _shown(value: float | str | None) -> str:
 # -- items and people ------------------------------------------------------------------------
 
 
-def _require(schema: Mapping[str, Any], columns: Mapping[str, Column], table: str) -> None:
-    missing = [name for name in required(columns) if name not in schema]
-    if missing:
-        raise InputError(
-            f"a table of {table} needs the column {', '.join(missing)}.",
-            hint=f"It has: {', '.join(list(schema)[:20]) or 'none'}.",
-        )
-
-
 def _row_numbers(rows: Sequence[int]) -> str:
-    shown = ", ".join(str(row + 1) for row in rows[:N_SHOWN])
-    return f"row{'s' if len(rows) > 1 else ''} {shown}{', …' if len(rows) > N_SHOWN else ''}"
+    return f"row{'s' if len(rows) > 1 else ''} {few([str(row + 1) for row in rows])}"
 
 
 def _refuse_empty(values: NDArray[Any], column: str, table: str) -> None:
@@ -278,11 +251,9 @@ def _places(texts: NDArray[np.object_], names: Names) -> Places:
 
 def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
     """The known columns of a small table as texts, those that it needs with no gap."""
-    import narwhals.stable.v2 as nw
-
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
-    _require(schema, columns, table)
+    require(schema, columns, f"a table of {table}")
     known = [name for name in columns if name in schema]
     return engine.arrays(opened.select(*(nw.col(name).cast(nw.String) for name in known)))
 
@@ -315,9 +286,8 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
         if len(names) > 1
     ]
     if twice:
-        more = ", …" if len(twice) > N_SHOWN else ""
         raise InputError(
-            f"{len(twice)} items have two contributors: {'; '.join(twice[:N_SHOWN])}{more}.",
+            f"{len(twice)} items have two contributors: {few(twice, between='; ')}.",
             hint="An item is one person's.",
         )
 
@@ -334,11 +304,10 @@ def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
     pairs = list(_pairs(found, "contributor")) if "contributor" in found else []
     _refuse_two_contributors(chain(contributors.items(), pairs))
     author = {**dict(pairs), **contributors}
-    orphans = sorted_names(item for item in listed if item not in author)
-    if len(orphans):
+    orphans = sorted({item for item in listed if item not in author})
+    if orphans:
         raise InputError(
-            f"{len(orphans)} items have no contributor: "
-            f"{listed_names(orphans, np.arange(len(orphans)), N_SHOWN)}.",
+            f"{len(orphans)} items have no contributor: {few(orphans)}.",
             hint="Give opinions a `contributor` column, or import the items.",
         )
     ordered = sorted_names(author)

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,19 +26,17 @@ from peerage.engines import (
     Block,
     Columns,
     EngineError,
+    Frame,
     Reading,
     Source,
     engines,
+    paths_of,
+    unwrapped,
     zone_of,
 )
 from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
-
-if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
-    Frame = nw.LazyFrame[Any]
 
 T = TypeVar("T")
 
@@ -70,8 +69,6 @@ class Spark:
         """Nothing to do: what a cluster may read is for whoever runs it to say."""
 
     def open(self, source: Source) -> Frame:
-        import narwhals.stable.v2 as nw
-
         table = self._table(source)
         if not all(map(is_safe, table.columns)):
             safe = [quoted(name, SPARK_NAME) for name in table.columns if is_safe(name)]
@@ -84,8 +81,6 @@ class Spark:
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         table = _native(frame)
         kind = dict(table.dtypes)[column]
         name = quoted(column, SPARK_NAME)
@@ -103,16 +98,12 @@ class Spark:
         return changed
 
     def number(self, frame: Frame, column: str) -> Frame:
-        import narwhals.stable.v2 as nw
-
         number = "lpad(cast(monotonically_increasing_id() + 1 as string), {}, '0') as {}"
         text = sql(number, NUMBER_DIGITS, quoted(column, SPARK_NAME))
         numbered: Frame = nw.from_native(_native(frame).selectExpr("*", text))
         return numbered
 
     def keep(self, frame: Frame) -> Frame:
-        import narwhals.stable.v2 as nw
-
         kept: Frame = nw.from_native(_native(frame).cache())
         return kept
 
@@ -133,7 +124,8 @@ class Spark:
         table = _native(frame)
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
-            return add([kernel(_Encoder(reading, ()).block(_empty(reading)))])
+            nothing = _collected(table.selectExpr(*_projection(reading, 1)))
+            return add([kernel(_Encoder(reading, ()).block(nothing))])
         encode = _Encoder(reading, self._units(table, reading))
         schema = "block long, part binary"
         made = (
@@ -169,13 +161,11 @@ class Spark:
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        given = _unwrapped(source)
+        given = unwrapped(source)
         if isinstance(given, import_module("pyspark.sql").DataFrame):
             return given
-        if isinstance(given, (str, os.PathLike)):
-            return self._file([os.fspath(given)])
-        if isinstance(given, Sequence) and given and all(map(_is_path, given)):
-            return self._file([os.fspath(one) for one in given])
+        if paths := paths_of(given):
+            return self._file(paths)
         return self.session.createDataFrame(_arrow(given))
 
     def _file(self, paths: list[str]) -> Any:
@@ -328,15 +318,6 @@ def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
     ]
 
 
-def _empty(reading: Reading) -> Any:
-    pa = import_module("pyarrow")
-    texts = ["unit", reading.group, *reading.names, "query_id", "text"]
-    return pa.table(
-        {name: pa.array([], pa.string()) for name in texts}
-        | {name: pa.array([], pa.float64()) for name in (*reading.numbers, "row")}
-    )
-
-
 def _coded(column: Any) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct texts of a column and the place of each row's among them; negative for null."""
     encoded = column.combine_chunks().dictionary_encode()
@@ -393,15 +374,3 @@ def _arrow(given: Any) -> Any:
 def _listed(values: Any) -> Any:
     array = np.asarray(values)
     return array if array.dtype.kind in "ifub" else list(array.tolist())
-
-
-def _unwrapped(source: Source) -> Any:
-    if type(source).__module__.split(".")[0] == "narwhals":
-        import narwhals.stable.v2 as nw
-
-        return nw.to_native(source)
-    return source
-
-
-def _is_path(value: object) -> bool:
-    return isinstance(value, (str, os.PathLike))

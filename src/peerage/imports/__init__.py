@@ -13,13 +13,13 @@ from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.errors import InputError, UsageError
 from peerage.events import Opened, read_events
-from peerage.imports.exports import EXPORT_FORMAT, Manifest
+from peerage.imports.exports import EXPORT_FORMAT, GIVEN_FILES, Manifest
 from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
 from peerage.reports.stored_reviews import import_file_name
 from peerage.reviews.columns import KEYS
 from peerage.shapes import WrongShapeError, from_json
-from peerage.stores import Import, Store
+from peerage.stores import Contribution, Import, Store
 from peerage.types import Event
 
 KINDS = (*KEYS, "sessions")
@@ -104,9 +104,13 @@ def take_export(
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
+    given = [one for name in GIVEN_FILES.values() for one in _contributions(folder / name)]
     step("checking")
     for entry in new:
-        _check_exported(store, entry, folder / import_file_name(entry), scale)
+        if entry.kind != "sessions":
+            _check_exported(store, entry.kind, folder / import_file_name(entry), scale)
+    for kind in {one.kind for one in given}:
+        _check_exported(store, kind, folder / GIVEN_FILES[kind], scale)
     step("storing")
     events = list(_events_not_in(store, folder / "sessions.jsonl"))
     opened = [fact for fact in read_events(events) if isinstance(fact, Opened)]
@@ -117,6 +121,7 @@ def take_export(
     for entry in new:
         held = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
         store.add_import(entry, held)
+    store.add_contributions(given)
     n = len({event.session_id for event in events})
     return [
         Taken("sessions.jsonl", "sessions", n, "sessions", already=not n),
@@ -149,17 +154,28 @@ def _manifest(folder: Path) -> list[Import]:
     return entries
 
 
-def _check_exported(store: Store, entry: Import, file: Path, scale: Sequence[float]) -> None:
+def _contributions(path: Path) -> list[Contribution]:
+    """What people gave one at a time, of an export; nothing where it has no such file."""
+    if not path.is_file():
+        return []
+    try:
+        found = [from_json(Contribution, read()) for _, read in documents(path)]
+    except WrongShapeError as error:
+        raise InputError(f"this is no list of contributions: {error}.", place=str(path)) from None
+    if any(GIVEN_FILES.get(one.kind) != path.name for one in found):
+        raise InputError("this is no list of contributions.", place=str(path))
+    return found
+
+
+def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float]) -> None:
     """Refuse a table that is not there, not right, or not right together with what is."""
-    if entry.kind == "sessions":
-        return
     if not file.is_file():
         raise InputError("a table of the export is missing.", place=str(file))
     with tempfile.TemporaryDirectory() as folder:
 
         def work(engine: DuckDB, _: bool) -> None:
             raw = as_parquet(engine, file, Path(folder) / "raw.parquet")
-            check(engine, store, entry.kind, raw, scale)
+            check(engine, store, kind, raw, scale)
 
         in_little_memory(Path(folder), file, work)
 

@@ -19,6 +19,7 @@ from peerage.shapes import to_json
 from peerage.stores import Import, Store
 
 EXPORT_FORMAT = 1
+GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
 TABLE_FORMATS = {  # by suffix, how a table is written to a file
     ".parquet": "copy exported to ? (format parquet, compression zstd)",
     ".csv": "copy exported to ? (format csv, header)",
@@ -35,7 +36,10 @@ class Manifest:
 
 
 def export(store: Store, folder: Path) -> dict[str, int]:
-    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet."""
+    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet.
+
+    What people gave one at a time is JSONL too.
+    """
     with _whole_or_not_at_all(folder):
         n = 0
         with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
@@ -48,6 +52,11 @@ def export(store: Store, folder: Path) -> dict[str, int]:
             if entry.kind != "sessions":
                 with (folder / import_file_name(entry)).open("wb") as data:
                     data.writelines(store.import_parts(entry.id))
+        for kind, name in GIVEN_FILES.items():
+            given = [to_json(one) for _, one in store.contributions(kind)]
+            if given:
+                lines = "".join(json.dumps(one) + "\n" for one in given)
+                (folder / name).write_text(lines, encoding="utf-8")
         manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
         (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}

@@ -7,16 +7,23 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import narwhals.stable.v2 as nw
+
 from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.head_to_head import as_reviews, checked_comparisons, is_comparisons
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinions import read_items, read_opinions, read_users
-from peerage.engines.reviews import read_reviews, refuse_duplicates
+from peerage.engines.reviews import (
+    as_reviews,
+    checked_comparisons,
+    is_comparisons,
+    read_reviews,
+    refuse_duplicates,
+)
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
-from peerage.reports.stored_reviews import imported
+from peerage.reports.stored_reviews import community_tables, imported
 from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.stores import Store
 
@@ -84,56 +91,20 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
     if kind == "reviews":
         table = read_reviews(engine, raw)
         refuse_duplicates(engine, table.frame, table.columns)
-    elif kind == "items":
-        read_items(engine, raw)
-    elif kind == "opinions":
-        _check_opinions(engine, raw, _imported(store, "items") or None, scale)
-    refuse_conflicts(engine, store, kind, raw)
-
-
-def refuse_conflicts(engine: DuckDB, store: Store, kind: str, file: Path) -> None:
-    """Refuse what is right in itself, and not together with what is in the store."""
-    if kind == "reviews":
-        _refuse_known(engine, store, file)
+        _refuse_known(engine, store, raw)
     elif kind == "users":
-        read_users(engine, [*_imported(store, "users"), str(file)])
+        read_users(engine, [*community_tables(store, "users"), str(raw)])
     else:
-        _refuse_other_authors(engine, store, file)
-
-
-def _imported(store: Store, kind: str) -> list[str]:
-    return [str(path) for path in imported(store, Mirror(store.mirror_folder), kind)]
-
-
-def _check_opinions(
-    engine: DuckDB, raw: Path, items: list[str] | None, scale: Sequence[float]
-) -> None:
-    """Refuse what is off the scale or has no one contributor.
-
-    One row for each item, contributor and opinion shows whether there is anything wrong, in
-    little memory; only if there is are all rows read, to tell which.
-    """
-    engine.admit(raw, items)
-    relation = engine.open(raw).to_native()
-    said = [name for name in ("item_id", "contributor", "opinion") if name in relation.columns]
-    if "reviewer" in relation.columns and len(said) > 1:
-        by = listed(map(quoted, said))
-        few = relation.aggregate(
-            sql("{}, any_value(reviewer) as reviewer", by), sql("{}, reviewer is null", by)
-        )
-        few.create("few")
-        try:
-            read_opinions(engine, engine.connection.table("few"), items, scale=scale)
-        except InputError:
-            pass
+        if kind == "items":
+            read_items(engine, raw)
         else:
-            return
-    read_opinions(engine, str(raw), items, scale=scale)
+            read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
+        _refuse_other_authors(engine, store, raw)
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     """Refuse a contributor other than the one an item has in the store."""
-    known = [*_imported(store, "items"), *_imported(store, "opinions")]
+    known = [*community_tables(store, "items"), *community_tables(store, "opinions")]
     files = [*known, str(raw)]
     engine.admit(files)
     tables = [engine.open(file).to_native() for file in files]
@@ -158,11 +129,28 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
         )
 
 
-def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
-    """Refuse reviews that another file already brought: they would count twice."""
+def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
+    """Whose these items are, by the tables that were imported."""
     import narwhals.stable.v2 as nw
 
-    known = _imported(store, "reviews")
+    mirror = Mirror(store.mirror_folder)
+    files = [str(file) for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
+    if not files:
+        return {}
+    engine = DuckDB()
+    engine.admit(files)
+    frame = engine.open(files)
+    if "contributor" not in frame.collect_schema().names():
+        return {}
+    named = frame.select(*(nw.col(name).cast(nw.String) for name in ("item_id", "contributor")))
+    known = named.filter(nw.col("item_id").is_in(items), ~nw.col("contributor").is_null())
+    found = engine.arrays(known.unique())
+    return dict(zip(found["item_id"].tolist(), found["contributor"].tolist(), strict=True))
+
+
+def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
+    """Refuse reviews that another file already brought: they would count twice."""
+    known = [str(file) for file in imported(store, Mirror(store.mirror_folder), "reviews")]
     if not known:
         return
     engine.admit(path, known)
@@ -178,8 +166,6 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
 
 
 def _keyed(frame: Any) -> Any:
-    import narwhals.stable.v2 as nw
-
     if "round" not in frame.collect_schema().names():
         frame = frame.with_columns(nw.lit(0).alias("round"))
     whole = nw.col("round").cast(nw.Float64).fill_null(0.0)
@@ -196,8 +182,6 @@ def write(
     A row without a time counts as of its import. Numbers that were written as texts are
     numbers now: they have been checked.
     """
-    import narwhals.stable.v2 as nw
-
     rows = engine.open(raw).to_native()
     numbered = sql("*, row_number() over () as {}", quoted(ROW))
     frame = engine.open(rows.project(numbered) if may_sort else rows)

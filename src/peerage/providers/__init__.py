@@ -6,8 +6,10 @@ are the business of `calling`, so that a provider of somebody else's gets them t
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -39,6 +41,12 @@ Kind = Literal[
 ]
 
 MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
+
+# Which councils a question has passed, so that none is asked by itself: a header of every call.
+# A server adds who asked it; sessions inherit it from the request that started them.
+TRACE_HEADER = "X-Peerage-Council"
+THIS_COUNCIL = secrets.token_hex(8)  # of this process
+council_trace: ContextVar[str] = ContextVar("council_trace", default=THIS_COUNCIL)
 
 OnText = Callable[[str], None]
 OnWait = Callable[[str, float, int], None]  # why, seconds, and the number of the next try
@@ -108,6 +116,7 @@ class CallError(Exception):
         retry_after_s: float | None = None,
         usage: Usage | None = None,
         status: int | None = None,
+        parameter: str = "",
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -115,6 +124,7 @@ class CallError(Exception):
         self.retry_after_s = retry_after_s
         self.usage = usage  # a failed call may still have cost something
         self.status = status  # of HTTP, where there was one
+        self.parameter = parameter  # of the request, that an endpoint blames
 
     @property
     def why(self) -> str:

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from peerage.config import key_name, secret
 from peerage.errors import BudgetError, ConfigError, Problem, config_error
@@ -29,8 +30,6 @@ from peerage.providers import (
     Reply,
     providers,
 )
-from peerage.providers.breaker import Breaker
-from peerage.providers.limiter import Limiter
 from peerage.providers.money import (
     FREE,
     Budget,
@@ -41,8 +40,8 @@ from peerage.providers.money import (
     total_usage,
     usd,
 )
+from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
-from peerage.providers.retries import RetryPolicy
 from peerage.types import Failure, Seat, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
@@ -244,7 +243,7 @@ class Caller:
         tries = Tries(math.inf if call.deadline_s is None else call.deadline_s)
         while True:
             try:
-                reply = await self._attempt(call, channel, on_text, tries)
+                reply = await self._attempt(call, channel, on_text, on_wait, tries)
                 if not tries.lost:
                     return reply
                 return replace(reply, usage=total_usage([*tries.lost, reply.usage]))
@@ -270,65 +269,68 @@ class Caller:
         return self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
 
     async def _attempt(
-        self, call: Call, channel: SeatChannel, on_text: OnText | None, tries: Tries
+        self,
+        call: Call,
+        channel: SeatChannel,
+        on_text: OnText | None,
+        on_wait: OnWait | None,
+        tries: Tries,
     ) -> Reply:
-        era, held = await self._enter(call, channel)
-        started = self._clock()
-        try:
-            limit_s = min(call.seat.timeout_s, tries.left_s)
-            reply = await channel.ask(call, on_text, limit_s)
-        except CallError as error:
-            usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
-            tries.left_s -= self._clock() - started
-            tries.lost.append(self._settle(channel, held, usage))
-            self._leave(channel, era, error)
-            raise
-        except BaseException:  # called off: what the endpoint will charge for it nobody knows
-            tries.lost.append(self._settle(channel, held, Usage()))
-            channel.endpoint_limiter.release()
-            channel.limiter.release()
-            raise
-        usage = self._settle(channel, held, reply.usage)
-        channel.endpoint_limiter.succeed()
-        channel.limiter.release()
-        return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
-
-    async def _enter(self, call: Call, channel: SeatChannel) -> tuple[int, int]:
-        """A place in the seat's line and in its endpoint's, and the money, or nothing at all.
-
-        Gives the era of the place and what was set aside. Who holds money has a place, so
-        those who wait for money here wait only for calls that are under way.
-        """
+        """One try: a place in the seat's line and in its endpoint's, the money, and the reply."""
         own, shared = channel.limiter, channel.endpoint_limiter
         await own.acquire()
         try:
             era = await shared.acquire()
+            leave: Callable[[], None] = shared.release
             try:
-                while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
-                    await self._sleep(wait_s)
-                if not self.budget.is_limited:
-                    return era, 0
-                return era, await self.budget.reserve(channel.max_cost(call))
-            except BaseException:
-                shared.release()
-                raise
-        except BudgetError as error:
+                held = await self._cleared(call, channel, on_wait)
+                started, reply = self._clock(), None
+                usage = Usage()  # called off: what the endpoint will charge for it nobody knows
+                try:
+                    limit_s = min(call.seat.timeout_s, tries.left_s)
+                    reply = await channel.ask(call, on_text, limit_s)
+                    usage, leave = reply.usage, shared.succeed
+                except CallError as error:
+                    tries.left_s -= self._clock() - started
+                    usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
+                    if error.kind in OVERLOADED:
+                        leave = partial(self._strain, shared, era, error)
+                    raise
+                finally:
+                    usage = self._settle(channel, held, usage)
+                    if reply is None:
+                        tries.lost.append(usage)
+                return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
+            finally:
+                leave()
+        finally:
             own.release()
-            raise CallError("budget", str(error)) from None
-        except BaseException:
-            own.release()
-            raise
 
-    def _leave(self, channel: SeatChannel, era: int, error: CallError) -> None:
-        """Hand both places back; an endpoint that has too much to do gets less from all."""
-        shared, asked_s = channel.endpoint_limiter, error.retry_after_s
-        if error.kind not in OVERLOADED:
-            shared.release()
-        else:
-            if asked_s is not None and asked_s <= self._retry_policy.longest_asked_s:
-                shared.resume_at = max(shared.resume_at, self._clock() + asked_s)
-            shared.strain(era)
-        channel.limiter.release()
+    async def _cleared(self, call: Call, channel: SeatChannel, on_wait: OnWait | None) -> int:
+        """Wait until the endpoint takes calls again and the money is set aside; how much it is.
+
+        Who holds money has a place, so those who wait for money wait only for calls under way.
+        """
+        shared = channel.endpoint_limiter
+        while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
+            if on_wait is not None:
+                on_wait(shared.resume_why, wait_s, call.attempt + 1)
+            await self._sleep(wait_s)
+        if not self.budget.is_limited:
+            return 0
+        try:
+            return await self.budget.reserve(channel.max_cost(call))
+        except BudgetError as error:
+            raise CallError("budget", str(error)) from None
+
+    def _strain(self, shared: Limiter, era: int, error: CallError) -> None:
+        """Hand a place back; an endpoint that has too much to do gets less from all."""
+        asked_s = error.retry_after_s
+        if asked_s is not None and asked_s <= self._retry_policy.longest_asked_s:
+            resume_at = self._clock() + asked_s
+            if resume_at > shared.resume_at:
+                shared.resume_at, shared.resume_why = resume_at, error.why
+        shared.strain(era)
 
     def _settle(self, channel: SeatChannel, held: int, usage: Usage) -> Usage:
         """The usage with its cost, which is also taken from the budget."""
@@ -337,7 +339,7 @@ class Caller:
         return usage if cost is None else replace(usage, cost_usd=usd(cost))
 
 
-# -- prices -----------------------------------------------------------------------------------
+# -- before any call ---------------------------------------------------------------------------
 
 
 def check_ready(seats: Iterable[Seat]) -> None:

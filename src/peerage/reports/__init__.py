@@ -7,16 +7,17 @@ calls it and renders the result. The functions are the same for Python, over tab
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-from peerage.engines import Engine, Source, engines
+from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
+    BESIDE_OPTIONS,
     AuditKeywords,
     AuditOptions,
     CommunityBoardOptions,
@@ -34,7 +35,6 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reviews.times import span_s
 from peerage.types import (
     Audit,
     AuditLimits,
@@ -47,21 +47,16 @@ from peerage.types import (
 )
 
 if TYPE_CHECKING:
-    from peerage.biases.many_sessions import Blocks, Plan, Totals
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.engines.reviews import Reviews, RowsReading
+    from peerage.engines.mirror import Mirror
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.sessions import SessionEntry, SessionView
-    from peerage.reports.stored_reviews import RubricOf
-    from peerage.reviews.rows import Rows
     from peerage.scoring import Scored
     from peerage.stores import Store
 
-T = TypeVar("T")
-FEW_ROWS = 2_000_000  # that one block holds
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
 )
@@ -93,63 +88,55 @@ def board_models(
     """
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
     with tables.as_parquet() as files:
-        return _model_board(files, files.reviews, ModelBoardOptions(**options))
+        return _model_board(files, ModelBoardOptions(**options))
 
 
 def board_contributors(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ContributorBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ContributorBoardKeywords]
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ContributorBoardOptions(**options), coefficients)
+    with _community_boards(ContributorBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_reviewers(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ReviewerBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ReviewerBoardKeywords]
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ReviewerBoardOptions(**options), coefficients)
+    with _community_boards(ReviewerBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def board_items(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    coefficients: CommunityCoefficients | None = None,
-    **options: Unpack[ItemBoardKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[ItemBoardKeywords]
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
-    return _community_board(tables, ItemBoardOptions(**options), coefficients)
+    with _community_boards(ItemBoardOptions, opinions, users, given) as boards:
+        return boards.board()
 
 
 def find_rings(
-    opinions: Source,
-    users: Source | None = None,
-    *,
-    items: Source | None = None,
-    engine: str | Engine = "duckdb",
-    **options: Unpack[RingsKeywords],
+    opinions: Source, users: Source | None = None, **given: Unpack[RingsKeywords]
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
-    tables = InputTables(opinions=opinions, users=users, items=items, engine=engine)
+    with _community_boards(RingsOptions, opinions, users, given) as boards:
+        return boards.rings
+
+
+@contextmanager
+def _community_boards(
+    kind: type[RingsOptions], opinions: Source, users: Source | None, given: Mapping[str, Any]
+) -> Iterator[CommunityBoards]:
+    """The boards of tables, by the keywords of a call: fields of the options, and the rest."""
+    options = kind(**{name: value for name, value in given.items() if name not in BESIDE_OPTIONS})
+    tables = InputTables(
+        opinions=opinions,
+        users=users,
+        items=given.get("items"),
+        engine=given.get("engine", "duckdb"),
+    )
     with tables.as_parquet() as files:
-        return read_community_boards(files, RingsOptions(**options)).rings
+        yield read_community_boards(files, options, given.get("coefficients"))
 
 
 def audit(
@@ -164,8 +151,11 @@ def audit(
     q-values are over all findings, also where only one reviewer's are asked for. With a
     dimension the marks of that dimension are audited in place of scores.
     """
+    from peerage.reports.audits import audit_reviews
+
     with InputTables(reviews, engine=engine).as_parquet() as files:
-        return _audit(files.runner(), files.reviews, AuditOptions(**options), limits)
+        asked = AuditOptions(**options)
+        return audit_reviews(files.runner(), files.reviews, asked, limits or AuditLimits())
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,16 +190,9 @@ class InputTables:
             files: dict[str, Any] = {
                 kind: readable(Path(folder) / kind, paths)
                 for kind in ("reviews", "opinions", "items", "users")
-                if self.engine == "duckdb" and (paths := _paths(getattr(self, kind)))
+                if self.engine == "duckdb" and (paths := paths_of(getattr(self, kind)))
             }
             yield replace(self, **files)
-
-
-def _paths(source: Source | None) -> list[str]:
-    """The paths that a source is made of; none where it is a table."""
-    listed = source if isinstance(source, list | tuple) else [source]
-    are_paths = all(isinstance(one, str | Path) for one in listed)
-    return [str(one) for one in listed] if are_paths else []
 
 
 # -- over a store, or over tables --------------------------------------------------------------
@@ -237,6 +220,8 @@ class Reports:
         Beside an outside ranking a community board can be tuned: the coefficients that agree
         with it best are searched.
         """
+        from peerage.reports.community_boards import agreeing
+
         with self.tables.as_parquet() as tables:
             if isinstance(options, ModelBoardOptions):
                 return self._models(tables, options)
@@ -245,20 +230,26 @@ class Reports:
                     "--tune needs something to agree with.", hint="Give --against FILE."
                 )
             boards, hint = self._community(tables, options)
-            board = replace(boards.board(), hint=hint)
-            return board if tables.against is None else _compared(board, boards, tables, tune)
+            board = agreeing(
+                boards.board(), boards.table.engine, tables.against, boards if tune else None
+            )
+            return replace(board, hint=hint)
 
     def audit(self, options: AuditOptions) -> Audit:
         """What can be said of the reviewers of many sessions."""
+        from peerage.reports.audits import audit_reviews
+
         with self.tables.as_parquet() as tables:
-            files: Source | None = tables.reviews
+            reviews: Source | None = tables.reviews
             flags: tuple[str, ...] = ()
-            if files is None:
-                files, flags = self._stored_reviews()
-            if not files:
+            if reviews is None:
+                _, files, flags = self._stored_reviews()
+                reviews = list(map(str, files))
+            if not reviews:
                 raise NO_REVIEWS_YET
-            found = _audit(tables.runner(), files, options, self.settings.audit.limits)
-        return replace(found, views={**found.views, "flags": flags}) if flags else found
+            limits = self.settings.audit.limits
+            audit = audit_reviews(tables.runner(), reviews, options, limits)
+        return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
     def rings(self, options: RingsOptions) -> Rings:
         """The voting rings among the opinions, with the evidence."""
@@ -331,10 +322,10 @@ class Reports:
 
     def review_files(self) -> list[str]:
         """The Parquet files of every review in the store, held here or imported."""
-        files, _ = self._stored_reviews()
+        _, files, _ = self._stored_reviews()
         if not files:
             raise NO_REVIEWS_YET
-        return files
+        return list(map(str, files))
 
     def items(self) -> list[dict[str, Any]]:
         """The items that were imported or contributed: id, contributor, and text where given."""
@@ -352,29 +343,33 @@ class Reports:
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
-        from peerage.reports.model_boards import NO_REVIEWS
+        from peerage.reports.community_boards import agreeing
+        from peerage.reports.model_boards import build_model_board
+        from peerage.reports.model_reviews import NO_REVIEWS, StoredReviews
 
         if tables.reviews is not None:
-            return _model_board(tables, tables.reviews, options)
-        files, flags = self._stored_reviews()
+            return _model_board(tables, options)
+        mirror, files, flags = self._stored_reviews()
         if not files:
-            nothing = replace(tables, engine="duckdb", master=None)
-            return replace(_model_board(nothing, NO_REVIEWS, options), hint=str(NO_REVIEWS_YET))
-        if tables.item_weights is not None or tables.engine != "duckdb":
-            board = _model_board(tables, files, options)
-            return replace(board, flags=(*board.flags, *flags))
-        engine = tables.runner()
-        return _agreeing(
-            board_models_of_store(self.store, self._rubric_of, options, engine), tables, engine
-        )
+            nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
+            return replace(_model_board(nothing, options), hint=str(NO_REVIEWS_YET))
+        if tables.item_weights is not None or tables.engine == "spark":
+            board = _model_board(replace(tables, reviews=list(map(str, files))), options)
+        else:
+            engine = tables.runner()
+            board = build_model_board(StoredReviews(engine, mirror, files, options))
+            board = agreeing(board, engine, tables.against)
+        return replace(board, flags=(*board.flags, *flags))
 
-    def _stored_reviews(self) -> tuple[list[str], tuple[str, ...]]:
+    def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
-        from peerage.reports.stored_reviews import imported, left_out_flags, synced
+        from peerage.panel import recorded_rubric
+        from peerage.reports.stored_reviews import stored_reviews
 
-        mirror = synced(self.store, self._rubric_of)
-        files = [*mirror.segments, *imported(self.store, mirror, "reviews")]
-        return [str(file) for file in files], left_out_flags(mirror)
+        def rubric_of(opened: Opened) -> Rubric | None:
+            return recorded_rubric(self.settings, opened)
+
+        return stored_reviews(self.store, rubric_of)
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
         """The boards of a community, and a hint where there is nothing to make them from."""
@@ -390,21 +385,14 @@ class Reports:
 
     def _with_imported(self, tables: InputTables) -> InputTables:
         """The tables, with what was imported into the store in the place of what was not named."""
-        from peerage.engines.mirror import Mirror
-        from peerage.reports.stored_reviews import imported
+        from peerage.reports.stored_reviews import community_tables
 
-        mirror = Mirror(self.store.mirror_folder)
         stored: dict[str, Any] = {
-            kind: [str(path) for path in imported(self.store, mirror, kind)] or None
+            kind: community_tables(self.store, kind) or None
             for kind in ("opinions", "items", "users")
             if getattr(tables, kind) is None
         }
         return replace(tables, **stored)
-
-    def _rubric_of(self, opened: Opened) -> Rubric | None:
-        from peerage.panel import recorded_rubric
-
-        return recorded_rubric(self.settings, opened)
 
     def _events(self, prefix: str) -> list[Event]:
         from peerage.stores import stored_events
@@ -454,42 +442,14 @@ class SessionList(Tabular):
 # -- boards ------------------------------------------------------------------------------------
 
 
-def _model_board(tables: InputTables, reviews: Source, options: ModelBoardOptions) -> Board:
-    from peerage.reports.model_boards import ReviewsTable, board_of_table
+def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
+    from peerage.reports.community_boards import agreeing
+    from peerage.reports.model_boards import board_of_table
+    from peerage.reports.model_reviews import ReviewsTable
 
     engine = tables.runner()
-    board = board_of_table(ReviewsTable(engine, reviews, options, tables.item_weights))
-    return _agreeing(board, tables, engine)
-
-
-def board_models_of_store(
-    store: Store, rubric_of: RubricOf, options: ModelBoardOptions, engine: Engine
-) -> Board:
-    """The models of everything that a store holds or has imported."""
-    from peerage.reports.model_boards import (
-        NO_REVIEWS,
-        ReviewsTable,
-        StoredReviews,
-        build_model_board,
-    )
-    from peerage.reports.stored_reviews import imported, left_out_flags, synced
-
-    mirror = synced(store, rubric_of)
-    files = [*mirror.segments, *imported(store, mirror, "reviews")]
-    stored = StoredReviews(engine, mirror, files, options) if files else None
-    board = build_model_board(stored or ReviewsTable(engine, NO_REVIEWS, options))
-    return replace(board, flags=(*board.flags, *left_out_flags(mirror)))
-
-
-def _agreeing(board: Board, tables: InputTables, engine: Engine) -> Board:
-    """A board of models that says how far it agrees with an outside ranking, if there is one."""
-    if tables.against is None:
-        return board
-    from peerage.boards.against import compare
-    from peerage.reports.outside import model_scores, read_outside
-
-    agreement = compare(model_scores(board), read_outside(engine, tables.against))
-    return replace(board, notes={**board.notes, "against": agreement.document()})
+    board = board_of_table(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
+    return agreeing(board, engine, tables.against)
 
 
 def read_community_boards(
@@ -509,175 +469,3 @@ def read_community_boards(
     coefficients = coefficients or COEFFICIENTS
     table = read_tables(tables.runner(), tables.opinions, tables.users, tables.items, coefficients)
     return CommunityBoards(table, options, coefficients)
-
-
-def _community_board(
-    tables: InputTables,
-    options: CommunityBoardOptions,
-    coefficients: CommunityCoefficients | None,
-) -> Board:
-    with tables.as_parquet() as files:
-        return read_community_boards(files, options, coefficients).board()
-
-
-def _compared(board: Board, boards: CommunityBoards, tables: InputTables, tune: bool) -> Board:
-    """A community board that says how far it agrees with an outside ranking."""
-    from peerage.boards.against import compare
-    from peerage.reports.outside import read_outside, scores_of, tuned
-
-    outside = read_outside(tables.runner(), tables.against)
-    notes = {"against": compare(scores_of(board), outside).document()}
-    if tune:
-        notes["tuned"] = tuned(boards, outside).document()
-    return replace(board, notes=notes)
-
-
-# -- audits ------------------------------------------------------------------------------------
-
-
-def _audit(
-    engine: Engine, reviews: Source, options: AuditOptions, limits: AuditLimits | None = None
-) -> Audit:
-    from peerage.biases.many_sessions import compared_over, conclude
-    from peerage.engines.reviews import read_reviews
-    from peerage.engines.reviews import since as windowed
-
-    table = read_reviews(engine, reviews)
-    window = span_s(options.since)
-    latest = table.latest
-    earliest = None if window is None or latest is None else latest - window
-    frame = windowed(table, earliest, None)
-    plan, reading = _prepared(engine, table, frame, options.dimension)
-    bounds = limits or AuditLimits()
-    blocks = _blocks(engine, table, frame, reading)
-    totals = _totals(engine, table, frame, plan, reading, blocks)
-    compared = compared_over(blocks, totals, plan, bounds)
-    found = conclude(totals, compared, reading.names, plan, bounds)
-    views = {**found.views, "since": options.since, "not_finite": table.not_finite}
-    if people := _people(engine, table, frame):
-        views["people"] = people
-    found = replace(found, views=views)
-    if options.reviewer is not None:
-        found = _about(found, options.reviewer, reading.names)
-    return found
-
-
-def _people(engine: Engine, table: Reviews, frame: Any) -> list[str]:
-    """The reviewers who are people, not models."""
-    if "person" not in table.columns:
-        return []
-    import narwhals.stable.v2 as nw
-
-    named = frame.filter(nw.col("person") == 1).select("reviewer").unique()
-    return sorted(engine.arrays(named)["reviewer"].tolist())
-
-
-def _prepared(
-    engine: Engine, table: Reviews, frame: Any, dimension: str | None
-) -> tuple[Plan, RowsReading]:
-    from peerage.biases.many_sessions import plan as planned
-    from peerage.engines.reviews import reading_of
-    from peerage.reviews.columns import MARK, is_number
-
-    value = _value_column(table, dimension)
-    plan = planned(table.columns, value)
-    numbers = tuple(
-        name
-        for name in table.columns
-        if (is_number(name) or name == "at")
-        and (not name.startswith(MARK) or name in (*plan.dimensions, value))
-        and (name not in ("rank", "score") or name == value)
-    )
-    text = "style" in plan.metrics
-    return plan, reading_of(engine, frame, table.columns, numbers, text)
-
-
-def _blocks(engine: Engine, table: Reviews, frame: Any, reading: RowsReading) -> Blocks:
-    """The table as blocks to pass over, checked; one that is not large is read only once."""
-    from peerage.engines.reviews import refuse_duplicates
-    from peerage.reviews.rows import has_duplicates
-
-    def passed(kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
-        def checked(rows: Rows) -> T | None:
-            return None if has_duplicates(rows) else kernel(rows)
-
-        parts = _parts(engine, frame, reading, checked)
-        if any(part is None for part in parts):
-            refuse_duplicates(engine, frame, table.columns)
-        return [part for part in parts if part is not None]
-
-    if table.n_rows > FEW_ROWS:
-        return lambda kernel: passed(kernel, reading)
-    held = passed(lambda rows: rows, replace(reading, whole_queries=True))
-    return lambda kernel: [kernel(rows) for rows in held]
-
-
-def _parts(
-    engine: Engine, frame: Any, reading: RowsReading, kernel: Callable[[Rows], T]
-) -> list[T]:
-    """A kernel's value on each block of whole sessions."""
-    from peerage.engines.reviews import fold_rows
-
-    def joined(parts: Sequence[list[T]]) -> list[T]:
-        return [one for part in parts for one in part]
-
-    return fold_rows(engine, frame, reading, lambda rows: [kernel(rows)], joined)
-
-
-def _totals(
-    engine: Engine, table: Reviews, frame: Any, plan: Plan, reading: RowsReading, blocks: Blocks
-) -> Totals:
-    """Every metric's sums; a large table is read again only for what compares sessions."""
-    from peerage.biases.many_sessions import add, split, sums_of
-    from peerage.engines.reviews import repeated_queries
-
-    if table.n_rows <= FEW_ROWS:
-        return add(blocks(partial(sums_of, plan=plan)))
-    within, across = split(plan)
-    totals = add(blocks(partial(sums_of, plan=within)))
-    if not across.metrics:
-        return totals
-    if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
-        frame = repeated_queries(engine, frame)
-    whole = replace(reading, whole_queries=True)
-    compared = add(_parts(engine, frame, whole, partial(sums_of, plan=across)))
-    return replace(
-        totals,
-        by_metric={**totals.by_metric, **compared.by_metric},
-        failed={**totals.failed, **compared.failed},
-    )
-
-
-def _value_column(table: Reviews, dimension: str | None) -> str:
-    """What stands for a review's score: marks if asked for, else scores, else ranks."""
-    if dimension is not None:
-        name = f"mark_{dimension}"
-        if name not in table.columns:
-            marks = [c.removeprefix("mark_") for c in table.columns if c.startswith("mark_")]
-            raise UsageError(
-                f"no review has a mark for {dimension!r}.",
-                hint=f"Known: {', '.join(marks) or 'none'}.",
-            )
-        return name
-    if "score" in table.columns and table.n_scores >= table.n_ranks:
-        return "score"
-    if "rank" in table.columns:
-        return "rank"
-    if "score" in table.columns:
-        return "score"
-    raise InputError(
-        "the table has marks but neither a rank nor a score.", hint="Name a dimension to audit."
-    )
-
-
-def _about(found: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
-    if reviewer not in names:
-        known = ", ".join(names[:20])
-        raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
-    kept = tuple(
-        one
-        for one in found.findings
-        if one.subject == reviewer or one.subject.startswith(f"{reviewer}>")
-    )
-    return replace(found, findings=kept)

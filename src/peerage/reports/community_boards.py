@@ -1,37 +1,56 @@
-"""The boards of a community, from its opinions, items and users."""
+"""The boards of a community, and how far any board agrees with a ranking from elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import asdict, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from itertools import product
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
+from peerage.boards import Board
+from peerage.boards.against import Trial, compare, tune
+from peerage.boards.contributors import Standings, contributors, standings
+from peerage.boards.items import ItemSums, items
+from peerage.boards.opinions import (
+    Bools,
+    Coefficients,
+    Community,
+    Counting,
+    Floats,
+    counted,
+    decay,
+    of_category,
+)
+from peerage.boards.reputation import DawidSkene, Reputation, dawid_skene, iterate
+from peerage.boards.reviewers import (
+    Alignment,
+    OpinionSums,
+    add_sums,
+    alignment,
+    reviewers,
+    sum_opinions,
+)
+from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import zones_of
-from peerage.errors import UsageError
+from peerage.engines.opinions import Opinions, read_opinions
+from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
     CommunityBoardOptions,
     ContributorBoardOptions,
     RankedBy,
+    ReputationKind,
     ReviewerBoardOptions,
 )
 from peerage.reviews.times import instant_s, iso, span_s
+from peerage.rules import rules
 from peerage.types import CommunityCoefficients
-
-if TYPE_CHECKING:
-    from peerage.boards import Board
-    from peerage.boards.contributors import Standings
-    from peerage.boards.items import ItemSums
-    from peerage.boards.opinions import Bools, Coefficients, Community, Counting, Floats
-    from peerage.boards.reputation import DawidSkene, Reputation
-    from peerage.boards.reviewers import Alignment, OpinionSums
-    from peerage.boards.rings import Rings
-    from peerage.engines.opinions import Opinions
 
 N_SHOWN = 10
 COEFFICIENTS = CommunityCoefficients()
@@ -52,8 +71,6 @@ def read_tables(
     coefficients: CommunityCoefficients = COEFFICIENTS,
 ) -> Opinions:
     """The tables as one checked community, and what is odd about its times."""
-    from peerage.boards.opinions import Coefficients
-    from peerage.engines.opinions import read_opinions
 
     scale = Coefficients(**asdict(coefficients)).scale
     table = read_opinions(engine, opinions, items, users, scale=scale)
@@ -66,15 +83,13 @@ def read_tables(
 
 def flags_of_times(table: Opinions, now: float) -> list[str]:
     """A flag for opinions that were given in the future: how many, and the first ten."""
-    import narwhals.stable.v2 as nw
-
     if table.latest is None or table.latest <= now:
         return []
     late = table.frame.filter(nw.col("at") > now).select("item_id", "reviewer")
     found = table.engine.arrays(late.sort("item_id", "reviewer"))
-    rows = list(zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True))
-    told = (f"{reviewer} on {item}" for reviewer, item in rows[:N_SHOWN])
-    return [f"opinions_in_the_future:{len(rows)}: {', '.join(told)}"]
+    rows = zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True)
+    told = [f"{reviewer} on {item}" for reviewer, item in rows]
+    return [f"opinions_in_the_future:{len(told)}: {', '.join(told[:N_SHOWN])}"]
 
 
 class CommunityBoards:
@@ -90,7 +105,6 @@ class CommunityBoards:
         options: CommunityBoardOptions | None = None,
         coefficients: CommunityCoefficients = COEFFICIENTS,
     ) -> None:
-        from peerage.boards.opinions import Coefficients, Counting, of_category
 
         self.table = table
         self.options = options or CommunityBoardOptions()
@@ -125,19 +139,19 @@ class CommunityBoards:
             return instant_s(self.options.as_of)
         if self.options.category is None or self.table.latest is None:
             return self.table.latest
-        end: float = self.table.fold(partial(_latest, self.options.category), _greatest)
+        end: float = self.table.fold(
+            partial(_latest, self.options.category), lambda ends: float(np.max(ends))
+        )
         return end if np.isfinite(end) else None
 
     @cached_property
     def _counted(self) -> Community:
         """The opinions that count, row by row, those inside rings among them."""
-        from peerage.boards.opinions import counted
 
         return counted(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
-        from peerage.boards.rings import find_rings
 
         if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
@@ -145,7 +159,6 @@ class CommunityBoards:
 
     @cached_property
     def _flagged(self) -> Bools:
-        from peerage.boards.rings import flagged_rows
 
         return flagged_rows(self._counted, self.rings.rings)
 
@@ -156,8 +169,6 @@ class CommunityBoards:
 
     @cached_property
     def reputation(self) -> Reputation | None:
-        from peerage.boards.opinions import decay
-        from peerage.boards.reputation import iterate
 
         if self.options.reputation == "fixed":
             return None
@@ -166,15 +177,12 @@ class CommunityBoards:
     @cached_property
     def dawid_skene(self) -> DawidSkene | None:
         """Beside an iterated reputation, for comparison."""
-        from peerage.boards.reputation import dawid_skene
 
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
     def sums(self) -> OpinionSums:
         """The sums of the opinions: made of rows where they are needed here anyway."""
-        from peerage.boards.opinions import decay
-        from peerage.boards.reviewers import add_sums, sum_opinions
 
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
@@ -191,13 +199,11 @@ class CommunityBoards:
 
     @cached_property
     def standings(self) -> Standings:
-        from peerage.boards.contributors import standings
 
         return standings(self.members, self.by_item, self.coefficients)
 
     @cached_property
     def alignment(self) -> Alignment:
-        from peerage.boards.reviewers import alignment
 
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
@@ -222,7 +228,6 @@ class CommunityBoards:
         return self.items()
 
     def contributors(self, everyone: bool = False, by: RankedBy = "total") -> Board:
-        from peerage.boards.contributors import contributors
 
         literal = self.options.literal and self.members.registered is not None
         return self._echoed(
@@ -236,7 +241,6 @@ class CommunityBoards:
         )
 
     def reviewers(self, everyone: bool = False) -> Board:
-        from peerage.boards.reviewers import reviewers
 
         made = reviewers(
             self.members,
@@ -250,7 +254,6 @@ class CommunityBoards:
         return self._echoed(made if beside is None else _beside(made, self, beside.accuracy))
 
     def items(self) -> Board:
-        from peerage.boards.items import items
 
         made = items(self.members, self.by_item, self.standings.total, self.coefficients)
         beside = self.dawid_skene
@@ -286,8 +289,6 @@ class CommunityBoards:
 
 def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
     """The sums of the opinions of a block that count."""
-    from peerage.boards.opinions import counted, decay
-    from peerage.boards.reviewers import sum_opinions
 
     community = counted(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
@@ -295,14 +296,9 @@ def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
 
 def _latest(category: str, block: Community) -> float:
     """When the latest opinion of a block on items of a category was given."""
-    from peerage.boards.opinions import of_category
 
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
-
-
-def _greatest(values: Sequence[float]) -> float:
-    return max(values)
 
 
 def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
@@ -314,3 +310,112 @@ def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
     place = {name: code for code, name in enumerate(names)}
     codes = [place[name] for name in made.columns[key]]
     return replace(made, columns={**made.columns, "dawid_skene": values[codes]})
+
+
+# -- beside a ranking from elsewhere -------------------------------------------------------------
+
+NAMES = ("name", "model", "contributor", "reviewer", "item_id", "user_id")
+REPUTATIONS: tuple[ReputationKind, ...] = ("fixed", "iterate")
+BONUSES = (0.0, 1.0, 3.0, 10.0, 30.0)
+MINIMA = (1, 2, 3, 4, 5, 8)
+HALF_LIVES = (None, 30.0, 90.0, 365.0)
+SCORES = {  # by board: the columns of names and of scores
+    "models": ("model", "share"),
+    "contributors": ("contributor", "total_score"),
+    "reviewers": ("reviewer", "pearson"),
+    "items": ("item_id", "quality"),
+}
+
+
+def read_outside(engine: Engine, source: Source) -> dict[str, float]:
+    """Scores by name from a table with a name and a `score` (higher is better) or a `rank`."""
+    opened = engine.open(source)
+    columns = list(opened.collect_schema().names())
+    key = next((name for name in NAMES if name in columns), None)
+    value = next((name for name in ("score", "rank") if name in columns), None)
+    if key is None or value is None:
+        raise InputError(
+            "an outside ranking needs names and a score or a rank.",
+            hint=f"Name columns: {', '.join(NAMES)}; values: score, rank. "
+            f"It has: {', '.join(columns[:20])}.",
+        )
+    found = engine.arrays(
+        opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
+    )
+    sign = -1.0 if value == "rank" else 1.0
+    names, values = found[key].tolist(), np.asarray(found[value], dtype=np.float64)
+    wrong = [
+        str(row)
+        for row, (name, one) in enumerate(zip(names, values.tolist(), strict=True), 1)
+        if name is None or not np.isfinite(one)
+    ]
+    if wrong:
+        raise InputError(f"an outside ranking has no name or no {value} in row {wrong[0]}.")
+    if len(set(names)) != len(names):
+        raise InputError("an outside ranking names someone twice.", hint="Keep one row for each.")
+    return dict(zip(names, (sign * values).tolist(), strict=True))
+
+
+def agreeing(
+    board: Board, engine: Engine, against: Source | None, tunable: CommunityBoards | None = None
+) -> Board:
+    """A board that says how far it agrees with an outside ranking, if there is one.
+
+    Of boards that can be tuned, the coefficients that agree with it best are searched on a small
+    grid around the defaults; the figure to believe is the cross-validated one.
+    """
+    if against is None:
+        return board
+    outside = read_outside(engine, against)
+    notes = {**board.notes, "against": compare(scores_of(board), outside)}
+    if tunable is not None:
+        notes["tuned"] = tune([*_trials(tunable)], outside)
+    return replace(board, notes=notes)
+
+
+def scores_of(board: Board) -> dict[str, float]:
+    """The scores of a board by name, of those it ranks, a higher one always the better."""
+    if "category" in board.columns:
+        raise UsageError("several boards have no one agreement.", hint="Name one category.")
+    key, column, sign = *SCORES[board.board], 1.0
+    if "value" in board.columns:  # of models, by another rule
+        column, sign = "value", -1.0 if rules.get(board.notes["rule"]).lower_is_better else 1.0
+    values = np.asarray(board.columns[column], dtype=np.float64)
+    ranked = board.columns.get("rank", values)
+    return {
+        name: sign * value
+        for name, value, rank in zip(board.columns[key], values.tolist(), ranked, strict=True)
+        if rank is not None and np.isfinite(value)
+    }
+
+
+def _trials(boards: CommunityBoards) -> Iterator[Trial]:
+    """What is in force, and then the grid; boards are shared where only coefficients differ."""
+    table, options, now = boards.table, boards.options, boards.coefficients
+    table.rows  # noqa: B018 - brought here once, and not summed up where they are each time
+    is_contributors = isinstance(options, ContributorBoardOptions)
+    yield _trial(boards)
+    half_lives = HALF_LIVES if table.latest is not None else (None,)
+    bonuses = BONUSES if is_contributors else (now.affiliation_bonus_points,)
+    for reputation, half_life in product(REPUTATIONS, half_lives):
+        changes = {"reputation": reputation, "half_life": half_life, "literal": False}
+        weighed = CommunityBoards(table, options.model_copy(update=changes), now)
+        for minimum, bonus in product(MINIMA, bonuses):
+            if isinstance(options, ReviewerBoardOptions) and minimum < 3:  # a consensus needs three
+                continue
+            coefficients = replace(
+                now, min_reviews_for_quality=minimum, affiliation_bonus_points=bonus
+            )
+            yield _trial(weighed.under(coefficients))
+
+
+def _trial(boards: CommunityBoards) -> Trial:
+    options, coefficients = boards.options, boards.coefficients
+    settings: dict[str, Any] = {
+        "reputation": options.reputation,
+        "half_life_days": options.half_life,
+        "min_reviews_for_quality": coefficients.min_reviews_for_quality,
+    }
+    if isinstance(options, ContributorBoardOptions):
+        settings["affiliation_bonus_points"] = coefficients.affiliation_bonus_points
+    return Trial(settings, scores_of(boards.board()))

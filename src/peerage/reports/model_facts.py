@@ -5,27 +5,28 @@ These are counted over the latest sessions only, each read once while the proces
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from peerage.council.safety import screen
 from peerage.errors import PeerageError
-from peerage.events import Answered, Failed, Reviewed, read_events
+from peerage.events import Answered, Fact, Failed, Reviewed, read_events
 from peerage.stores import Store
 from peerage.types import Response, is_cut_off
-
-Failures = tuple[tuple[str, str], ...]  # session and model
 
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
 
+T = TypeVar("T")
+
 # What was read of a store's finished sessions, by id, while the store is open.
 _FACTS: WeakKeyDictionary[Any, dict[str, Mapping[str, ModelFacts]]] = WeakKeyDictionary()
-# Which answers fail the gate: the state of the store that this is of, by session, and all.
-_FAILURES: WeakKeyDictionary[Any, tuple[object, dict[str, Failures], frozenset[tuple[str, str]]]]
-_FAILURES = WeakKeyDictionary()
+_FAILURES: WeakKeyDictionary[Any, dict[str, list[tuple[str, str]]]] = WeakKeyDictionary()
+# All that fail, for the state of the store that it was found in.
+_FAILING: WeakKeyDictionary[Any, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,57 +59,62 @@ class ModelFacts:
 def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
     """The facts of every model in the latest sessions."""
     total: dict[str, ModelFacts] = {}
-    for listed in store.sessions(limit=n):
-        if not listed.status:
-            continue
-        known = _FACTS.setdefault(store, {})
-        if listed.id not in known:
-            known[listed.id] = _facts_of_session(store, listed.id)
-        for name, facts in known[listed.id].items():
-            total[name] = total.get(name, ModelFacts()).plus(facts)
+    for facts_by_name in _latest(store, n, _FACTS, _facts_in, {}):
+        _add(total, facts_by_name.items())
     return total
 
 
-def _facts_of_session(store: Store, id: str) -> Mapping[str, ModelFacts]:
-    found: dict[str, ModelFacts] = {}
-    try:
-        for fact in read_events(store.events(id)):
-            match fact:
-                case Answered():
-                    cost = fact.usage.cost_usd if fact.usage else None
-                    one = ModelFacts(
-                        1, int(is_cut_off(fact.finish_reason)), int(cost is not None), cost or 0.0
-                    )
-                case Reviewed():
-                    unread = fact.review is None or not fact.review.ranking
-                    one = ModelFacts(n_reviews=1, n_unread=int(unread))
-                case Failed(stage="review"):
-                    one = ModelFacts(n_reviews=1, n_unread=1)
-                case _:
-                    continue
-            name = fact.reviewer if isinstance(fact, Reviewed) else fact.seat
-            found[name] = found.get(name, ModelFacts()).plus(one)
-    except PeerageError:
-        return {}  # an unreadable session has its own flag on boards
-    return found
-
-
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
-    """The answers, by session and model, that fail the safety gate; each is screened once."""
+    """The answers, by session and model, that fail the safety gate."""
     state = store.version(), n
-    last, known, found = _FAILURES.get(store, (None, {}, frozenset()))
+    last, found = _FAILING.get(store, (None, frozenset()))
     if last != state:
-        ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
-        known = {id_: known[id_] if id_ in known else _failures(store, id_) for id_ in ids}
-        found = frozenset(pair for pairs in known.values() for pair in pairs)
-        _FAILURES[store] = state, known, found
+        failures = _latest(store, n, _FAILURES, _failures_in, [])
+        found = frozenset(pair for pairs in failures for pair in pairs)
+        _FAILING[store] = state, found
     return found
 
 
-def _failures(store: Store, id: str) -> Failures:
-    try:
-        answers = [fact for fact in read_events(store.events(id)) if isinstance(fact, Answered)]
-    except PeerageError:
-        return ()
-    gates = screen([Response(one.seat, one.text) for one in answers if one.text])
-    return tuple((id, gate.model) for gate in gates if not gate.passed)
+def _latest(
+    store: Store,
+    n: int,
+    known_by_store: WeakKeyDictionary[Any, dict[str, T]],
+    read: Callable[[str, Iterable[Fact]], T],
+    nothing: T,
+) -> list[T]:
+    """What is read of each of the latest sessions that are over; an unreadable one has nothing."""
+    known = known_by_store.setdefault(store, {})
+    ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
+    for id_ in ids:
+        if id_ not in known:
+            known[id_] = nothing
+            with suppress(PeerageError):  # it has its own flag on boards
+                known[id_] = read(id_, read_events(store.events(id_)))
+    return [known[id_] for id_ in ids]
+
+
+def _add(total: dict[str, ModelFacts], facts: Iterable[tuple[str, ModelFacts]]) -> None:
+    for name, one in facts:
+        total[name] = total.get(name, ModelFacts()).plus(one)
+
+
+def _facts_in(_: str, facts: Iterable[Fact]) -> Mapping[str, ModelFacts]:
+    total: dict[str, ModelFacts] = {}
+    for fact in facts:
+        match fact:
+            case Answered():
+                cost = fact.usage.cost_usd if fact.usage else None
+                cut_off, priced = int(is_cut_off(fact.finish_reason)), int(cost is not None)
+                _add(total, [(fact.seat, ModelFacts(1, cut_off, priced, cost or 0.0))])
+            case Reviewed():
+                unread = int(fact.review is None or not fact.review.ranking)
+                _add(total, [(fact.reviewer, ModelFacts(n_reviews=1, n_unread=unread))])
+            case Failed(stage="review"):
+                _add(total, [(fact.seat, ModelFacts(n_reviews=1, n_unread=1))])
+    return total
+
+
+def _failures_in(id_: str, facts: Iterable[Fact]) -> list[tuple[str, str]]:
+    answers = [Response(one.seat, one.text) for one in facts if isinstance(one, Answered)]
+    gates = screen([answer for answer in answers if answer.text])
+    return [(id_, gate.model) for gate in gates if not gate.passed]

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from peerage.engines import Engine, Source
 from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
-from peerage.types import OwnVotes, ScoringOptions
+from peerage.types import CommunityCoefficients, OwnVotes, ScoringOptions
 
 SCORING = ScoringOptions()  # the defaults
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
@@ -286,15 +287,15 @@ class RunOptions(CouncilOptions):
 # -- the same by keyword, for calls from Python ------------------------------------------------
 
 
-class RingsKeywords(TypedDict, total=False):
-    """The fields of `RingsOptions`."""
+class WindowKeywords(TypedDict, total=False):
+    """Which part of a table is read."""
 
     since: str
     as_of: str | float | None
     category: str | None
 
 
-class ModelBoardKeywords(RingsKeywords, total=False):
+class ModelBoardKeywords(WindowKeywords, total=False):
     """The fields of `ModelBoardOptions`."""
 
     rule: str
@@ -307,6 +308,17 @@ class ModelBoardKeywords(RingsKeywords, total=False):
     length_controlled: bool
     without_truncated: bool
     history: Literal["week"] | None
+
+
+class RingsKeywords(WindowKeywords, total=False):
+    """The fields of `RingsOptions`; a table of items, the engine, and numbers of the community."""
+
+    items: Source | None
+    engine: str | Engine
+    coefficients: CommunityCoefficients | None
+
+
+BESIDE_OPTIONS = ("items", "engine", "coefficients")  # keywords that are no fields of options
 
 
 class ItemBoardKeywords(RingsKeywords, total=False):

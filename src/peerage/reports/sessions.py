@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from peerage.council.ballots import parse_decision
 from peerage.council.counting import count, places
@@ -168,6 +167,7 @@ class SessionView:
     missing: tuple[Missing, ...]  # empty where it is finished
     bill: Bill
     bill_by_seat: Mapping[str, Bill]
+    bill_by_stage: Mapping[str, Bill]
 
     @property
     def is_finished(self) -> bool:
@@ -195,9 +195,6 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
     opened = opening_of(events)
     scored = rescored(session, options) if session.ballots else None
     calls = billed_calls(facts)
-    by_seat: dict[str, list[CallMade]] = defaultdict(list)
-    for call in calls:
-        by_seat[call.seat].append(call)
     return SessionView(
         id=session.id,
         opened_at=events[0].at,
@@ -219,24 +216,35 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         ),
         missing=() if session.finished else _missing(opened, facts),
         bill=bill_of(calls),
-        bill_by_seat={seat: bill_of(some) for seat, some in by_seat.items()},
+        bill_by_seat=_bills_by(calls, "seat"),
+        bill_by_stage=_bills_by(calls, "stage"),
     )
 
 
 def bill_of(calls: Iterable[CallMade]) -> Bill:
     """What some calls took together."""
-    usages = [call.usage for call in calls if call.usage is not None]
-    costs = [one.cost_usd for one in usages]
-    known = [cost for cost in costs if cost is not None]
-    counts_in = [one.tokens_in for one in usages if one.tokens_in is not None]
-    counts_out = [one.tokens_out for one in usages if one.tokens_out is not None]
-    return Bill(
-        n_calls=len(usages),
-        n_unpriced=len(costs) - len(known),
-        usd=sum(known, 0.0),
-        tokens_in=sum(counts_in) if counts_in else None,
-        tokens_out=sum(counts_out) if counts_out else None,
+    billed = [call for call in calls if call.usage is not None]
+    usages = [call.usage for call in billed if call.usage is not None]
+    usd, n_unpriced = total_cost(billed)
+    tokens_in, tokens_out = (
+        [n for one in usages if (n := getattr(one, name)) is not None]
+        for name in ("tokens_in", "tokens_out")
     )
+    return Bill(
+        len(billed),
+        n_unpriced,
+        usd,
+        sum(tokens_in) if tokens_in else None,
+        sum(tokens_out) if tokens_out else None,
+    )
+
+
+def _bills_by(calls: Iterable[CallMade], name: Literal["seat", "stage"]) -> dict[str, Bill]:
+    """What calls took, by their seat or by their stage."""
+    groups: dict[str, list[CallMade]] = defaultdict(list)
+    for call in calls:
+        groups[getattr(call, name)].append(call)
+    return {key: bill_of(some) for key, some in groups.items()}
 
 
 def _answers(
@@ -352,29 +360,24 @@ def _dissent(session: Session, scored: Scored | None) -> tuple[Dissent, ...]:
 
 def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:
     """What an unfinished session waits for, in the order in which it would come."""
-    made = [call for fact in facts if (call := call_made(fact)) is not None]
+    heard = {(one.stage, one.round, one.seat) for fact in facts if (one := call_made(fact))}
     panel, lately = panel_of(facts), since_extended(facts)
+
+    def silent(stage: str, round_: int, seats: Iterable[str]) -> Missing:
+        return Missing(stage, tuple(name for name in seats if (stage, round_, name) not in heard))
+
     rounds = [fact for fact in lately if isinstance(fact, Dealt)]
-    silent = partial(_without_outcome, made)
-    missing = []
     if rounds:
         reviewers = [ballot.reviewer for ballot in rounds[-1].ballots]
-        missing = [Missing("review", silent(reviewers, "review", rounds[-1].round))]
+        missing = [silent("review", rounds[-1].round, reviewers)]
     else:
         answering = [seat.name for seat in panel if "answer" in seat.roles]
         reviewing = tuple(seat.name for seat in panel if "review" in seat.roles)
-        missing = [Missing("answer", silent(answering, "answer", 0)), Missing("review", reviewing)]
+        missing = [silent("answer", 0, answering), Missing("review", reviewing)]
     missing = [one for one in missing if one.seats]
     concluded = any(isinstance(fact, Verdict) for fact in lately)
     wants_verdict = not concluded and opened.law.verdict != "none"
     return (*missing, *([Missing("conclude")] if wants_verdict else []))
-
-
-def _without_outcome(
-    made: Iterable[CallMade], seats: Iterable[str], stage: str, round_: int
-) -> tuple[str, ...]:
-    heard = {call.seat for call in made if (call.stage, call.round) == (stage, round_)}
-    return tuple(name for name in seats if name not in heard)
 
 
 # -- many sessions, a line each ------------------------------------------------------------------
@@ -438,7 +441,7 @@ def session_document(
         "not_heard": list(view.not_heard),
         "cost_usd": session.cost_usd,
         "unpriced_calls": session.unpriced_calls,
-        "cost": cost_document(events),
+        "cost": _cost_document(view),
     }
     if view.scored is not None:
         result = view.scored.document()
@@ -468,21 +471,15 @@ def positions(session: Session) -> dict[str, Any]:
     }
 
 
-def cost_document(events: Iterable[Event]) -> dict[str, Any]:
+def _cost_document(view: SessionView) -> dict[str, Any]:
     """What a session's calls cost, as far as it is known, by seat and by stage."""
-    calls = billed_calls(read_events(events))
-    by_seat: dict[str, list[CallMade]] = defaultdict(list)
-    by_stage: dict[str, list[CallMade]] = defaultdict(list)
-    for call in calls:
-        by_seat[call.seat].append(call)
-        by_stage[call.stage].append(call)
-    bill = bill_of(calls)
+    bill = view.bill
     return {
         "total_usd": bill.usd,
         "unpriced_calls": bill.n_unpriced,
-        "calls": len(calls),
+        "calls": bill.n_calls,
         "tokens_in": bill.tokens_in,
         "tokens_out": bill.tokens_out,
-        "by_seat": {seat: total_cost(some)[0] for seat, some in by_seat.items()},
-        "by_stage": {stage: total_cost(some)[0] for stage, some in by_stage.items()},
+        "by_seat": {seat: one.usd for seat, one in view.bill_by_seat.items()},
+        "by_stage": {stage: one.usd for stage, one in view.bill_by_stage.items()},
     }

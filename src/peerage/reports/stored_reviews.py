@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from peerage.council.counting import count
 from peerage.council.fold import fold, person_review, reviewed_ballots
 from peerage.engines import EngineError
-from peerage.engines.mirror import COLUMNS, PART_ROWS, Mirror
+from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.sql import is_safe
-from peerage.errors import InputError, PeerageError, UnreadableError
+from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
     Extended,
@@ -36,27 +36,26 @@ from peerage.stores import Import, Store
 from peerage.text import valid_text
 from peerage.types import Ballot, Counted, Event, Query, Response, Review, Rubric, Session
 
+T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
+SEGMENT_CONTRIBUTIONS = 100_000
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
+PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
+CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
-N_SHOWN = 10
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
 
 RubricOf = Callable[[Opened], Rubric | None]  # the rubric that a session's marks were given by
 
 
 def review_rows(
-    events: list[Event],
-    rubric: Rubric | None,
-    seq: int | None = None,
-    asked_first: Mapping[str, str] = NOBODY,
+    events: list[Event], rubric: Rubric | None, asked_first: Mapping[str, str] = NOBODY
 ) -> Iterator[dict[str, Any]]:
     """One row per reviewer and candidate, own answers included; abstentions have no rank.
 
-    With the place in the log of a person's review or of the session's end, only the rows that came
-    with it. Of a reviewer's marks those of the rubric's dimensions are there. What else it named
+    Of a reviewer's marks those of the rubric's dimensions are there. What else it named
     is in its reply only: a name of its choosing must not become a column. The text of an answer
     is in its first row. `asked_first` has the question that first came with each id.
     """
@@ -64,17 +63,16 @@ def review_rows(
     query_id = _query_id(session.query, asked_first)
     panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
     people = {event.seq: fact for event in events if (fact := _person_reviewed(event)) is not None}
-    if seq not in people:
-        untold = {response.model: response.text for response in session.responses}
-        ends = [event for event in events if event.seq not in people]
-        for ballot, review, place in _standing(session, panel):
-            deal = _deal(session, ballot) if balanced else None
-            for row in _rows(session, panel, ballot, review, rubric):
-                text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
-                row |= {"query_id": query_id, "text": text or None}
-                yield row | {"at": ends[-1].at, "deal": deal, "place": place}
+    untold = {response.model: response.text for response in session.responses}
+    ends = [event for event in events if event.seq not in people]
+    for ballot, review, place in _standing(session, panel):
+        deal = _deal(session, ballot) if balanced else None
+        for row in _rows(session, panel, ballot, review, rubric):
+            text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
+            row |= {"query_id": query_id, "text": text or None}
+            yield row | {"at": ends[-1].at, "deal": deal, "place": place}
     for event in events:
-        if event.seq in people and seq in (None, event.seq):
+        if event.seq in people:
             fact = people[event.seq]
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
@@ -185,37 +183,61 @@ def _deal(session: Session, ballot: Ballot) -> str:
     return hashlib.sha256(key.encode()).hexdigest()[:16]
 
 
-def reviews_in(
-    store: Store, rubric_of: RubricOf, tell: Callable[[str], None] = lambda _: None
-) -> list[Path]:
-    """The Parquet files of all reviews in a store, of its own sessions and imported ones.
+def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path], tuple[str, ...]]:
+    """The mirror of a store, brought up to date, and the Parquet files of all its reviews.
 
-    `tell` is called with a flag for the sessions that could not be read and were left out.
+    With them comes a flag for the sessions that could not be read, if there are any.
     """
     mirror = synced(store, rubric_of)
-    for flag in left_out_flags(mirror):
-        tell(flag)
-    return [*mirror.segments, *imported(store, mirror, "reviews")]
-
-
-def left_out_flags(mirror: Mirror) -> tuple[str, ...]:
-    """The flag of a board for sessions that could not be read; nothing where there are none."""
+    files = [*mirror.segments, *imported(store, mirror, "reviews")]
     names = mirror.left_out
     if not names:
-        return ()
-    shown = [name if name.isprintable() else repr(name) for name in names[:N_SHOWN]]
-    more = ", …" if len(names) > N_SHOWN else ""
-    return (f"sessions_left_out:{len(names)}: {', '.join(shown)}{more}",)
+        return mirror, files, ()
+    shown = few([name if name.isprintable() else repr(name) for name in names])
+    return mirror, files, (f"sessions_left_out:{len(names)}: {shown}",)
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The files of the imported tables of a kind, as they were checked."""
     entries = [entry for entry in store.imports() if entry.kind == kind]
+
+    def write(mirror: Mirror) -> list[Path]:
+        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+
+    return _where_it_can(write, mirror)
+
+
+def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
+    """What is written to a mirror, or to a folder of this process where it cannot be written."""
     try:
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
-    except (OSError, EngineError):  # a folder that cannot be written
-        mirror = mirror.elsewhere()
-        return [file for entry in entries for file in _files_of(store, mirror, entry)]
+        return write(mirror)
+    except (OSError, EngineError):  # read-only, full, or a file
+        return write(mirror.elsewhere())
+
+
+def community_tables(store: Store, kind: str) -> list[str]:
+    """The files of a community's opinions, items or users, imported or given one at a time."""
+    files = imported(store, Mirror(store.mirror_folder), kind)
+    if kind in CONTRIBUTED:
+        files += _contributed(store, kind)
+    return [str(file) for file in files]
+
+
+def _contributed(store: Store, kind: str) -> list[Path]:
+    """The segments of what people gave one at a time, with what came since the last look."""
+    mirror = Mirror(store.mirror_folder, kind)
+    if not store.contributions(kind, mirror.synced_to, 1):
+        return mirror.segments
+
+    def sync(at: Mirror) -> list[Path]:
+        with at.locked():
+            at.tidy()
+            while given := store.contributions(kind, done := at.synced_to, SEGMENT_CONTRIBUTIONS):
+                rows = ({n: getattr(one, n) for n in CONTRIBUTED[kind]} for _, one in given)
+                at.write(rows, done + 1, given[-1][0], ())
+        return at.segments
+
+    return _where_it_can(sync, mirror)
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -238,52 +260,47 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     mirror = Mirror(store.mirror_folder)
     if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
-    try:
-        _sync(store, mirror, rubric_of)
-    except (OSError, EngineError):  # nothing can be written there: read-only, full, or a file
-        mirror = mirror.elsewhere()
-        _sync(store, mirror, rubric_of)
-    return mirror
 
+    def write(mirror: Mirror) -> Mirror:
+        with mirror.locked():
+            mirror.tidy()
+            asked_first, grown = _opened(store)
+            while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
+                # One of which more was said since is in the new segment, whole, and in no other.
+                sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
+                judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
+                mirror.drop(judged | (grown & sessions.keys()))
+                unread: list[str] = []
+                rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
+                mirror.write(rows, done + 1, reviewed[-1][0], unread)
+        return mirror
 
-def _sync(store: Store, mirror: Mirror, rubric_of: RubricOf) -> None:
-    with mirror.locked():
-        mirror.tidy()
-        asked_first, grown = _opened(store)
-        while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
-            again = grown & {session_id for _, session_id, _ in reviewed}
-            mirror.drop_panels(again)  # they were over, went on, and are over again
-            unread: list[str] = []
-            rows = _readable_rows(store, rubric_of, reviewed, asked_first, unread)
-            mirror.write(rows, done + 1, reviewed[-1][0], unread)
+    return _where_it_can(write, mirror)
 
 
 def _readable_rows(
     store: Store,
     rubric_of: RubricOf,
-    reviewed: Iterable[tuple[int, str, int]],
+    sessions: Iterable[str],
     asked_first: Mapping[str, str],
     unread: list[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
-    for _, session_id, seq in reviewed:
+    for session_id in sessions:
         try:
             events = store.events(session_id)
             rubric = rubric_of(opening_of(events))
-            known = _as_finished(events, seq)
-            rows = [checked(row) for row in review_rows(known, rubric, seq, asked_first)]
+            rows = [checked(row) for row in review_rows(_as_finished(events), rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
             yield from rows
 
 
-def _as_finished(events: list[Event], seq: int) -> list[Event]:
-    """The log up to its end at this place; of one that ended again later, the opening alone."""
-    ends = [event.seq for event in events if event.kind == FINISHED]
-    if seq not in ends:
-        return events
-    return [event for event in events if event.seq <= seq] if seq == ends[-1] else events[:1]
+def _as_finished(events: list[Event]) -> list[Event]:
+    """The log up to its last end, and what people said of it since; not what goes on now."""
+    end = max(event.seq for event in events if event.kind == FINISHED)
+    return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
 
 
 def checked(row: dict[str, Any]) -> dict[str, Any]:

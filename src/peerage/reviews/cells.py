@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.rows import ROOMY, Bools, Floats, Groups, Ints, runs
+from peerage.reviews.rows import ALWAYS_ROOM, ROOMY, Bools, Floats, Groups, Ints, runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,23 +22,9 @@ class Cells:
     def n(self) -> int:
         return len(self.subject)
 
-    def columns(self, *which: int) -> Cells:
-        return Cells(self.subject, self.cluster, self.sums[:, which])
-
-
-def tabulate(
-    groups: Groups, subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools | None]
-) -> Cells:
-    """Columns of rows added up by group; None counts rows. Empty groups are left out.
-
-    `subject` and `cluster` are those of the rows; each group lies within one of either.
-    """
-    n = groups.count()
-    sums = np.column_stack([n if column is None else groups.sum(column) for column in columns])
-    held = np.flatnonzero(n)
-    if groups.width is not None:  # a code is a subject and a cluster
-        return Cells(held // groups.width, held % groups.width, sums[held])
-    return ordered(groups.first(subject)[held], groups.first(cluster)[held], sums[held])
+    def only(self, kept: Bools) -> Cells:
+        """Some of the cells."""
+        return Cells(self.subject[kept], self.cluster[kept], self.sums[kept])
 
 
 def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
@@ -90,7 +76,7 @@ def cell_codes(subject: Ints, cluster: Ints) -> CellCodes:
     if 2 * np.count_nonzero(code[1:] != code[:-1]) < len(code) - 2:
         ballots = runs(code, whole=False)
         code = ballots.first(code)
-    if width * n <= ROOMY * len(code) + 65_536:
+    if width * n <= ROOMY * len(code) + ALWAYS_ROOM:
         there = np.bincount(code, minlength=width * n).reshape(width, n).T.ravel()
         held = np.flatnonzero(there)
         return CellCodes(held // width, held % width, ballots, code, (width, n), held)
@@ -109,11 +95,14 @@ def merge(parts: Sequence[Cells]) -> Cells:
     """The sums of several blocks of sessions together."""
     if len(parts) == 1:
         return parts[0]
-    return ordered(
-        np.concatenate([part.subject for part in parts]),
-        np.concatenate([part.cluster for part in parts]),
-        np.concatenate([part.sums for part in parts]),
-    )
+    columns = zip(*((part.subject, part.cluster, part.sums) for part in parts), strict=True)
+    return ordered(*map(np.concatenate, columns))
+
+
+def merge_tables(parts: Sequence[Mapping[str, Cells]]) -> dict[str, Cells]:
+    """The tables of several blocks by name; a block that lacks one adds nothing to it."""
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: merge([part[name] for part in parts if name in part]) for name in names}
 
 
 def pooled(cells: Cells) -> Cells:
@@ -123,20 +112,12 @@ def pooled(cells: Cells) -> Cells:
 
 def beside(left: Cells, right: Cells) -> Cells:
     """Two tables of the same subjects and clusters as one; what either lacks is zero there."""
-    n_left, n_right = left.sums.shape[1], right.sums.shape[1]
-    return ordered(
-        np.concatenate([left.subject, right.subject]),
-        np.concatenate([left.cluster, right.cluster]),
-        np.concatenate(
-            [
-                np.pad(left.sums, ((0, 0), (0, n_right))),
-                np.pad(right.sums, ((0, 0), (n_left, 0))),
-            ]
-        ),
-    )
+    after, before = (0, right.sums.shape[1]), (left.sums.shape[1], 0)
+    wider = Cells(left.subject, left.cluster, np.pad(left.sums, ((0, 0), after)))
+    return merge([wider, Cells(right.subject, right.cluster, np.pad(right.sums, ((0, 0), before)))])
 
 
-def count_of(n: float) -> Cells:
-    """A number that belongs to nobody in particular, as a table of one cell."""
+def single_cell(*numbers: float) -> Cells:
+    """Numbers that belong to nobody in particular, as a table of one cell."""
     zero = np.zeros(1, dtype=np.int64)
-    return Cells(zero, zero, np.array([[float(n)]]))
+    return Cells(zero, zero, np.array([numbers], dtype=np.float64))

@@ -7,14 +7,59 @@ answers by reviewers who wrote neither does not depend on who else was on the ba
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from peerage.reviews.one_scale import Floats, Ints, ScoredRows
-from peerage.reviews.rows import Groups, Rows, group, places
+from peerage.reviews.rows import Bools, Floats, Ints, Rows, dense, group, has_rounds, places
 
 WEEK_S = 7 * 86_400.0
 MID_WEEK = 2_800.0  # weeks since 1970: keeps the squares of recent weeks small
 MAX_AFTER = 40  # of a ballot's candidates, by code, that each one is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """Scored reviews of whole sessions, one element a row in every array.
+
+    An `answer` is what one session's candidate wrote, judged once by each reviewer (an
+    answer judged in several rounds has a code for each). Codes of answers and ballots count from
+    zero within these rows; reviewers and candidates share one list of names. Optional columns
+    are NaN where a row has no value. With `rival` the rows are comparisons: `score` is how
+    far `candidate` was placed above `rival`, levels are zero by construction, and the other
+    columns are differences too.
+    """
+
+    n_names: int
+    n_clusters: int
+    answer: Ints
+    reviewer: Ints
+    candidate: Ints
+    cluster: Ints
+    score: Floats
+    own: Bools  # the reviewer wrote it, or one of the two
+    ballot: Ints | None = None
+    first: Floats | None = None  # 1 for the answer shown first, else 0
+    length: Floats | None = None  # log words
+    correct: Floats | None = None
+    week: Floats | None = None
+    likeness: Floats | None = None  # of the answer to the reviewer's own
+    rival: Ints | None = None
+    session: Ints | None = None  # where answers were judged in several rounds, each with a code
+    rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
+    family: Ints | None = None  # by name; negative where none is known
+
+    @property
+    def n(self) -> int:
+        return len(self.answer)
+
+    @property
+    def n_answers(self) -> int:
+        return int(self.answer.max(initial=-1)) + 1
+
+    @property
+    def compares(self) -> bool:
+        return self.rival is not None
 
 
 def scored_rows(rows: Rows, value: str) -> ScoredRows:
@@ -22,9 +67,13 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
     given = rows.numbers[value]
     at = places(np.isfinite(given))
     n_names = len(rows.names)
-    sitting, n_sittings = _sittings(rows)
-    has_rounds = sitting is not rows.session
-    sitting, reviewer, candidate = sitting[at], rows.reviewer[at], rows.candidate[at]
+    session, n_sittings = rows.session[at], rows.n_sessions
+    sitting = session
+    if has_rounds(rows):
+        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
+        sitting = session.astype(np.int64) * len(rounds) + code[at]
+        n_sittings *= len(rounds)
+    reviewer, candidate = rows.reviewer[at], rows.candidate[at]
 
     def number(name: str) -> Floats | None:
         return rows.numbers[name][at] if name in rows.numbers else None
@@ -33,43 +82,25 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
     scored = ScoredRows(
         n_names=n_names,
         n_clusters=rows.n_clusters,
-        answer=_counted(group((sitting, n_sittings), (candidate, n_names))),
+        answer=group((sitting, n_sittings), (candidate, n_names)).code,
         reviewer=reviewer,
         candidate=candidate,
-        cluster=rows.cluster[rows.session[at]],
+        cluster=rows.cluster[session],
         score=given[at],
         own=reviewer == candidate,
-        ballot=_counted(group((sitting, n_sittings), (reviewer, n_names))),
+        ballot=group((sitting, n_sittings), (reviewer, n_names)).code,
         first=None if position is None else (position == 0.0).astype(np.float64),
         length=None if words is None else np.log(1.0 + words),
+        correct=number("correct"),
         likeness=number("likeness"),
-        session=rows.session[at] if has_rounds else None,
+        session=None if sitting is session else session,
         week=None if time is None else np.floor(time / WEEK_S) - MID_WEEK,
         family=rows.family,
     )
     return comparisons(sitting, scored, given[at]) if value == "rank" else scored
 
 
-def _sittings(rows: Rows) -> tuple[Ints, int]:
-    """The session and round of each row, as one code, and how many codes there may be."""
-    rounds = rows.numbers.get("round")
-    if rounds is None or len(rounds) == 0 or (rounds == rounds[0]).all():
-        return rows.session, rows.n_sessions
-    kept, code = np.unique(rounds, return_inverse=True)
-    return rows.session.astype(np.int64) * len(kept) + code, rows.n_sessions * len(kept)
-
-
-def _counted(groups: Groups) -> Ints:
-    """The same groups with codes from zero and none empty."""
-    held = groups.count() > 0
-    return groups.code if held.all() else (np.cumsum(held) - 1)[groups.code]
-
-
-def comparisons(
-    session: Ints,
-    reviews: ScoredRows,
-    rank: Floats,
-) -> ScoredRows:
+def comparisons(session: Ints, reviews: ScoredRows, rank: Floats) -> ScoredRows:
     """Every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
 
     `reviews.ballot` says which rows were ranked together; a lower rank is better. The row stands
@@ -81,8 +112,6 @@ def comparisons(
     left, right = _pairs_within(reviews.ballot, reviews.candidate)
     candidate, rival = reviews.candidate[left], reviews.candidate[right]
     k = reviews.n_names
-    item = (session[left].astype(np.int64) * k + candidate) * k + rival
-    _, answer = np.unique(item, return_inverse=True)
     own = reviews.own[left] | reviews.own[right]
     judged = np.bincount(reviews.ballot, ~reviews.own)
     rivals = np.minimum(judged[reviews.ballot[left]] - np.where(own, 0.0, 1.0), 2.0 * MAX_AFTER)
@@ -93,7 +122,7 @@ def comparisons(
     return ScoredRows(
         n_names=k,
         n_clusters=reviews.n_clusters,
-        answer=answer,
+        answer=dense((session[left].astype(np.int64) * k + candidate) * k + rival)[0],
         reviewer=reviews.reviewer[left],
         candidate=candidate,
         cluster=reviews.cluster[left],
@@ -102,6 +131,7 @@ def comparisons(
         ballot=reviews.ballot[left],
         first=difference(reviews.first),
         length=difference(reviews.length),
+        correct=difference(reviews.correct),
         likeness=difference(reviews.likeness),
         session=None if reviews.session is None else reviews.session[left],
         rival=rival,

@@ -15,18 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
-from peerage.reviews.one_scale import (
-    Bools,
-    Floats,
-    Ints,
-    Quality,
-    Scales,
-    ScoredRows,
-    is_aside,
-    others,
-    quality_by_others,
-)
-from peerage.reviews.rows import held_group
+from peerage.reviews.comparisons import ScoredRows
+from peerage.reviews.one_scale import Quality, Scales, is_heard, others, quality_by_others
+from peerage.reviews.rows import Bools, Floats, Ints, group
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
@@ -84,24 +75,23 @@ def add_deviations(parts: Sequence[DeviationSums]) -> DeviationSums:
 
 def deviation_sums(reviews: ScoredRows, scales: Scales) -> DeviationSums:
     """The sums of one block of whole sessions, with levels and scales as fitted."""
-    aside = is_aside(reviews, scales.aside) if len(scales.aside) else np.zeros(reviews.n, bool)
-    heard = ~reviews.own & ~aside & scales.voice[reviews.reviewer]
+    judged = is_heard(reviews, scales.aside)
+    heard = judged & scales.voice[reviews.reviewer]
     seen = quality_by_others(reviews, heard, scales)
-    rows = _Rows(reviews, seen, ~reviews.own & ~aside, seen.n_others > 0, heard, scales)
-    pairs = rows.pairs()
-    return DeviationSums(
-        base=rows.base(pairs),
-        pairs=pairs,
-        cast=rows.cast(),
-        agreement=rows.agreement(),
-        length=None if reviews.length is None else rows.line(reviews.length),
-        week=None if reviews.week is None else rows.line(reviews.week),
-        first=None if reviews.first is None else rows.line(reviews.first, shown=True),
-        first_others=None if reviews.first is None else rows.first_of_others(reviews.first),
-        first_alone=None if reviews.first is None else rows.first_alone(reviews.first),
-        anchor=rows.anchor(),
-        **rows.family(),
-    )
+    rows = _Rows(reviews, seen, judged, seen.n_others > 0, heard, scales)
+    pairs, first = rows.pairs(), reviews.first
+    more = {} if reviews.family is None else rows.family(reviews.family)
+    if first is not None:
+        more["first"] = rows.line(first, shown=True)
+        more["first_others"] = rows.first_of_others(first)
+        more["first_alone"] = rows.first_alone(first)
+        if reviews.ballot is not None and not reviews.compares:
+            more["anchor"] = rows.anchor(first, reviews.ballot)
+    if reviews.length is not None:
+        more["length"] = rows.line(reviews.length)
+    if reviews.week is not None:
+        more["week"] = rows.line(reviews.week)
+    return DeviationSums(rows.base(pairs), pairs, rows.cast(), rows.agreement(), **more)
 
 
 class _Held:
@@ -132,6 +122,12 @@ class _Rows:
     @cached_property
     def held(self) -> _Held:
         return _Held(self.reviews, self.seen, self.judged & self.compared)
+
+    @property
+    def _voice(self) -> Floats:
+        """The scale of each row's reviewer, 0 where it is not heard."""
+        scale = np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
+        return np.where(self.heard, scale, 0.0)
 
     def base(self, pairs: Cells) -> Cells:
         """Sums by reviewer, with a cell wherever one of its pairs has one."""
@@ -185,20 +181,18 @@ class _Rows:
         columns = [several + 1.0, np.where(several, 3.0, code), np.where(several, 5.0, code * code)]
         return table_of(pair, np.zeros_like(pair), columns)
 
-    def family(self) -> dict[str, Cells]:
+    def family(self, family: Ints) -> dict[str, Cells]:
         """Answers of the reviewer's family and of strangers, held against reviewers outside of it.
 
         Cousins who favour one another would hide in each other's view of the family, and in the
         levels of those outside; the latter cancel where both groups are held against the same.
         """
         reviews, k = self.reviews, self.reviews.n_names
-        if reviews.family is None:
-            return {}
-        sizes = np.bincount(reviews.family[reviews.family >= 0], minlength=1)
-        has_kin = (reviews.family >= 0) & (sizes[reviews.family] > 1)
+        sizes = np.bincount(family[family >= 0], minlength=1)
+        has_kin = (family >= 0) & (sizes[family] > 1)
         if not has_kin.any():
             return {}
-        clan = np.where(has_kin, reviews.family, len(sizes))[reviews.reviewer]
+        clan = np.where(has_kin, family, len(sizes))[reviews.reviewer]
         mine = reviews.answer * (len(sizes) + 1) + clan
         at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
 
@@ -209,11 +203,11 @@ class _Rows:
             gap: Floats = whole[reviews.answer[at]] - inside[mine[at]]
             return gap
 
-        b = np.where(self.heard, np.nan_to_num(self.scales.scale)[reviews.reviewer], 0.0)
+        b = self._voice
         a = np.nan_to_num(self.scales.level)[reviews.reviewer]
         n = outside(self.heard)
         q = outside(b * (reviews.score - a)) / np.where(n > 0.5, outside(b * b), 1.0)
-        sign = np.where(n > 0.5, self._kin(reviews.family)[at], 0.0)
+        sign = np.where(n > 0.5, self._kin(family)[at], 0.0)
         kin, y = np.abs(sign), reviews.score[at]
         ballots = kin if reviews.rivals is None else kin / reviews.rivals[at]
         base = (self.judged & self.compared)[at].astype(np.float64)
@@ -258,7 +252,7 @@ class _Rows:
         held, ballot = self.held, self.reviews.ballot
         y, q = held.y, held.q
         if ballot is not None and not self.reviews.compares:
-            ballots = held_group((ballot[held.at], 1))
+            ballots = group((ballot[held.at], 1))
             y, q = ballots.centred(y), ballots.centred(q)
         return held.cells.cells(held.basic[:, :1], held.cells.sums(y * y, q * q, y * q))
 
@@ -269,7 +263,7 @@ class _Rows:
         over all answers, and over those that the reviewer saw first.
         """
         reviews, k = self.reviews, self.reviews.n_names
-        b = np.where(self.heard, np.nan_to_num(self.scales.scale)[reviews.reviewer], 0.0)
+        b = self._voice
         whole = others(reviews.answer, b * b)
         at = self.held.at
         x = first[at]
@@ -302,7 +296,7 @@ class _Rows:
             named = named.astype(np.int64) * k + reviews.rival
         if reviews.session is not None:
             again = np.flatnonzero(self.judged & np.isfinite(first))
-            answers = held_group(
+            answers = group(
                 (reviews.session[again], int(reviews.session.max(initial=0)) + 1),
                 (reviews.reviewer[again], k),
                 (named[again], k * k),
@@ -320,20 +314,17 @@ class _Rows:
         rivals = self.reviews.rivals
         return x * x if rivals is None else x * x / rivals[at]
 
-    def anchor(self) -> Cells | None:
+    def anchor(self, shown_first: Floats, ballot_of: Ints) -> Cells:
         """By ballot that shows a compared answer first: its standing, and how the later fare.
 
         With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the
         first answer's g less the ballot's mean of g has mean zero whenever orders are random,
         whatever the answers are. `squares` is the standing squared, less the noise in it.
         """
-        reviews = self.reviews
-        if reviews.first is None or reviews.ballot is None or reviews.compares:
-            return None
-        at, y, q = self.held.at, self.held.y, self.held.q
-        ballots = held_group((reviews.ballot[at], 1))
+        reviews, at, y, q = self.reviews, self.held.at, self.held.y, self.held.q
+        ballots = group((ballot_of[at], 1))
         x, n = ballots.centred(q), ballots.count()
-        first = np.flatnonzero((reviews.first[at] == 1.0) & (ballots.each(n) > 1.0))
+        first = np.flatnonzero((shown_first[at] == 1.0) & (ballots.each(n) > 1.0))
         ballot, ahead = ballots.code[first], x[first]
         m = n[ballot]
 

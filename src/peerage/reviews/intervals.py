@@ -2,8 +2,7 @@
 
 The closed form of the cluster bootstrap: leave out one session (or bucket of sessions) at a
 time, and take the spread. Tails are Student's, with fewer degrees of freedom where a few
-clusters carry most of the spread. The same arithmetic as `stats.cluster_interval`, done
-for all subjects in one pass over the cells.
+clusters carry most of the spread.
 """
 
 from __future__ import annotations
@@ -11,16 +10,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from peerage.reviews.cells import Cells
-from peerage.reviews.rows import Floats
+from peerage.reviews.rows import Floats, Ints
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import student_t_p, t_critical
 
 Statistic = Callable[[Floats], Floats]
+Interval = tuple[float | None, float | None, float | None]  # low, high and p
 
 FLAT = 1e-12  # a spread this small beside the value is rounding
 LEVEL = 0.95
@@ -36,7 +37,11 @@ class Estimate:
     high: float | None
     p: float | None
     n_clusters: int
-    sums: Floats  # the subject's totals
+    sums: Floats  # the subject's totals, of which the first is n
+
+    @property
+    def n(self) -> int:
+        return int(self.sums[0])
 
 
 def estimates(
@@ -49,70 +54,70 @@ def estimates(
     if cells.n == 0:
         return
     held = (cells.sums != 0.0).any(axis=1)
-    starts = np.flatnonzero(np.r_[True, np.diff(cells.subject) != 0])
-    place = np.cumsum(np.r_[False, np.diff(cells.subject) != 0])
+    new = np.r_[True, np.diff(cells.subject) != 0]
+    starts, place = np.flatnonzero(new), np.cumsum(new) - 1
     totals = np.add.reduceat(cells.sums, starts, axis=0)
     values = statistic(totals)
-    left_out = statistic(totals[place] - cells.sums)
-    left_out, at = left_out[held], place[held]
+    left_out = statistic(totals[place] - cells.sums)[held]
     if fisher:
         bounded = np.abs(left_out) < 1.0
         left_out = np.where(bounded, np.arctanh(np.where(bounded, left_out, 0.0)), np.nan)
-    n = np.bincount(at, minlength=len(starts)).astype(np.float64)
-    mean = quotient(np.bincount(at, weights=left_out, minlength=len(starts)), n)
-    spread = left_out - mean[at]
-    squares = np.bincount(at, weights=spread**2, minlength=len(starts))
-    fourths = np.bincount(at, weights=spread**4, minlength=len(starts))
+    spread = spread_of(left_out, place[held], len(starts))
     for i, start in enumerate(starts.tolist()):
-        value = float(values[i])
-        known = Spread(int(n[i]), float(squares[i]), float(fourths[i]))
-        low, high, p = interval_of(value, known, null, fisher) or (None, None, None)
-        yield Estimate(
-            int(cells.subject[start]),
-            value if math.isfinite(value) else None,
-            low,
-            high,
-            p,
-            known.n,
-            totals[i],
-        )
+        value, n = float(values[i]), int(spread.n_clusters[i])
+        interval = interval_of(value, n, float(spread.se[i]), float(spread.df[i]), null, fisher)
+        known = value if math.isfinite(value) else None
+        yield Estimate(int(cells.subject[start]), known, *interval, n, totals[i])
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Of the leave-one-out values: how many, and their summed squares and fourth powers."""
+class JackknifeSpread(NamedTuple):
+    """Standard errors and degrees of freedom of many subjects from their left-out values."""
 
-    n: int
-    squares: float
-    fourths: float
+    se: Floats
+    df: Floats
+    n_clusters: Ints
 
-    @property
-    def df(self) -> float:
-        kurtosis = self.n * self.fourths / self.squares**2
-        if kurtosis <= 1.0:
-            return self.n - 1.0
-        return max(1.0, min(self.n - 1.0, 2.0 * self.n / (kurtosis - 1.0)))
+
+def spread_of(
+    left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
+) -> JackknifeSpread:
+    """The jackknife's spread; fewer degrees of freedom where few clusters carry most of it."""
+    count = np.bincount(place, minlength=n)
+    gap = left_out - (np.bincount(place, left_out, minlength=n) / np.maximum(count, 1))[place]
+    squares, fourths = (np.bincount(place, gap**p, minlength=n).astype(float) for p in (2, 4))
+    some = np.maximum(count, 1)
+    variance = (some - 1.0) / some * squares
+    return JackknifeSpread(
+        np.sqrt(variance + np.square(extra)), jackknife_df(count, squares, fourths), count
+    )
+
+
+def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
+    """Degrees of freedom of left-out values from their number, summed squares and fourth powers."""
+    full = np.maximum(n - 1.0, 1.0)
+    kurtosis = quotient(np.maximum(n, 1) * fourths, squares**2)
+    fewer = np.clip(quotient(2.0 * np.maximum(n, 1), kurtosis - 1.0), 1.0, full)
+    return np.where(kurtosis > 1.0, fewer, full)
 
 
 def interval_of(
-    value: float, spread: Spread, null: float, fisher: bool
-) -> tuple[float | None, float | None, float | None] | None:
-    """Low, high and p of a value with this spread; None where there can be none."""
-    if not math.isfinite(value) or spread.n < 2 or not math.isfinite(spread.squares):
-        return None
+    value: float, n: int, se: float, df: float, null: float = 0.0, fisher: bool = False
+) -> Interval:
+    """The interval and p of a value with this spread over n clusters; None where there is none."""
+    if not math.isfinite(value) or n < 2 or not math.isfinite(se):
+        return None, None, None
     if fisher and not abs(value) < 1.0:
-        return None
+        return None, None, None
     centre, zero = (math.atanh(value), math.atanh(null)) if fisher else (value, null)
-    se = math.sqrt((spread.n - 1) / spread.n * spread.squares)
-    if se <= FLAT * max(abs(centre), abs(zero)) or spread.squares**2 == 0.0:
-        return _steady(value, spread.n, null)
-    half = t_critical(LEVEL, round(spread.df, 3)) * se
-    p = student_t_p((centre - zero) / se, spread.df)
+    if se <= FLAT * max(abs(centre), abs(zero)):
+        return _steady(value, n, null)
+    half = t_critical(LEVEL, round(df, 3)) * se
+    p = student_t_p((centre - zero) / se, df)
     low, high = centre - half, centre + half
     return (math.tanh(low), math.tanh(high), p) if fisher else (low, high, p)
 
 
-def _steady(value: float, n: int, null: float) -> tuple[float | None, float | None, float]:
+def _steady(value: float, n: int, null: float) -> Interval:
     """What n clusters say that agree to the last digit: no spread, only a sign test."""
     if abs(value - null) <= FLAT * max(abs(value), abs(null), 1.0):
         return value, value, 1.0

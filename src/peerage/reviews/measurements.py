@@ -5,24 +5,25 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
 from peerage.reviews.cells import Cells
-from peerage.reviews.deviations import FIT, totals_by
-from peerage.reviews.one_scale import TAU, Bools, Floats, Ints, Scales
+from peerage.reviews.deviations import FIT, DeviationSums, totals_by
+from peerage.reviews.intervals import LEVEL, JackknifeSpread, spread_of
+from peerage.reviews.one_scale import TAU, Scales
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import student_t_p, t_critical
 
-MeasurementStatus = Literal["ok", "not_identifiable"]
-
-LEVEL = 0.95
 ROUNDING = 1e-9  # of the unit: a spread below it is none
+ALIKE = 1e-9  # of the sum of squares: a spread below it is rounding
 
 CONSTANT = "gives every answer the same score"
 ALONE = "judged nothing that others judged too"
 NO_SPREAD = "no spread over sessions, so no telling how it would vary"
+ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
 LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
 
 
@@ -39,8 +40,7 @@ class Measurement:
     df: float | None
     n: int
     n_clusters: int
-    unit: float
-    status: MeasurementStatus = "ok"
+    unit: float  # the standard deviation of the reviewer's scores
     note: str = ""
 
     @property
@@ -67,8 +67,7 @@ class Measurement:
 # -- leave one cluster out ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(NamedTuple):
     """A reviewer's sums over answers with another judge, and the scale fitted from them.
 
     One element a reviewer, or a reviewer and a cluster that was left out. `prior` is the part of
@@ -82,17 +81,6 @@ class Fit:
     others_scale: Floats
     scale: Floats
     prior: Floats
-
-    def at(self, places: Ints) -> Fit:
-        return Fit(
-            self.n[places],
-            self.y[places],
-            self.q[places],
-            self.others_level[places],
-            self.others_scale[places],
-            self.scale[places],
-            self.prior[places],
-        )
 
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
@@ -140,7 +128,8 @@ class SubjectCells:
         fit = fit_of(self.reviewer, base[self.reviewer], scales)
         value, gap = statistic(own, fit)
         who = self.base.subject
-        without = fit_of(who, base[who] - self.base.sums, scales).at(self.cell)
+        without = fit_of(who, base[who] - self.base.sums, scales)
+        without = Fit(*(column[self.cell] for column in without))
         left_out, _ = statistic(own[self.place] - self.own, without)
         spread = spread_of(left_out, self.place, len(self.subject), gap * TAU * fit.prior)
         named = self.subject if subject is None else subject
@@ -166,31 +155,6 @@ def beside_base(table: Cells, base: Cells, reviewer_of: Callable[[Ints], Ints]) 
     return SubjectCells(subject, reviewer, place, own, cell, base)
 
 
-@dataclass(frozen=True, slots=True)
-class JackknifeSpread:
-    """Standard errors and degrees of freedom of many subjects from their left-out values."""
-
-    se: Floats
-    df: Floats
-    n_clusters: Ints
-
-
-def spread_of(
-    left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
-) -> JackknifeSpread:
-    """The jackknife's spread; fewer degrees of freedom where few clusters carry most of it."""
-    count = np.bincount(place, minlength=n)
-    some = np.maximum(count, 1)
-    gap = left_out - (np.bincount(place, left_out, minlength=n) / some)[place]
-    squares = np.bincount(place, gap**2, minlength=n)
-    fourths = np.bincount(place, gap**4, minlength=n)
-    kurtosis = quotient(some * fourths, squares**2)
-    full = np.maximum(count - 1.0, 1.0)
-    df = np.where(kurtosis > 1.0, np.clip(quotient(2.0 * some, kurtosis - 1.0), 1.0, full), full)
-    variance = (some - 1.0) / some * squares
-    return JackknifeSpread(np.sqrt(variance + np.square(extra)), df, count)
-
-
 def measurements(
     subject: Ints,
     reviewer: Ints,
@@ -208,28 +172,51 @@ def measurements(
     for i, code in enumerate(subject.tolist()):
         who = int(reviewer[i])
         unit, size, count = float(scales.sd[who]), round(float(n[i])), int(spread.n_clusters[i])
+        found = float(value[i]), float(spread.se[i]), float(spread.df[i])
+        least = ROUNDING * max(unit, ROUNDING)
         why = cannot.get(scales.status[who], "") or next((w for bad, w in reasons if bad[i]), "")
-        if not why and (not math.isfinite(value[i]) or not math.isfinite(spread.se[i])):
-            why = LONE_CLUSTER if count < 2 else NO_SPREAD
-        if not why and (count < 2 or spread.se[i] <= ROUNDING * max(unit, ROUNDING)):
-            why = LONE_CLUSTER if count < 2 else NO_SPREAD
+        if not why and count < 2:
+            why = LONE_CLUSTER
+        if not why and not (math.isfinite(found[0]) and least < found[1] < math.inf):
+            why = NO_SPREAD
         if why:
-            out.append(
-                Measurement(code, None, None, None, size, count, unit, "not_identifiable", why)
-            )
-            continue
-        note = "contrarian" if scales.status[who] == "contrarian" else ""
-        out.append(
-            Measurement(
-                code,
-                float(value[i]),
-                float(spread.se[i]),
-                float(spread.df[i]),
-                size,
-                count,
-                unit,
-                "ok",
-                note,
-            )
-        )
+            out.append(Measurement(code, None, None, None, size, count, unit, why))
+        else:
+            note = "contrarian" if scales.status[who] == "contrarian" else ""
+            out.append(Measurement(code, *found, size, count, unit, note))
     return out
+
+
+# -- what several metrics measure ----------------------------------------------------------------
+
+
+def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> list[Measurement]:
+    """Each reviewer's slope of deviation on what a table of `LINE` columns has as x, times step."""
+    cells = beside_base(table, sums.base, lambda subject: subject)
+
+    def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
+        n, x, y, q, xx, xy, xq = own.T
+        if not scales.compares:
+            some = np.maximum(n, 1.0)
+            xx, xy, xq = xx - x * x / some, xy - x * y / some, xq - x * q / some
+        xx = np.where(xx > ALIKE * own[:, 4], xx, 0.0)
+        tilt = step * quotient(xq, xx)
+        return step * quotient(xy, xx) - fit.scale * tilt, tilt
+
+    own = cells.own_totals()
+    alike = own[:, 4] - own[:, 1] ** 2 / np.maximum(own[:, 0], 1.0) <= ALIKE * own[:, 4]
+    k = len(scales.sd)
+    by_reviewer = totals_by(sums.cast.subject // k, sums.cast.sums, k)
+    cast = Cells(np.arange(k), np.zeros(k, dtype=np.int64), by_reviewer)
+    reasons = [
+        (alike, "all answers are alike in what the slope is on"),
+        (has_one_other(cells.subject, cast), ONE_OTHER),
+    ]
+    return cells.measured(slope, own[:, 0], scales, reasons)
+
+
+def has_one_other(subject: Ints, cast: Cells) -> Bools:
+    """Whether all qualities a subject is held against come from one and the same reviewer."""
+    n, code, square = cast.sums[np.searchsorted(cast.subject, subject)].T
+    alike: Bools = n * square - code * code <= 0.5
+    return alike

@@ -26,14 +26,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ints = NDArray[np.integer]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from peerage.reviews.comparisons import ScoredRows
+from peerage.reviews.rows import Bools, Floats, Ints
+
 ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
 
 TAU = 0.5  # how far scales lie from 1, before anything is known
@@ -50,8 +49,7 @@ FLAT = 1e-12
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Sweeps:
+class Sweeps(NamedTuple):
     """How long the fit goes on: until changes, beside the spread of scores, are this small."""
 
     at_most: int
@@ -59,48 +57,6 @@ class Sweeps:
 
 
 PANEL, ROWS = Sweeps(400, 1e-10), Sweeps(100, 1e-6)
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredRows:
-    """Scored reviews of whole sessions, one element a row in every array.
-
-    An `answer` is what one session's candidate wrote, judged once by each reviewer (an
-    answer judged in several rounds has a code for each). Codes of answers and ballots count from
-    zero within these rows; reviewers and candidates share one list of names. Optional columns
-    are NaN where a row has no value. With `rival` the rows are comparisons: `score` is how
-    far `candidate` was placed above `rival`, and levels are zero by construction.
-    """
-
-    n_names: int
-    n_clusters: int
-    answer: Ints
-    reviewer: Ints
-    candidate: Ints
-    cluster: Ints
-    score: Floats
-    own: Bools  # the reviewer wrote it, or one of the two
-    ballot: Ints | None = None
-    first: Floats | None = None  # 1 for the answer shown first, else 0
-    length: Floats | None = None  # log words
-    week: Floats | None = None
-    likeness: Floats | None = None  # of the answer to the reviewer's own
-    rival: Ints | None = None
-    session: Ints | None = None  # where answers were judged in several rounds, each with a code
-    rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
-    family: Ints | None = None  # by name; negative where none is known
-
-    @property
-    def n(self) -> int:
-        return len(self.answer)
-
-    @property
-    def n_answers(self) -> int:
-        return int(self.answer.max(initial=-1)) + 1
-
-    @property
-    def compares(self) -> bool:
-        return self.rival is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +79,8 @@ class PanelSums:
             np.add.at(total, code, np.concatenate([mine, theirs]))
             return total
 
-        return PanelSums(
-            pattern,
-            added(self.n, other.n),
-            added(self.y, other.y),
-            added(self.yy, other.yy),
-            self.compares,
-        )
+        n, y = added(self.n, other.n), added(self.y, other.y)
+        return PanelSums(pattern, n, y, added(self.yy, other.yy), self.compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +100,9 @@ class Moments:
     p: Floats
     yy: Floats
     qq: Floats
+
+    def regression(self, compares: bool) -> tuple[Floats, Floats]:
+        return _regression(self.n2, self.y2, self.q2, self.yq, self.p, centred=not compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +126,6 @@ class Scales:
     ridge: Floats  # the prior's weight λ; infinite for an assumed scale
     shift: float  # what the last normalisation multiplied scales by
     residual_variance: Floats
-    n_sweeps: int
     converged: bool
     compares: bool
     aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
@@ -189,16 +142,14 @@ class Scales:
         The second number is 1 − κ: 1 where nothing but the prior speaks.
         """
         covariance, spread = _regression(*moments, centred=not self.compares)
-        ridge = self.ridge[reviewer]
-        known = np.isfinite(ridge)
-        ridge = np.where(known, ridge, 1.0)
-        whole = np.maximum(spread, 0.0) + ridge
+        spread, known = np.maximum(spread, 0.0), np.isfinite(self.ridge)[reviewer]
+        ridge = np.where(known, self.ridge[reviewer], 1.0)
+        whole = spread + ridge
         free = (covariance + ridge) / np.where(whole > 0.0, whole, 1.0)
         turned = self.scale[reviewer] < 0.0
         free = np.where(turned, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
         scale = np.where(known, free, self.scale[reviewer])
-        prior = np.where(known, ridge / np.where(whole > 0.0, whole, 1.0), 1.0)
-        return scale, prior
+        return scale, _prior_part(self.ridge[reviewer], spread)
 
 
 def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
@@ -209,21 +160,13 @@ def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
 
 def joined(parts: Sequence[ScoredRows]) -> ScoredRows:
     """What a fit needs of several blocks of rows, as one."""
-    first = parts[0]
     starts = np.cumsum([0, *(part.n_answers for part in parts)])
     answer = [part.answer + start for part, start in zip(parts, starts, strict=False)]
-    rivals = [part.rival for part in parts if part.rival is not None]
-    return ScoredRows(
-        first.n_names,
-        first.n_clusters,
-        np.concatenate(answer),
-        np.concatenate([part.reviewer for part in parts]),
-        np.concatenate([part.candidate for part in parts]),
-        np.concatenate([part.cluster for part in parts]),
-        np.concatenate([part.score for part in parts]),
-        np.concatenate([part.own for part in parts]),
-        rival=np.concatenate(rivals) if rivals else None,
-    )
+    names = ["reviewer", "candidate", "cluster", "score", "own"]
+    names += ["rival"] if parts[0].compares else []
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    first = parts[0]
+    return ScoredRows(first.n_names, first.n_clusters, np.concatenate(answer), **columns)
 
 
 # -- sums by pattern of judges -------------------------------------------------------------------
@@ -253,20 +196,16 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
 
 
 def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Which rows are about somebody else's answer and not of a pair that was set aside."""
+    """Which rows are about somebody else's answer and not of a pair that was set aside.
+
+    Pairs are coded reviewer × names + candidate.
+    """
     heard: Bools = ~reviews.own
-    if len(aside):
-        heard = heard & ~is_aside(reviews, aside)
-    return heard
-
-
-def is_aside(reviews: ScoredRows, aside: Ints) -> Bools:
-    """Which rows belong to one of the pairs, coded reviewer × names + candidate."""
     base = reviews.reviewer.astype(np.int64) * reviews.n_names
-    found: Bools = np.isin(base + reviews.candidate, aside)
-    if reviews.rival is not None:
-        found = found | np.isin(base + reviews.rival, aside)
-    return found
+    for named in (reviews.candidate, reviews.rival):
+        if len(aside) and named is not None:
+            heard = heard & ~np.isin(base + named, aside)
+    return heard
 
 
 def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
@@ -424,43 +363,43 @@ def _fit(
 ) -> Scales:
     n, y, yy = totals
     some = np.maximum(n, 1.0)
-    middle = np.zeros_like(y) if compares else y / some
-    variance = np.maximum(yy / some - middle * middle, 0.0)
+    level = np.zeros_like(y) if compares else y / some
+    variance = np.maximum(yy / some - level * level, 0.0)
     size = np.maximum(np.abs(yy / some), 1e-300)
     constant = (n > 1) & (variance <= FLAT * size)
-    state = _State(middle, np.ones_like(y), ~constant & (n > 0))
+    scale, voice = np.ones_like(y), ~constant & (n > 0)
     sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
     for _ in range(MAX_REFITS):
-        fitted = _swept(moments, state, sd, compares, sweeps)
+        fitted = _swept(moments, (level, scale, voice), sd, compares, sweeps)
         contrary = _contrarians(fitted, compares)
         if not contrary.any():
             break
-        state = replace(fitted.state, voice=fitted.state.voice & ~contrary)
+        level, scale, voice = fitted.level, fitted.scale, voice & ~contrary
     return _concluded(moments, fitted, sd, constant, compares, aside)
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _Fitted:
+    """Levels and scales of whoever has a voice, and the sums they came from."""
+
     level: Floats
     scale: Floats
     voice: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitted:
-    state: _State
     moments: Moments
     ridge: Floats
     variance: Floats
     shift: float
-    n_sweeps: int
     converged: bool
 
 
 def _swept(
-    moments: MomentsOf, state: _State, sd: Floats, compares: bool, sweeps: Sweeps
+    moments: MomentsOf,
+    start: tuple[Floats, Floats, Bools],
+    sd: Floats,
+    compares: bool,
+    sweeps: Sweeps,
 ) -> _Fitted:
-    level, scale, voice = state.level, state.scale, state.voice
+    level, scale, voice = start
     unit = float(np.median(sd[sd > 0.0])) if (sd > 0.0).any() else 1.0
     shift, change, sweep = 1.0, np.inf, 0
     while sweep < sweeps.at_most and change > sweeps.still:
@@ -472,21 +411,16 @@ def _swept(
         target = _levels_from(sums, new, level, compares)
         step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
         level, scale = level + step_level, scale + step
-        change = max(
-            float(np.abs(step).max(initial=0.0)), float(np.abs(step_level).max(initial=0.0)) / unit
-        )
-        sweep += 1
-    final = _State(level, scale, voice)
-    return _Fitted(final, sums, ridge, variance, shift, sweep, change <= sweeps.still)
+        furthest = [float(np.abs(moved).max(initial=0.0)) for moved in (step, step_level)]
+        change, sweep = max(furthest[0], furthest[1] / unit), sweep + 1
+    return _Fitted(level, scale, voice, sums, ridge, variance, shift, change <= sweeps.still)
 
 
 def _scales_from(
     sums: Moments, voice: Bools, scale: Floats, compares: bool
 ) -> tuple[Floats, Floats, Floats]:
     """New scales, the prior's weight in each (infinite where a scale is assumed), residuals."""
-    covariance, spread = _regression(
-        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
-    )
+    covariance, spread = sums.regression(compares)
     some = np.maximum(sums.n2, 1.0)
     yy = sums.yy - (0.0 if compares else sums.y2**2 / some)
     qq = sums.qq - (0.0 if compares else sums.q2**2 / some)
@@ -513,62 +447,58 @@ def _levels_from(sums: Moments, scale: Floats, level: Floats, compares: bool) ->
 
 def _contrarians(fitted: _Fitted, compares: bool) -> Bools:
     """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
-    sums = fitted.moments
-    covariance, spread = _regression(
-        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
-    )
+    covariance, spread = fitted.moments.regression(compares)
     evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
-    found: Bools = evident & (spread > 0.0) & (sums.n2 >= N_SCALE) & fitted.state.voice
+    found: Bools = evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
     return found
 
 
 def _concluded(
     moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, compares: bool, aside: Ints
 ) -> Scales:
-    voice = fitted.state.voice
-    sums = moments(fitted.state.level, np.where(voice, fitted.state.scale, 0.0))
-    covariance, spread = _regression(
-        sums.n2, sums.y2, sums.q2, sums.yq, sums.p, centred=not compares
-    )
+    voice = fitted.voice
+    sums = moments(fitted.level, np.where(voice, fitted.scale, 0.0))
+    covariance, spread = sums.regression(compares)
     spread = np.maximum(spread, 0.0)
     alone = sums.n == 0.0
     contrary = ~voice & ~constant & ~alone & (spread > 0.0)
     whole = np.where(spread > 0.0, spread, 1.0)
-    scale = np.where(contrary, covariance / whole, fitted.state.scale)
-    level = np.where(
-        contrary & (not compares),
-        (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0),
-        fitted.state.level,
-    )
+    scale = np.where(contrary, covariance / whole, fitted.scale)
+    own_level = (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0)
+    level = np.where(contrary & (not compares), own_level, fitted.level)
     ridge = np.where(contrary, 0.0, np.where(voice, fitted.ridge, np.inf))
-    known = np.isfinite(ridge)
-    weight = np.where(known, ridge, 1.0)
-    prior = np.where(known, weight / np.where(spread + weight > 0.0, spread + weight, 1.0), 1.0)
+    prior = _prior_part(ridge, spread)
     noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
     se = np.hypot((1.0 - prior) * noise, TAU * prior)
-    unknown = constant | alone
-    told: list[tuple[Bools, ScaleStatus]] = [
-        (constant, "constant"),
-        (alone, "alone"),
-        (contrary, "contrarian"),
+    status = np.full(len(sd), "assumed", dtype=object)
+    for is_so, word in (
         (prior < MOSTLY_PRIOR, "estimated"),
-    ]
-    status: list[ScaleStatus] = [
-        next((word for is_so, word in told if is_so[r]), "assumed") for r in range(len(sd))
-    ]
+        (contrary, "contrarian"),
+        (alone, "alone"),
+        (constant, "constant"),
+    ):
+        status[is_so] = word
+    unknown = constant | alone
     return Scales(
-        np.where(unknown, np.nan, level),
-        np.where(unknown, np.nan, scale),
-        np.where(unknown, np.nan, se),
-        tuple(status),
-        voice & ~alone,
-        sums.n,
-        sd,
-        ridge,
-        fitted.shift,
-        fitted.variance,
-        fitted.n_sweeps,
-        fitted.converged,
-        compares,
-        aside,
+        level=np.where(unknown, np.nan, level),
+        scale=np.where(unknown, np.nan, scale),
+        scale_se=np.where(unknown, np.nan, se),
+        status=tuple(status.tolist()),
+        voice=voice & ~alone,
+        n_shared=sums.n,
+        sd=sd,
+        ridge=ridge,
+        shift=fitted.shift,
+        residual_variance=fitted.variance,
+        converged=fitted.converged,
+        compares=compares,
+        aside=aside,
     )
+
+
+def _prior_part(ridge: Floats, spread: Floats) -> Floats:
+    """How much of a scale is prior, 1 − κ: 1 where nothing but the prior speaks."""
+    known = np.isfinite(ridge)
+    weight = np.where(known, ridge, 1.0)
+    whole = spread + weight
+    return np.where(known, weight / np.where(whole > 0.0, whole, 1.0), 1.0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ Kind = TypeVar("Kind", bound=np.generic)
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
 N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
 MAX_COLUMNS = 16  # rows of a group, where all groups have as many
-ROOMY = 4  # a table of this many cells a row is cheaper than sorting the rows
+ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +70,41 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
     while at < rows.n_sessions:
         end = int(np.searchsorted(starts, starts[at] + n_rows, side="right")) - 1
         end = min(max(end, at + 1), rows.n_sessions)
-        part = slice(int(starts[at]), int(starts[end]))
-        yield replace(
-            rows,
-            cluster=rows.cluster[at:end],
-            session=rows.session[part] - at,
-            reviewer=rows.reviewer[part],
-            candidate=rows.candidate[part],
-            numbers={name: rows.numbers[name][part] for name in rows.numbers},
-            keys={name: rows.keys[name][part] for name in rows.keys},
-            text=None if rows.text is None else rows.text[part],
-        )
+        part = select(rows, slice(int(starts[at]), int(starts[end])))
+        yield replace(part, cluster=rows.cluster[at:end], session=part.session - at)
         at = end
+
+
+class Chosen(Mapping[str, NDArray[Any]]):
+    """Some rows of several columns; a column is copied when it is asked for, and once."""
+
+    def __init__(self, columns: Mapping[str, NDArray[Any]], places: Ints | slice) -> None:
+        self._columns, self._places = columns, places
+        self._taken: dict[str, NDArray[Any]] = {}
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name not in self._taken:
+            self._taken[name] = self._columns[name][self._places]
+        return self._taken[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def select(rows: Rows, places: Ints | slice) -> Rows:
+    """Some of the rows; sessions keep their codes."""
+    return replace(
+        rows,
+        session=rows.session[places],
+        reviewer=rows.reviewer[places],
+        candidate=rows.candidate[places],
+        numbers=Chosen(rows.numbers, places),
+        keys=Chosen(rows.keys, places),
+        text=None if rows.text is None else rows.text[places],
+    )
 
 
 def unit_of(session_id: str, query_id: str | None) -> str:
@@ -150,7 +173,6 @@ class Groups:
     code: Ints
     n: int
     starts: Ints | None = None
-    width: int | None = None  # of the last code, where codes are laid out and not sorted
     size: int | None = None  # of every group, where rows stand together and all have as many
 
     def count(self) -> Floats:
@@ -186,13 +208,9 @@ class Groups:
             return np.repeat(values, self._lengths())
         return values[self.code]
 
-    def mean(self, values: Floats) -> Floats:
-        """The mean of each group, for each of its rows; no group may be empty."""
-        return self.each(self.sum(values) / self.count())
-
     def centred(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
-        gap: Floats = values - self.mean(values)
+        gap: Floats = values - self.each(self.sum(values) / self.count())
         return gap
 
     def _lengths(self) -> Ints:
@@ -206,21 +224,26 @@ def places(kept: Bools) -> Ints | slice:
 
 
 def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
-    """Rows by the combination of several codes, dense where that is cheap, else sorted."""
-    code, size = _combined(codes_and_sizes)
-    if size > ROOMY * len(code) + 65_536:
-        kept, code = np.unique(code, return_inverse=True)
-        return Groups(code, len(kept))
-    return Groups(code, size, width=max(1, codes_and_sizes[-1][1]))
+    """Rows by the combination of several codes; no group is empty.
+
+    Quick where the rows of each group stand together.
+    """
+    code = _combined(codes_and_sizes)
+    return runs(code) if (code[1:] >= code[:-1]).all() else Groups(*dense(code))
 
 
-def held_group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
-    """The same with no group empty, and quick where the rows of each group stand together."""
-    code, _ = _combined(codes_and_sizes)
-    if (code[1:] >= code[:-1]).all():
-        return runs(code)
-    kept, code = np.unique(code, return_inverse=True)
-    return Groups(code, len(kept))
+def dense(key: Ints) -> tuple[Ints, int]:
+    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
+    if len(key) == 0:
+        return key, 0
+    low = int(key.min())
+    width = int(key.max()) - low + 1
+    if width > ROOMY * len(key) + ALWAYS_ROOM:
+        kept, code = np.unique(key, return_inverse=True)
+        return code.astype(np.int64), len(kept)
+    held = np.bincount(key - low, minlength=width) > 0
+    places = np.cumsum(held) - 1
+    return places[key - low], int(places[-1]) + 1
 
 
 def runs(code: Ints, *, whole: bool = True) -> Groups:
@@ -237,24 +260,34 @@ def runs(code: Ints, *, whole: bool = True) -> Groups:
     return Groups(np.repeat(np.arange(n), size), n, np.arange(0, len(code), size), size=size)
 
 
-def _combined(codes_and_sizes: Sequence[tuple[Ints, int]]) -> tuple[Ints, int]:
+def _combined(codes_and_sizes: Sequence[tuple[Ints, int]]) -> Ints:
     first, size = codes_and_sizes[0]
-    code = first.astype(np.int64)
+    code: Ints = first.astype(np.int64)
     for codes, n in codes_and_sizes[1:]:
         if size * max(n, 1) > 2**62:
-            _, code = np.unique(code, return_inverse=True)
-            size = int(code.max(initial=-1)) + 1
+            code, size = dense(code)
         code = code * max(n, 1)
         code += codes
         size *= max(n, 1)
-    return code, size
+    return code
+
+
+def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
+    """What a ballot is told by: session and reviewer, and the round where there are several."""
+    codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(rows.names))]
+    if has_rounds(rows):
+        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
+        codes.append((code, len(rounds)))
+    return codes
+
+
+def has_rounds(rows: Rows) -> bool:
+    """Whether the rows are of several rounds."""
+    rounds = rows.numbers.get("round")
+    return rounds is not None and len(rounds) > 0 and bool((rounds != rounds[0]).any())
 
 
 def has_duplicates(rows: Rows) -> bool:
     """Whether a reviewer judged one answer twice in one round."""
-    n = len(rows.names)
-    codes = [(rows.session, rows.n_sessions), (rows.reviewer, n), (rows.candidate, n)]
-    if "round" in rows.numbers:
-        values, code = np.unique(rows.numbers["round"], return_inverse=True)
-        codes.append((code, len(values)))
+    codes = [*ballot_codes(rows), (rows.candidate, len(rows.names))]
     return bool((group(*codes).count() > 1).any())

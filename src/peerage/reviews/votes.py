@@ -10,10 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from peerage.reviews.rows import ROOMY, Bools, Floats, Ints, Rows
+from peerage.reviews.rows import ALWAYS_ROOM, ROOMY, Bools, Floats, Ints, Rows, ballot_codes, group
 from peerage.types import OwnVotes
-
-ALWAYS_ROOM = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +44,8 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     `out` takes the reviewer's own answer off its ballot before places are counted, `in`
     counts it like any other, and `seed` keeps its slot but not the vote for it.
     """
-    ballot, n_ballots = _ballots(rows)
+    ballots = group(*ballot_codes(rows))
+    ballot, n_ballots = ballots.code, ballots.n
     others: Bools = rows.reviewer != rows.candidate
     worth = _worth(rows, ballot, n_ballots)
     ranked = np.isfinite(worth)
@@ -57,7 +56,7 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     elif own_votes == "in":
         shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
     else:
-        shown = _first(ballot, n_by_session[rows.session], n_ballots).astype(np.float64)
+        shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
     doubled = _doubled_places(ballot, worth, ranked, n_ballots)
     top = (2.0 * (shown - 1.0))[ballot]
     can_vote = top > 0.0
@@ -82,42 +81,6 @@ def shares(rows: Rows) -> Floats:
     if own.any():
         everyone = votes(rows, "in", nobody)
         found[own] = np.where(everyone.counts, everyone.share, np.nan)[own]
-    return found
-
-
-def _ballots(rows: Rows) -> tuple[Ints, int]:
-    """The ballot of each row as a code from zero, and how many there are."""
-    key = rows.session.astype(np.int64) * len(rows.names) + rows.reviewer
-    if "round" in rows.numbers:
-        held, code = np.unique(rows.numbers["round"], return_inverse=True)
-        key = key * len(held) + code
-    return dense(key)
-
-
-def dense(key: Ints) -> tuple[Ints, int]:
-    """Codes from zero without gaps for keys, in the order of the keys, and their number."""
-    if len(key) == 0:
-        return key, 0
-    step = np.diff(key)
-    if (step >= 0).all():
-        code = np.empty(len(key), dtype=np.int64)
-        code[0] = 0
-        np.cumsum(step > 0, out=code[1:])
-        return code, int(code[-1]) + 1
-    low = int(key.min())
-    width = int(key.max()) - low + 1
-    if width <= ROOMY * len(key) + ALWAYS_ROOM:
-        held = np.bincount(key - low, minlength=width) > 0
-        places = np.cumsum(held) - 1
-        return places[key - low], int(places[-1]) + 1
-    kept, code = np.unique(key, return_inverse=True)
-    return code.astype(np.int64), len(kept)
-
-
-def _first(code: Ints, values: Ints, n: int) -> Ints:
-    """A value of each group, for what all its rows share."""
-    found = np.zeros(n, dtype=values.dtype)
-    found[code] = values
     return found
 
 
@@ -146,13 +109,10 @@ def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) 
     held = worth if ranked.all() else worth[ranked]
     low = float(held.min())
     width = float(held.max()) - low + 1.0
-    if n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM and _whole(held):
+    whole = bool((held == np.rint(held)).all())
+    if whole and n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM:
         return _counted_places(ballot, worth - low, ranked, n_ballots, int(width))
     return _sorted_places(ballot, worth, ranked)
-
-
-def _whole(values: Floats) -> bool:
-    return bool((values == np.rint(values)).all())
 
 
 def _counted_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int, width: int) -> Ints:

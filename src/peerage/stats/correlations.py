@@ -1,15 +1,13 @@
 """The one Pearson, its p-value and its interval.
 
-None is not zero: "no evidence" must not read as "no bias". Short lists (one session's)
-stay in plain Python, which is quicker there than any array.
+None is not zero: "no evidence" must not read as "no bias". Lists are most often those of one
+session, so all is plain Python here, which is quicker there than any array.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 from peerage.stats.tails import beta_tail, normal_critical
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 FLAT = 2.0**-48  # a spread of a few roundings of the values themselves is no spread
 FLAT_SUM = 1e-12  # the same for sums of squares, which have lost half the digits already
 TINY, HUGE = 1e-290, 1e290  # beyond these a sum or a spread may leave a float's range
-FEW = 128
 
 RankKind = Literal["pearson", "spearman", "kendall"]
 
@@ -40,7 +37,13 @@ def correlation(xs: Numbers, ys: Numbers) -> float | None:
         raise ValueError(f"a correlation pairs values: got {n} and {len(ys)}")
     if n < 3:
         return None
-    return _few(_floats(xs), _floats(ys)) if n <= FEW else _many(xs, ys)
+    dx, dy = _deviations(_floats(xs)), _deviations(_floats(ys))
+    if dx is None or dy is None:
+        return None
+    xx = math.fsum([x * x for x in dx])
+    yy = math.fsum([y * y for y in dy])
+    xy = math.fsum([x * y for x, y in zip(dx, dy, strict=True)])
+    return max(-1.0, min(1.0, xy / math.sqrt(xx * yy)))
 
 
 def _floats(values: Numbers) -> list[float]:
@@ -48,16 +51,6 @@ def _floats(values: Numbers) -> list[float]:
         return [float(value) for value in values]
     plain: list[float] = values.astype(float).tolist()
     return plain
-
-
-def _few(xs: list[float], ys: list[float]) -> float | None:
-    dx, dy = _deviations(xs), _deviations(ys)
-    if dx is None or dy is None:
-        return None
-    xx = math.fsum([x * x for x in dx])
-    yy = math.fsum([y * y for y in dy])
-    xy = math.fsum([x * y for x, y in zip(dx, dy, strict=True)])
-    return _clamp(xy / math.sqrt(xx * yy))
 
 
 def _deviations(values: list[float]) -> list[float] | None:
@@ -72,53 +65,6 @@ def _deviations(values: list[float]) -> list[float] | None:
     steps = [value - low for value in values]  # first, or an offset would round the mean
     mean = math.fsum(steps) / len(steps)
     return [(step - mean) / (high - low) for step in steps]
-
-
-def _many(xs: Numbers, ys: Numbers) -> float | None:
-    import numpy as np
-
-    sides = []
-    for values in (xs, ys):
-        side = np.asarray(values, dtype=np.float64)
-        low, high = float(side.min()), float(side.max())  # either is NaN if any value is
-        reach = max(-low, high)
-        if not math.isfinite(reach) or high / 2 - low / 2 <= FLAT * reach / 2:
-            return None
-        if not TINY < reach < HUGE:
-            side = side / reach
-            low, high = float(side.min()), float(side.max())
-        steps = side - low
-        sides.append((steps - steps.mean()) / (high - low))
-    dx, dy = sides
-    # Sums, not dot products: a sum adds in the same order on every machine.
-    xx, yy, xy = (float((a * b).sum()) for a, b in ((dx, dx), (dy, dy), (dx, dy)))
-    return _clamp(xy / math.sqrt(xx * yy))
-
-
-def correlation_from_sums(
-    n: float, sx: float, sy: float, sxx: float, syy: float, sxy: float
-) -> float | None:
-    """Pearson's r from plain sums, or None where undefined (n < 3, or a flat side).
-
-    The differences are exact, so integer sums lose nothing. Sums of floats arrive
-    rounded: a variance that their rounding could have made counts as flat.
-    """
-    sums = (n, sx, sy, sxx, syy, sxy)
-    rounded = [value for value in sums if not isinstance(value, Integral)]
-    if not all(map(math.isfinite, rounded)) or n < 3:
-        return None
-    count, x, y, xx, yy, xy = (
-        Fraction(int(value)) if isinstance(value, Integral) else Fraction(float(value))
-        for value in sums
-    )
-    vx, vy = count * xx - x * x, count * yy - y * y
-    rounding = Fraction(FLAT_SUM if rounded else 0)
-    if vx <= rounding * count * xx or vy <= rounding * count * yy:
-        return None
-    # r² is a ratio of like sizes where vx and vy themselves may be out of a float's range.
-    covariance = count * xy - x * y
-    size = math.sqrt(covariance * covariance / (vx * vy))
-    return _clamp(size if covariance > 0 else -size)
 
 
 def correlations_from_sums(totals: Floats) -> Floats:
@@ -162,7 +108,3 @@ def fisher_interval(
     numerator = {"pearson": 1.0, "spearman": 1.0 + r * r / 2.0, "kendall": 0.437}[kind]
     half = normal_critical(level) * math.sqrt(numerator / spare)
     return math.tanh(math.atanh(r) - half), math.tanh(math.atanh(r) + half)
-
-
-def _clamp(r: float) -> float:
-    return max(-1.0, min(1.0, r))

@@ -18,7 +18,6 @@ from peerage.stats.tails import normal_p, t_critical
 
 Ints = NDArray[np.int64]
 
-MIN_SHARED = 0.5  # of the draws; a pair seen together in fewer cannot be told apart
 MOSTLY = 0.5  # of the clusters of either: a pair that shares more is compared cluster by cluster
 MANY_DF = 1_000.0  # beyond it t is the normal, but for a thousandth
 
@@ -95,11 +94,10 @@ def simultaneous_ranks(
 ) -> tuple[Ints, Ints]:
     """The best and the worst rank of each estimate from draws of all of them together.
 
-    For what has draws and no influences: two-way resampling, or a model's covariance (by
-    `normal_draws`). Draws by estimates, NaN where a draw has nothing on one. With few
-    clusters give their degrees of freedom (of all, or of each pair); even so it needs more
-    clusters than estimates: at 40 models and 50 sessions, 8% of boards without differences
-    part some.
+    For what has a covariance and no influences (see `normal_draws`). Draws by estimates, NaN for
+    an estimate that is none. With few clusters give their degrees of freedom (of all, or of each
+    pair); even so it needs more clusters than estimates: at 40 models and 50 sessions, 8% of
+    boards without differences part some.
     """
     values, drawn = _checked(estimates, draws)
     n = len(values)
@@ -107,13 +105,9 @@ def simultaneous_ranks(
     largest = np.zeros(len(drawn))
     for i in range(n - 1):
         spread = drawn[:, i : i + 1] - drawn[:, i + 1 :]
-        known = np.isfinite(spread)
-        n_known = known.sum(axis=0)
-        spread = np.where(known, spread, 0.0)
-        spread = np.where(known, spread - spread.sum(axis=0) / np.maximum(n_known, 1), 0.0)
-        variance = (spread * spread).sum(axis=0) / np.maximum(n_known - 1, 1)
-        enough = n_known > max(1.0, MIN_SHARED * len(drawn))
-        width = _errors(values, np.where(enough, variance, 0.0), i)
+        spread = spread - spread.sum(axis=0) / len(drawn)
+        variance = (spread * spread).sum(axis=0) / (len(drawn) - 1)
+        width = _errors(values, variance, i)
         errors[i, i + 1 :] = errors[i + 1 :, i] = width
         told = np.isfinite(width)
         if told.any():

@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from numpy.typing import NDArray
 
-from peerage.stats.clusters import (
-    Floats,
-)
+from peerage.stats.clusters import Floats
 
 N_DRAWS = 2_000
 CHUNK_WEIGHTS = 2**21
@@ -29,15 +26,13 @@ def generator(*parts: object) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
 
 
-def _raw(rng: np.random.Generator, n_bytes: int) -> NDArray[np.uint8]:
-    """Bytes of the generator's own stream, which no version of numpy will change."""
-    words = rng.bit_generator.random_raw(-(-n_bytes // 8))
-    return np.asarray(words, dtype="<u8").view(np.uint8)[:n_bytes]
-
-
 def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
-    """Independent ±1, draws by clusters, one random bit each."""
-    bits = _raw(rng, -(-n_draws * n_clusters // 8))
+    """Independent ±1, draws by clusters, one random bit each.
+
+    The bits are of the generator's own stream, which no version of numpy will change.
+    """
+    words = rng.bit_generator.random_raw(-(-n_draws * n_clusters // 64))
+    bits = np.asarray(words, dtype="<u8").view(np.uint8)
     signs = np.unpackbits(bits, count=n_draws * n_clusters).astype(np.float64)
     return (2.0 * signs - 1.0).reshape(n_draws, n_clusters)
 
@@ -50,10 +45,6 @@ def chunk_weights(rows: Floats) -> int:
 
 def gridded(rows: Floats) -> Floats:
     """The rows rounded to a power of two per column, so that weighted sums of them are exact."""
-    if rows.ndim != 2:
-        raise ValueError(f"sums are clusters by columns, not an array of shape {rows.shape}")
-    if not np.isfinite(rows).all():
-        raise ValueError("sums must be finite: leave undefined rows out before adding")
     _, exponents = np.frexp(np.abs(rows).sum(axis=0))
     steps = np.ldexp(1.0, np.maximum(exponents + 4 - 53, -1022))
     gridded: Floats = np.rint(rows / steps) * steps

@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.errors import MissingExtraError
-from peerage.stores import SessionTakenError, StoreError, stores, without_password
-from peerage.stores.schema import MIGRATIONS
-from peerage.stores.sql_store import Snapshot, SqlStore
-from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db, Sql
+from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
+from peerage.stores.schema import MIGRATIONS, Sql, migrating
+from peerage.stores.sql_store import Snapshot
+from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db
 
 if TYPE_CHECKING:
     import psycopg
@@ -90,6 +90,7 @@ NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('events', 'id'), max(id)) FROM events",
     "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
     "SELECT setval(pg_get_serial_sequence('actions', 'id'), max(id)) FROM actions",
+    "SELECT setval(pg_get_serial_sequence('contributions', 'id'), max(id)) FROM contributions",
 )
 PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks
@@ -125,7 +126,7 @@ def _driver() -> Any:
     return psycopg
 
 
-class PostgresStore(SqlStore):
+class PostgresStore(Store):
     """A database of events."""
 
     def __init__(self, server: _Server) -> None:
@@ -151,7 +152,7 @@ class PostgresStore(SqlStore):
     def _begun(self) -> Iterator[Connection]:
         """A connection in a transaction; one that was lost before it began is replaced."""
 
-        def begin() -> Connection:
+        def begin(_: bool) -> Connection:
             connection = self._pool.getconn()
             try:
                 connection.execute("BEGIN")
@@ -160,7 +161,7 @@ class PostgresStore(SqlStore):
                 raise
             return connection
 
-        connection = self._server.patiently(lambda _: begin())
+        connection = self._server.patiently(begin)
         try:
             yield connection
             connection.execute("COMMIT")
@@ -204,18 +205,15 @@ class _Server:
     """Where the database is, and how errors of it are told."""
 
     def __init__(self, url: str) -> None:
-        psycopg = _driver()
+        self._error = _driver().Error
         self.place = without_password(url)
-        given = self._parsed(url)
         self.leaving = False
-        self._options = {**DEFAULTS, **given}
-        self._error = psycopg.Error
+        self._options = {**DEFAULTS, **self._parsed(url)}
 
     def _parsed(self, url: str) -> dict[str, Any]:
         """The parts of a URL; the driver's own errors would repeat those of a password."""
-        psycopg = _driver()
-        with suppress(psycopg.Error):
-            parts: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(url)
+        with suppress(self._error):
+            parts: dict[str, Any] = _driver().conninfo.conninfo_to_dict(url)
             if PORTS.fullmatch(str(parts.get("port", ""))):
                 return parts
         raise StoreError(
@@ -308,11 +306,7 @@ PROBLEMS = (
     ("couldn't get a connection", "the server does not answer.", WHERE),
     ("server closed the connection", "the connection was lost.", "Give the command again."),
     (r'role ".*" does not exist', "the server does not know this user.", WHO),
-    (
-        r'database ".*" does not exist',
-        "the server has no such database.",
-        "Make it: createdb NAME",
-    ),
+    (r'database ".*" does not exist', "the server has no such database.", "Make it: createdb NAME"),
     ("53100", "the server's disk is full.", "Make room; what was stored is safe."),
     ("42501", "this user may not do that.", "Let it own the database or the schema peerage."),
     ("25006", "this server takes no writes.", "Name its primary server."),
@@ -382,16 +376,6 @@ def _marked(text: str) -> Sql:
     return text.replace("?", "%s")
 
 
-class _Tables:
-    """Makes tables, with PostgreSQL's words for their types."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def execute(self, text: str) -> None:
-        self._connection.execute(_in_postgres_words(text))
-
-
 def _in_postgres_words(text: str) -> Sql:
     for ours, theirs in WORDS:
         text = text.replace(ours, theirs)
@@ -446,8 +430,8 @@ def _migrate(connection: Connection, version: int) -> None:
         connection.execute("INSERT INTO meta VALUES (0, %s)", (secrets.token_hex(16),))
         for function in FUNCTIONS:
             connection.execute(function)
-    for step in MIGRATIONS[version:]:
-        step(_Tables(connection))
+    for statement in migrating(version):
+        connection.execute(_in_postgres_words(statement))
     connection.execute("UPDATE meta SET version = %s", (len(MIGRATIONS),))
 
 

@@ -1,4 +1,4 @@
-"""What every SQL store does alike: the statements, by one text for all of them.
+"""A store of events in SQL tables: every statement, by one text for all databases.
 
 A subclass brings the connections: one for each thread that reads, one for the writer.
 """
@@ -7,23 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from peerage.errors import UnreadableError
-from peerage.stores import AccessToken, Action, Import, Lease, Listing, StoreError
-from peerage.stores.event_rows import (
+from peerage.errors import InputError, UnreadableError, shown
+from peerage.stores.records import (
     MAX_INTEGER,
+    AccessToken,
+    Action,
+    Contribution,
     EventRow,
+    Import,
+    Lease,
+    Listing,
+    StoreError,
     checked_row,
     event_row,
     listing,
     stored_event_of,
     stored_text,
 )
-from peerage.stores.writer import Append, Connection, Db, GroupWriter, Job, Sql, insert
+from peerage.stores.schema import Sql
+from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
 CLAIM = """
@@ -36,9 +44,35 @@ CLAIM = """
     RETURNING epoch
 """
 RELEASE = """
-    UPDATE leases SET epoch = epoch + 1, ends_at = 0
-    WHERE session_id = ? AND epoch = ?
+    UPDATE leases SET epoch = epoch + 1, ends_at = 0 WHERE session_id = ? AND epoch = ?
+    RETURNING epoch
 """
+UNFINISHED = """
+    SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
+    WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
+        AND substr(leases.owner, 1, ?) = ?
+    ORDER BY leases.ends_at, leases.session_id
+"""
+LATEST = """
+    SELECT id, season, ordinal, query, category, opened_at, finished_at, status
+    FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
+        AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)
+            < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))
+    ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?
+"""
+BEGINNING_WITH = """
+    SELECT id FROM sessions WHERE id = ?
+    UNION ALL SELECT id FROM sessions WHERE substr(id, 1, ?) = ?
+        AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?) ORDER BY id
+"""
+OPENINGS = """
+    SELECT events.id, events.session_id, seq, kind, at, body
+    FROM events JOIN sessions ON sessions.id = events.session_id
+    WHERE kind IN ('opened', 'extended') AND events.id > ?
+        AND (CAST(? AS TEXT) IS NULL OR season = ?)
+    ORDER BY events.id LIMIT ?
+"""
+OPENINGS_AT_ONCE = 1_000
 LEAST_JUDGED = """
     SELECT latest.id FROM (
         SELECT id, opened_at FROM sessions
@@ -49,20 +83,47 @@ LEAST_JUDGED = """
     GROUP BY latest.id, latest.opened_at
     ORDER BY count(events.id), latest.opened_at DESC, latest.id
 """
-OPENINGS = """
-    SELECT events.id, events.session_id, seq, kind, at, body
-    FROM events JOIN sessions ON sessions.id = events.session_id
-    WHERE kind IN ('opened', 'extended') AND events.id > ?
-        AND (CAST(? AS TEXT) IS NULL OR season = ?)
-    ORDER BY events.id LIMIT ?
+VERSION = """
+    SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),
+        (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
+        (SELECT max(id) FROM contributions)
 """
-OPENINGS_AT_ONCE = 1_000
-UNFINISHED = """
-    SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
-    WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
-        AND substr(leases.owner, 1, ?) = ?
-    ORDER BY leases.ends_at, leases.session_id
+GRANT = """
+    INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
+    VALUES (?, ?, ?, ?, ?, ?, ?)
 """
+SPEND = """
+    UPDATE tokens SET spent_usd = spent_usd + ?
+    WHERE id = ? AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id
+"""
+CONTRIBUTE = """
+    INSERT INTO contributions (kind, item_id, contributor, at, reviewer, opinion, category, text)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+CONTRIBUTIONS = """
+    SELECT id, kind, item_id, contributor, at, reviewer, opinion, category, text
+    FROM contributions WHERE kind = ? AND id > ? ORDER BY id LIMIT ?
+"""
+CONTRIBUTOR = "SELECT contributor FROM contributions WHERE item_id = ? LIMIT 1"
+OWE_WEBHOOK = """
+    INSERT INTO webhooks (session_id, target, n_tries, due_at) VALUES (?, ?, 0, 0)
+    ON CONFLICT DO NOTHING
+"""
+DUE_WEBHOOKS = """
+    SELECT webhooks.session_id, webhooks.target FROM webhooks
+    JOIN sessions ON sessions.id = webhooks.session_id
+    WHERE webhooks.due_at <= now_s() AND sessions.status <> ''
+    ORDER BY webhooks.due_at, webhooks.session_id, webhooks.target
+"""
+CLAIM_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?
+    WHERE session_id = ? AND target = ? AND due_at <= now_s() RETURNING n_tries
+"""
+RETRY_WEBHOOK = """
+    UPDATE webhooks SET due_at = now_s() + ?, n_tries = n_tries + 1
+    WHERE session_id = ? AND target = ?
+"""
+ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
 
 
 class StatementReader(Protocol):
@@ -77,80 +138,150 @@ class Snapshot(Protocol):
     def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
 
 
-class SqlStore:
-    """A log of events in tables; reads on the caller's thread, appends on the writer's."""
+class Store(ABC):
+    """A log of events that is also read: on the caller's thread; appends are on the writer's."""
 
     reader: StatementReader
-    mirror_folder: Path
+    mirror_folder: Path  # where this store's columnar mirror belongs
 
     def __init__(self, place: str) -> None:
         self.place = place
         self._writer = GroupWriter(self._writing, place)
 
+    @abstractmethod
     def _writing(self) -> Connection:
         """A connection for the writer's thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
         """One transaction on the caller's thread: all of it or nothing."""
-        raise NotImplementedError
 
+    @abstractmethod
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """The tables as they are now, whatever is written meanwhile."""
-        raise NotImplementedError
 
+    @abstractmethod
     def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
         """A transaction that puts rows with numbers of their own into empty tables."""
-        raise NotImplementedError
 
     async def close(self) -> None:
         """Write what is queued."""
         await self._writer.close()
 
-    # -- writing -------------------------------------------------------------------------------
+    # -- the log -------------------------------------------------------------------------------
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:
-        """Queue an event; the result is done when it is durable."""
-        loop = asyncio.get_running_loop()
-        kept: asyncio.Future[None] = loop.create_future()
+        """Queue an event under the epoch of a lease, or under 0 while nobody holds one.
+
+        The result is done when the event is durable.
+        """
+        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         row: EventRow | StoreError
         try:
             row = event_row(event)
         except StoreError as error:
             row = error
-        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, kept, loop))
+        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, kept))
         return kept
 
+    def append_all(self, events: Iterable[Event]) -> None:
+        """Keep events that happened elsewhere, all of them or none."""
+        with self.transaction() as db:
+            insert(db, [(checked_row(event), 0) for event in events])
+
+    def events(self, session_id: str, after: int = -1) -> list[Event]:
+        """The events of a session, or those after a place in it."""
+        rows = self.reader.execute(
+            "SELECT session_id, seq, kind, at, body FROM events"
+            " WHERE session_id = ? AND seq > ? ORDER BY seq",
+            (stored_text(session_id), after),
+        )
+        return [stored_event_of(row) for row in rows]
+
+    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
+        """Wait until another process may have appended to a session, or for that long."""
+        await asyncio.sleep(timeout_s)  # nobody tells us: whoever waits looks again
+
+    def openings(self, season: str | None = None) -> Iterator[Event]:
+        """The events that say what sessions ask and who sits in them, in the order they came.
+
+        Of a season, or of all sessions. One that cannot be read is left out.
+        """
+        last = 0
+        while rows := self.reader.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
+            for row in rows:
+                with suppress(UnreadableError):
+                    yield stored_event_of(row[1:])
+            last = rows[-1][0]
+
+    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
+        """What brought reviews after a row of the log: the row, the session and the event's kind.
+
+        It is the end of a session, or a person's review of one.
+        """
+        rows = self.reader.execute(
+            "SELECT id, session_id, kind FROM events"
+            " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
+            (row, limit),
+        )
+        return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
+
+    def version(self) -> str:
+        """A text that changes with every review or table that boards are made from."""
+        (rows,) = self.reader.execute(VERSION)
+        return ".".join(str(row or 0) for row in rows)
+
+    # -- who writes to a session ---------------------------------------------------------------
+
     async def claim(self, session_id: str, owner: str, length_s: float = LEASE_S) -> Lease | None:
+        """A lease of a session that nobody holds, or None; by the database's clock."""
         id_ = stored_text(session_id)
         name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # no two claims look the same
-
-        def work(db: Db) -> int | None:
-            row = db.execute(CLAIM, (id_, name, length_s, length_s)).fetchone()
-            return None if row is None else int(row[0])
-
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[int | None] = loop.create_future()
-        self._writer.put(Job(work, done, loop))
-        epoch = await done
-        if epoch is None:
+        values = (id_, name, length_s, length_s)
+        row = await self._writer.do(lambda db: db.execute(CLAIM, values).fetchone())
+        if row is None:
             return None
-        lease = Lease(self, id_, name, epoch, length_s)
+        lease = Lease(self, id_, name, int(row[0]), length_s)
         self._writer.hold(lease)
         return lease
 
     def release(self, lease: Lease) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
+        """Queue the end of a lease, after what was appended under it."""
         self._writer.let_go(lease)
+        held = (lease.session_id, lease.epoch)
+        return self._writer.do(lambda db: db.execute(RELEASE, held).fetchone())
 
-        def work(db: Db) -> None:
-            db.execute(RELEASE, (lease.session_id, lease.epoch))
+    def unfinished(self, owner: str = "") -> list[str]:
+        """Open sessions whose lease has run out, held last by an owner that begins like this."""
+        owner = stored_text(owner)
+        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
 
-        self._writer.put(Job(work, done, loop))
-        return done
+    # -- sessions and seasons ------------------------------------------------------------------
+
+    def sessions(
+        self, season: str | None = None, limit: int | None = None, before: str | None = None
+    ) -> list[Listing]:
+        """The sessions of a season, or all, in the order they were opened.
+
+        With a limit the latest; with `before` those opened before the session of this id.
+        """
+        n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
+        rows = self.reader.execute(LATEST, (season, season, before, before, n))
+        return [listing(row) for row in reversed(rows)]
+
+    def find(self, prefix: str) -> list[str]:
+        """The ids that begin with this; where it is one itself, that alone."""
+        prefix = stored_text(prefix)
+        rows = self.reader.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
+        return [str(row[0]) for row in rows]
+
+    def least_judged(self, category: str | None, limit: int) -> list[str]:
+        """Sessions that came to their end, of the latest, those that fewest people judged first."""
+        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        return [str(row[0]) for row in rows]
 
     def season_seed(self, season: str, drawn: str) -> str:
+        """The season's seed; the drawn one is kept if it has none yet."""
         with self.transaction() as db:
             db.execute(
                 "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING",
@@ -159,33 +290,10 @@ class SqlStore:
             row = db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
         return str(row[0])
 
-    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
-        with self.transaction() as db:
-            row = db.execute(
-                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)"
-                " RETURNING id",
-                (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
-            ).fetchone()
-            for i, data in enumerate(parts):
-                db.execute(
-                    "INSERT INTO import_parts (import_id, part, data) VALUES (?, ?, ?)",
-                    (row[0], i, data),
-                )
-
-    def append_all(self, events: Iterable[Event]) -> None:
-        with self.transaction() as db:
-            insert(db, [(checked_row(event), 0) for event in events])
-
-    # -- reading -------------------------------------------------------------------------------
-
-    def unfinished(self, owner: str = "") -> list[str]:
-        owner = stored_text(owner)
-        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
-
-    async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
-        await asyncio.sleep(timeout_s)  # nobody tells us: whoever waits looks again
+    # -- tables from elsewhere -----------------------------------------------------------------
 
     def imports(self) -> list[Import]:
+        """What was imported, in the order it came."""
         rows = self.reader.execute(
             "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
         )
@@ -199,91 +307,103 @@ class SqlStore:
             yield rows[0][0]
             part += 1
 
-    def events(self, session_id: str, after: int = -1) -> list[Event]:
-        rows = self.reader.execute(
-            "SELECT session_id, seq, kind, at, body FROM events"
-            " WHERE session_id = ? AND seq > ? ORDER BY seq",
-            (stored_text(session_id), after),
-        )
-        return [stored_event_of(row) for row in rows]
+    def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
+        """Keep a checked table whole, or not at all."""
+        with self.transaction() as db:
+            row = db.execute(
+                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)"
+                " RETURNING id",
+                (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
+            ).fetchone()
+            for i, data in enumerate(parts):
+                db.execute("INSERT INTO import_parts VALUES (?, ?, ?)", (row[0], i, data))
 
-    def sessions(
-        self, season: str | None = None, limit: int | None = None, before: str | None = None
-    ) -> list[Listing]:
-        n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
-        rows = self.reader.execute(
-            "SELECT id, season, ordinal, query, category, opened_at, finished_at, status"
-            " FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)"
-            " AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)"
-            " < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))"
-            " ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?",
-            (season, season, before, before, n),
-        )
-        return [listing(row) for row in reversed(rows)]
+    # -- what people gave one at a time --------------------------------------------------------
 
-    def openings(self, season: str | None = None) -> Iterator[Event]:
-        last = 0
-        while rows := self.reader.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
+    def add_contributions(self, rows: Sequence[Contribution]) -> None:
+        """Keep what people gave, all of it or none; what is there already stays as it is.
+
+        An InputError where an item would have two contributors.
+        """
+        with self.transaction() as db:
+            db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
             for row in rows:
-                with suppress(UnreadableError):
-                    yield stored_event_of(row[1:])
-            last = rows[-1][0]
+                item, contributor = stored_text(row.item_id), stored_text(row.contributor)
+                known = db.execute(CONTRIBUTOR, (item,)).fetchone()
+                if known is not None and known[0] != contributor:
+                    raise InputError(
+                        f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
+                        hint="An item is one person's. Nothing was stored.",
+                    )
+                texts = [text and stored_text(text) for text in (row.category, row.text)]
+                reviewer = stored_text(row.reviewer)
+                values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
+                db.execute(CONTRIBUTE, values)
 
-    def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, int]]:
-        rows = self.reader.execute(
-            "SELECT id, session_id, seq FROM events"
-            " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
-            (row, limit),
-        )
-        return [(int(id_), str(session_id), int(seq)) for id_, session_id, seq in rows]
+    def contributions(
+        self, kind: str, after: int = 0, limit: int | None = None
+    ) -> list[tuple[int, Contribution]]:
+        """What people gave, beyond a row, in the order it came; each with the number of its row."""
+        n = MAX_INTEGER if limit is None else limit
+        rows = self.reader.execute(CONTRIBUTIONS, (kind, after, n))
+        return [(int(row[0]), Contribution(*row[1:])) for row in rows]
 
-    def least_judged(self, category: str | None, limit: int) -> list[str]:
-        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
-        return [str(row[0]) for row in rows]
+    def contributor_of(self, item_id: str) -> str | None:
+        """Whose an item is, by what people gave."""
+        rows = self.reader.execute(CONTRIBUTOR, (stored_text(item_id),))
+        return str(rows[0][0]) if rows else None
 
-    def version(self) -> str:
-        ((reviews, tables, n_tables),) = self.reader.execute(
-            "SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),"
-            " (SELECT max(id) FROM imports), (SELECT count(*) FROM imports)"
-        )
-        return f"{reviews or 0}.{tables or 0}.{n_tables}"
+    # -- messages to be sent -------------------------------------------------------------------
 
-    def find(self, prefix: str) -> list[str]:
-        prefix = stored_text(prefix)
-        rows = self.reader.execute(
-            "SELECT id FROM sessions WHERE id = ?"
-            " UNION ALL SELECT id FROM sessions WHERE substr(id, 1, ?) = ?"
-            " AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?) ORDER BY id",
-            (prefix, len(prefix), prefix, prefix),
-        )
-        return [str(row[0]) for row in rows]
+    def owe_webhooks(self, session_id: str, targets: Sequence[str]) -> asyncio.Future[None]:
+        """Queue a note that these are to be sent a message when a session is over."""
+        rows = [(stored_text(session_id), target) for target in targets]
+
+        def work(db: Db) -> None:
+            db.executemany(OWE_WEBHOOK, rows)
+
+        return self._writer.do(work)
+
+    def claim_webhooks(
+        self, targets: Sequence[str], limit: int, for_s: float
+    ) -> list[tuple[str, str, int]]:
+        """Some messages that are due, each with its session, target and earlier tries.
+
+        Nobody else is given them for so long.
+        """
+        due = [(id_, one) for id_, one in self.reader.execute(DUE_WEBHOOKS) if one in targets]
+        claimed = []
+        for session_id, target in due[:limit]:
+            with self.transaction() as db:
+                row = db.execute(CLAIM_WEBHOOK, (for_s, session_id, target)).fetchone()
+            if row is not None:
+                claimed.append((str(session_id), str(target), int(row[0])))
+        return claimed
+
+    def settle_webhook(self, session_id: str, target: str, again_s: float | None) -> None:
+        """Forget a message, or try it again after so many seconds."""
+        with self.transaction() as db:
+            if again_s is None:
+                db.execute(
+                    "DELETE FROM webhooks WHERE session_id = ? AND target = ?", (session_id, target)
+                )
+            else:
+                db.execute(RETRY_WEBHOOK, (again_s, session_id, target))
 
     # -- who may use a server ------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
-        rows = self.reader.execute(
-            "SELECT id, name, scopes, hash, budget_usd, rate, created_at, revoked_at, spent_usd"
-            " FROM tokens ORDER BY created_at, id"
-        )
+        rows = self.reader.execute("SELECT * FROM tokens ORDER BY created_at, id")
         return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
     def add_token(self, token: AccessToken) -> None:
+        name, scopes = stored_text(token.name), " ".join(token.scopes)
+        limits = (token.budget_usd, token.rate)
         with self.transaction() as db:
-            db.execute(
-                "INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (
-                    token.id,
-                    stored_text(token.name),
-                    " ".join(token.scopes),
-                    token.hash,
-                    token.budget_usd,
-                    token.rate,
-                    token.created_at,
-                ),
-            )
+            db.execute(GRANT, (token.id, name, scopes, token.hash, *limits, token.created_at))
 
     def revoke_token(self, token_id: str, at: float) -> bool:
+        """End a token; False where there is none that was still good."""
         with self.transaction() as db:
             row = db.execute(
                 "UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL RETURNING id",
@@ -292,27 +412,19 @@ class SqlStore:
         return row is not None
 
     def spend(self, token_id: str, usd: float) -> bool:
+        """Take money from a token's budget, or give some back; False where it has not so much."""
         with self.transaction() as db:
-            row = db.execute(
-                "UPDATE tokens SET spent_usd = spent_usd + ? WHERE id = ?"
-                " AND (budget_usd IS NULL OR ? <= 0 OR spent_usd + ? <= budget_usd) RETURNING id",
-                (usd, stored_text(token_id), usd, usd),
-            ).fetchone()
+            row = db.execute(SPEND, (usd, stored_text(token_id), usd, usd)).fetchone()
         return row is not None
 
     def actions(self, limit: int) -> list[Action]:
+        """The latest things that were done, the last one first."""
         rows = self.reader.execute(
             "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
         )
         return [Action(*row) for row in rows]
 
     def add_action(self, action: Action) -> asyncio.Future[None]:
+        """Queue a line for the list of what was done."""
         row = (action.at, *map(stored_text, (action.who, action.what, action.about)))
-
-        def work(db: Db) -> None:
-            db.execute("INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?)", row)
-
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-        self._writer.put(Job(work, done, loop))
-        return done
+        return self._writer.do(lambda db: db.execute(ADD_ACTION, row).fetchone())

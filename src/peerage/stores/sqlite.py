@@ -17,10 +17,10 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peerage.stores import SessionTakenError, StoreError, stores
-from peerage.stores.schema import MIGRATIONS
-from peerage.stores.sql_store import Snapshot, SqlStore
-from peerage.stores.writer import TAKEN_HINT, Db, Sql
+from peerage.stores import SessionTakenError, Store, StoreError, stores
+from peerage.stores.schema import MIGRATIONS, Sql, migrating
+from peerage.stores.sql_store import Snapshot
+from peerage.stores.writer import TAKEN_HINT, Db
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def open_sqlite(url: str) -> SqliteStore:
     return SqliteStore(Path(url.removeprefix(PREFIX)))
 
 
-class SqliteStore(SqlStore):
+class SqliteStore(Store):
     """A file of events."""
 
     def __init__(self, path: Path) -> None:
@@ -142,16 +142,11 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        version = _version(db, path)
+    with _checked(path, str(path)) as (db, version):
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         if version < len(MIGRATIONS):
             _migrate(db)
-    except BaseException:
-        db.close()
-        raise
     return db
 
 
@@ -159,19 +154,27 @@ def _opened_for_reading(path: Path) -> sqlite3.Connection:
     """A connection that writes nothing; what a crash left beside the file is not passed over."""
     log = path.with_name(path.name + "-wal")
     whole = not log.exists() or log.stat().st_size == 0
-    place = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if whole else "")
-    db = sqlite3.connect(place, uri=True, isolation_level=None, check_same_thread=False)
-    try:
-        if _version(db, path) < len(MIGRATIONS):
+    address = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if whole else "")
+    with _checked(path, address) as (db, version):
+        if version < len(MIGRATIONS):
             raise StoreError(
                 "this store is of an earlier version, and cannot be brought up to date here.",
                 place=str(path),
                 hint="Copy it to a folder that can be written to, and open it there.",
             )
+    return db
+
+
+@contextmanager
+def _checked(path: Path, address: str) -> Iterator[tuple[sqlite3.Connection, int]]:
+    """A new connection and the version of its store; closed where what follows fails."""
+    is_uri = address != str(path)
+    db = sqlite3.connect(address, uri=is_uri, isolation_level=None, check_same_thread=False)
+    try:
+        yield db, _version(db, path)
     except BaseException:
         db.close()
         raise
-    return db
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
@@ -202,25 +205,20 @@ def _migrate(db: sqlite3.Connection) -> None:
     """Migrate from whatever version is there once it is our turn, in one transaction."""
     with _transaction(db):
         (version,) = db.execute("PRAGMA user_version").fetchone()
-        for step in MIGRATIONS[version:]:
-            step(db)
+        for statement in migrating(version):
+            db.execute(statement)
         if version < len(MIGRATIONS):
             db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-class _reported:  # noqa: N801 - reads as a sentence: with _reported(path)
+@contextmanager
+def _reported(path: Path) -> Iterator[None]:
     """Turns SQLite's errors into ours, with the file's name."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.Error):
-            raise _store_error(error, self.path) from None
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _store_error(error, path) from None
 
 
 OTHER_FILE = "Choose another file with --store."

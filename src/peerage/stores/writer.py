@@ -18,10 +18,17 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from peerage.stores import Lease, SessionTakenError, StoreError
-from peerage.stores.event_rows import NUMBERED, EventRow, is_integer
+from peerage.stores.records import (
+    NUMBERED,
+    EventRow,
+    Lease,
+    SessionTakenError,
+    StoreError,
+    is_integer,
+)
+from peerage.stores.schema import Sql
 
 T = TypeVar("T")
 
@@ -37,9 +44,6 @@ FENCED_INSERT = """
     )
 """
 EXTEND = "UPDATE leases SET ends_at = now_s() + length_s WHERE session_id = ? AND epoch = ?"
-
-
-Sql: TypeAlias = str  # a literal of the source: a test looks at whatever is executed
 
 
 class Db(Protocol):
@@ -81,7 +85,6 @@ class Append:
     epoch: int
     row: EventRow | StoreError  # why there is none: told in its turn, as what follows hangs on it
     done: asyncio.Future[None]
-    loop: asyncio.AbstractEventLoop
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,6 @@ class Job:
 
     work: Callable[[Db], Any]
     done: asyncio.Future[Any]
-    loop: asyncio.AbstractEventLoop
 
 
 Item = Append | Job
@@ -106,7 +108,8 @@ class GroupWriter:
         self._lock = threading.Lock()  # held while the thread starts, ends, or is given work
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._gaps: dict[tuple[str, int], _Gap] = {}  # by session and epoch
+        # The first event that could not be kept, by session and epoch, and the later ones' error.
+        self._gaps: dict[tuple[str, int], tuple[int, StoreError]] = {}
         self._held: weakref.WeakSet[Lease] = weakref.WeakSet()  # one that is dropped may end
         self._renew_at = 0.0
 
@@ -121,6 +124,12 @@ class GroupWriter:
                     target=self._work, name="peerage-store", daemon=True
                 )
                 self._thread.start()
+
+    def do(self, work: Callable[[Db], Any]) -> asyncio.Future[Any]:
+        """Queue another change; the result is what it gives, once that is durable."""
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.put(Job(work, done))
+        return done
 
     def hold(self, lease: Lease) -> None:
         """Extend this lease before it ends, until it is let go."""
@@ -202,10 +211,10 @@ class GroupWriter:
         for item in items:
             if isinstance(item, Append) and isinstance(item.row, StoreError):
                 self._refuse([item], item.row)
-            elif isinstance(item, Job) or (gap := self._gap_before(item)) is None:
-                whole.append(item)
+            elif isinstance(item, Append) and (error := self._gap_before(item)) is not None:
+                self._refuse([item], error)
             else:
-                self._refuse([item], gap.told(self._place))
+                whole.append(item)
         if not whole:
             return
         try:
@@ -222,32 +231,22 @@ class GroupWriter:
             _settle(whole, values)
             db.tell({item.session_id for item in whole if isinstance(item, Append)})
 
-    def _gap_before(self, item: Append) -> _Gap | None:
-        """What is missing before this event; one that goes back mends the gap."""
-        gap = self._gaps.get((item.session_id, item.epoch))
-        if gap is not None and item.seq <= gap.seq:
-            del self._gaps[item.session_id, item.epoch]
+    def _gap_before(self, item: Append) -> StoreError | None:
+        """Why this event would leave a gap; one that goes back mends it."""
+        key = item.session_id, item.epoch
+        seq, error = self._gaps.get(key, (item.seq, None))
+        if error is not None and item.seq <= seq:
+            del self._gaps[key]
             return None
-        return gap
+        return error
 
     def _refuse(self, items: Sequence[Item], error: StoreError) -> None:
         for item in items:
             if isinstance(item, Append) and is_integer(item.seq):
-                self._gaps.setdefault((item.session_id, item.epoch), _Gap(item.seq, error))
+                taken = isinstance(error, SessionTakenError)
+                later = error if taken else StoreError(GAP, place=self._place)
+                self._gaps.setdefault((item.session_id, item.epoch), (item.seq, later))
         _settle(items, [error] * len(items))
-
-
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """The first event of a log that could not be kept, and why."""
-
-    seq: int
-    error: StoreError
-
-    def told(self, place: str) -> StoreError:
-        """The error of an event after it."""
-        taken = isinstance(self.error, SessionTakenError)
-        return self.error if taken else StoreError(GAP, place=place)
 
 
 def _written(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
@@ -302,14 +301,12 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
 
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
     """Tell each waiting loop, once for all its items."""
-    for loop in {item.loop for item in items}:
-        mine = [
-            (item.done, value)
-            for item, value in zip(items, values, strict=True)
-            if item.loop is loop
-        ]
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    for item, value in zip(items, values, strict=True):
+        by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
+    for loop, settled in by_loop.items():
         with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
-            loop.call_soon_threadsafe(_resolve, mine)
+            loop.call_soon_threadsafe(_resolve, settled)
 
 
 def _resolve(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules, is_loopback
 from peerage.doors.http.logs import JsonLines
-from peerage.providers.trace import HEADER, THIS_COUNCIL
+from peerage.providers import THIS_COUNCIL, TRACE_HEADER
 
 PROBLEM = "application/problem+json"
 
@@ -19,6 +19,9 @@ def test_names_that_others_point_here_and_pages_of_other_sites_are_turned_away(s
         ({"Host": f"evil.example:{port}"}, 421),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Host": "["}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
         ({"Host": f"localhost:{port}"}, 200),
         ({"Origin": f"http://127.0.0.1:{port}"}, 200),
     ]
@@ -101,7 +104,7 @@ def test_who_did_what_is_kept(serving, token):
 
 
 def test_a_council_that_asks_itself_is_told_so(server):
-    headers = {HEADER: f"another,{THIS_COUNCIL}"}
+    headers = {TRACE_HEADER: f"another,{THIS_COUNCIL}"}
     answer = server.client.post("/api/sessions", json={"query": "?"}, headers=headers)
     assert (answer.status_code, answer.headers["content-type"]) == (409, PROBLEM)
 

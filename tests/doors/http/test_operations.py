@@ -5,6 +5,8 @@ import hashlib
 import hmac
 import json
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,13 +18,21 @@ from peerage.doors.http import AppSettings
 from peerage.doors.http.telemetry import Telemetry
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings, is_public
 from peerage.errors import UsageError
-from peerage.events import Finished, stored_event
+from peerage.events import Finished, Opened, ScoringRecord, stored_event
 from peerage.panel import Council
 from peerage.service import Service, SessionRequest
-from peerage.types import Seat
+from peerage.types import Query, Seat
 
 SECRET = "a secret of some length"  # noqa: S105 - and of nobody
-FINISHED = stored_event("s1", 7, 1.0, Finished("done", 0.25))
+ENDED = (
+    stored_event(
+        "s1",
+        0,
+        0.5,
+        Opened(Query("Why?"), "1", 0, "", (), ScoringRecord(rubric=None, order="balanced")),
+    ),
+    stored_event("s1", 1, 1.0, Finished("done", 0.25)),
+)
 
 
 @pytest.fixture
@@ -51,13 +61,26 @@ def receiver():
     server.server_close()
 
 
-def send(settings, waits_s=(0.0, 0.0)):
-    async def run():
-        webhooks = Webhooks(settings, waits_s)
-        webhooks.see(FINISHED)
-        await webhooks.close()
+@pytest.fixture
+def send(store_url):
+    """Has a server's webhooks told of a session that ended, or was over before they started."""
 
-    asyncio.run(run())
+    def tell(settings, waits_s=(0.0, 0.0), sees=True):
+        async def run():
+            seats = [Seat(name, provider="simulated") for name in "ab"]
+            service = Service(Council(store=store_url, seats=seats))
+            webhooks = Webhooks(settings, service, waits_s)
+            if sees:
+                for event in ENDED:
+                    await service.store.append(event)
+                    webhooks.see(event)
+            webhooks.start()
+            await webhooks.close(60.0)
+            await service.close()
+
+        asyncio.run(run())
+
+    return tell
 
 
 def test_metrics_count_sessions_calls_failures_and_money(serving):
@@ -91,7 +114,7 @@ def test_ready_means_that_a_quorum_answers(serving):
         assert server.client.get("/readyz").status_code == 200
 
 
-def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver):
+def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver, send):
     receiver.failures += [500, 302]
     send(WebhookSettings((receiver.url,), SECRET, allow_private=True))
     assert len(receiver.kept) == 3
@@ -103,14 +126,58 @@ def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver):
     assert json.loads(body)["session"] == "s1"
 
 
-def test_a_webhook_in_a_private_network_is_not_reached_unless_allowed(receiver):
+def test_a_webhook_in_a_private_network_is_not_reached_unless_allowed(receiver, send):
     port = receiver.server_address[1]
-    for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
-        send(WebhookSettings((f"http://{host}:{port}/",), SECRET))
+    hosts = ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]")
+    send(WebhookSettings(tuple(f"http://{host}:{port}/" for host in hosts), SECRET))
     assert receiver.kept == []
     private = ("127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "fd00::1", "::ffff:10.0.0.1")
     assert not any(map(is_public, private))
     assert is_public("93.184.216.34")
+
+
+def test_a_webhook_that_was_not_taken_before_a_stop_is_sent_after_the_next_start(receiver, send):
+    told = WebhookSettings((receiver.url,), SECRET, allow_private=True)
+    receiver.failures += [503]
+    send(told, waits_s=(0.5,))
+    assert len(receiver.kept) == 1
+    time.sleep(0.5)
+    send(told, sees=False)
+    first, second = receiver.kept
+    assert first[0]["Peerage-Delivery"] == second[0]["Peerage-Delivery"]
+    assert first[1] == second[1]
+    send(told, sees=False)
+    assert len(receiver.kept) == 2
+
+
+KILLED = """
+import asyncio, os, sys
+from peerage.doors.http.webhooks import Webhooks, WebhookSettings
+from peerage.panel import Council
+from peerage.service import Service, SessionRequest
+from peerage.types import Seat
+
+async def main(url, place):
+    seats = [Seat(name, provider="simulated") for name in "ab"]
+    service = Service(Council(store=url, seats=seats))
+    webhooks = Webhooks(WebhookSettings((place,), "a secret of some length", True), service)
+    service.observers.append(webhooks.see)
+    id_ = await service.start(SessionRequest(query="Why?"))
+    async for _ in service.watch(id_):
+        pass
+    print(id_, flush=True)
+    os.kill(os.getpid(), 9)
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_a_webhook_of_a_server_that_was_killed_is_sent_by_the_next(receiver, send, store_url):
+    script = [sys.executable, "-c", KILLED, store_url, receiver.url]
+    killed = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert receiver.kept == []
+    send(WebhookSettings((receiver.url,), SECRET, allow_private=True), sees=False)
+    assert [json.loads(body)["session"] for _, body in receiver.kept] == [killed.stdout.strip()]
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,38 @@ def test_a_request_for_fusion_chooses_seats_and_chair(client, server):
     assert session["verdict"]["by"] == "bob"
 
 
+def test_what_clients_send_beside_the_question_is_passed_over(server):
+    """Null for what is not wanted, tools that may be used, fields that nobody here knows."""
+    nothing = dict.fromkeys(("stream", "tools", "tool_choice", "stop", "n", "plugins", "peerage"))
+    tool = {"type": "function", "function": {"name": "search", "parameters": {}}}
+    turns = [
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function"}]},
+        {"role": "tool", "tool_call_id": "1", "content": "42"},
+        {"role": "user", "name": "zoe", "content": [{"type": "text", "text": "And so?"}]},
+    ]
+    for more in (nothing, {"tools": [tool], "tool_choice": "auto", "chat_id": "x", "top_p": 0.5}):
+        body = {"model": "council", "messages": turns, **more}
+        assert server.client.post("/v1/chat/completions", json=body).status_code == 200
+    for more in ({"text": None}, {"text": {"format": None}}, {"store": True, "include": []}):
+        body = {"model": "council", "input": "And so?", **more}
+        assert server.client.post("/v1/responses", json=body).status_code == 200
+
+
+def test_a_stream_without_usage_asked_for_ends_like_any_other(server):
+    body = {"model": "council", "messages": QUESTION, "stream": True}
+    for more in ({}, {"stream_options": {"include_usage": False}}, {"stream_options": None}):
+        text = server.client.post("/v1/chat/completions", json={**body, **more}).text
+        pieces = [line.removeprefix("data: ") for line in text.split("\n\n") if line[:1] == "d"]
+        assert pieces[-1] == "[DONE]"
+        assert json.loads(pieces[-2])["usage"]["total_tokens"] > 0
+
+
+@pytest.mark.parametrize("text", ["x", {"format": "x"}, {"format": {"type": "json_schema"}}])
+def test_a_response_in_another_format_is_refused(server, text):
+    body = {"model": "council", "input": "Why?", "text": text}
+    assert server.client.post("/v1/responses", json=body).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("request_", "status", "says"),
     [

@@ -20,19 +20,8 @@ from typing import Any
 from peerage.errors import InputError, UsageError
 from peerage.types import Ballot, Dissent, Query, Review, Rubric, Score, Slot
 
-NAMES = (
-    "binary",
-    "conversation",
-    "debate",
-    "dissent",
-    "review_brief",
-    "review_holistic",
-    "review_rubric",
-    "second_round",
-    "synthesis",
-    "synthesis_brief",
-    "tie_breaker",
-)
+FILES = {file.name.removesuffix(".txt"): file for file in files(__name__).iterdir()}
+NAMES = tuple(sorted(name for name, file in FILES.items() if file.name.endswith(".txt")))
 CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."
 HEADER = re.compile(r"version: (\d+)\n---\n")
 
@@ -79,7 +68,7 @@ def prompt(name: str) -> Prompt:
     """The prompt of that name, read once."""
     if name not in NAMES:
         raise UsageError(f"there is no prompt {name!r}.", hint=f"Known: {', '.join(NAMES)}.")
-    return read_prompt(name, files(__name__).joinpath(f"{name}.txt").read_bytes())
+    return read_prompt(name, FILES[name].read_bytes())
 
 
 # -- for a reviewer ---------------------------------------------------------------------------
@@ -107,15 +96,19 @@ def render_review(
     remarks = [_remark(critique) for critique in critiques]
     values = _case(query, ballot.slots, boundary, remarks)
     values["second_round"] = _second_round(critiques, remarks, values["boundary"])
-    names = [heading(slot.label) for slot in ballot.slots]
+
+    def form(value: str) -> str:
+        """Every label and no values: copied out unfilled, it is no vote."""
+        return ",\n".join(f'    "{heading(slot.label)}": {value}' for slot in ballot.slots)
+
     if rubric is None:
-        values["notes_skeleton"] = _lines(names, '"<why>"')
-        values["scores_skeleton"] = _lines(names, "<score>")
-        return review_prompt(rubric, brief).fill(values)
-    marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
-    values["skeleton"] = _lines(names, f'{{"notes": "<why>"{marks}}}')
-    values["dimensions"] = _dimensions(rubric)
-    return review_prompt(rubric).fill(values)
+        values["notes_skeleton"] = form('"<why>"')
+        values["scores_skeleton"] = form("<score>")
+    else:
+        marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
+        values["skeleton"] = form(f'{{"notes": "<why>"{marks}}}')
+        values["dimensions"] = _dimensions(rubric)
+    return review_prompt(rubric, brief).fill(values)
 
 
 def critiques_for(
@@ -207,32 +200,21 @@ def _case(
     """The values every prompt shares, under a boundary that none of the texts contains."""
     if not slots:
         raise InputError("there is no answer to show.", hint="A ballot needs candidates.")
-    before = _before(query)
-    texts = (query.text, *before.values(), *map(text_of, slots), *remarks)
-    code = clear_of(boundary, texts)
+    before = {"instructions": query.system} if query.system else {}
+    for i, turn in enumerate(query.earlier, start=1):
+        before[f"turn {i}, {turn.role}"] = turn.content
+    code = clear_of(boundary, (query.text, *before.values(), *map(text_of, slots), *remarks))
+    question = enclose("question", query.text, code)
+    if before:
+        blocks = "\n\n".join(enclose(title, text, code) for title, text in before.items())
+        question = prompt("conversation").fill({"blocks": blocks}) + "\n\n" + question
     return {
         "boundary": code,
         "n_responses": str(len(slots)),
-        "question": _conversation(before, code) + enclose("question", query.text, code),
+        "question": question,
         "responses": "\n\n".join(fence(slot, code) for slot in slots),
         "labels": ", ".join(f'"{heading(slot.label)}"' for slot in slots),
     }
-
-
-def _before(query: Query) -> dict[str, str]:
-    """What stood before the question, by title: the system text, and the turns in order."""
-    system = {"instructions": query.system} if query.system else {}
-    turns = (
-        (f"turn {i}, {turn.role}", turn.content) for i, turn in enumerate(query.earlier, start=1)
-    )
-    return system | dict(turns)
-
-
-def _conversation(before: Mapping[str, str], boundary: str) -> str:
-    if not before:
-        return ""
-    blocks = (enclose(title, text, boundary) for title, text in before.items())
-    return prompt("conversation").fill({"blocks": "\n\n".join(blocks)}) + "\n\n"
 
 
 def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
@@ -261,21 +243,13 @@ def _support(score: Score) -> str:
 
 
 def _dimensions(rubric: Rubric) -> str:
-    return "\n\n".join(
-        "\n".join(
-            (
-                f"{dimension.name} ({float(100 * rubric.weights[dimension.name]):.4g}%): "
-                f"{dimension.question}",
-                *(f"  {band}: {meaning}" for band, meaning in dimension.anchors),
-            )
-        )
-        for dimension in rubric.dimensions
-    )
-
-
-def _lines(names: Iterable[str], value: str) -> str:
-    """A skeleton with every label and no values: copied out unfilled, it is no vote."""
-    return ",\n".join(f'    "{name}": {value}' for name in names)
+    blocks = []
+    for dimension in rubric.dimensions:
+        weight = float(100 * rubric.weights[dimension.name])
+        anchors = [f"  {band}: {meaning}" for band, meaning in dimension.anchors]
+        title = f"{dimension.name} ({weight:.4g}%): {dimension.question}"
+        blocks.append("\n".join([title, *anchors]))
+    return "\n\n".join(blocks)
 
 
 def _label_by_label(ballot: Ballot, slots: Sequence[Slot]) -> dict[str, str | None]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from peerage.doors.cli.help_pages import EXAMPLES, HelpPage
+from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.screen import (
+    INTERRUPTED,
     ReaderLeftError,
     close_streams,
     prepare_streams,
@@ -17,24 +18,41 @@ from peerage.doors.cli.screen import (
 )
 from peerage.errors import PeerageError, UsageError
 
-INTERRUPTED = 130
-COMMANDS = {
+COMMANDS = {  # where each is, what it is for, and examples; some have commands of their own
     "init": (
-        "peerage.doors.cli.init:init",
+        "peerage.doors.cli.setup_commands:init",
         "Write a starter peerage.toml for the keys and servers found here.",
+        "peerage init",
+        "peerage init --config team.toml",
     ),
     "ask": (
-        "peerage.doors.cli.ask:ask",
+        "peerage.doors.cli.session_commands:ask",
         "Put a question to the council, and watch it answer, review and conclude.",
+        'peerage ask "Why is the sky blue?"',
+        'peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy',
+        "git diff | peerage ask - --seats sonnet,gpt --category code",
+        'peerage ask "And at sunset?" --after 3f9a',
     ),
-    "run": ("peerage.doors.cli.run:season", "Run a season: one session for every row of a file."),
+    "run": (
+        "peerage.doors.cli.run:season",
+        "Run a season: one session for every row of a file.",
+        "peerage run prompts.jsonl --dry-run",
+        "peerage run prompts.jsonl --concurrency 8 --budget-usd 5",
+        "peerage run answers.csv --verdict none --json",
+    ),
     "score": (
-        "peerage.doors.cli.score:score",
+        "peerage.doors.cli.session_commands:score",
         "Score ballots from anywhere: no store, no network, no model.",
+        "peerage score ballots.json --rubric general",
+        "peerage score votes.csv --rule schulze --json",
+        'echo \'[["a", "b"], ["b", "a"], ["a", "b"]]\' | peerage score -',
     ),
     "import": (
         "peerage.doors.cli.transfer:import_",
         "Load judgements made elsewhere, each file whole or not.",
+        "peerage import reviews.parquet --as reviews",
+        "peerage import opinions.csv --as opinions --store sqlite:///community.db",
+        "peerage import backup",
     ),
     "board": (
         "peerage.doors.cli.board_commands:app",
@@ -43,39 +61,75 @@ COMMANDS = {
     "audit": (
         "peerage.doors.cli.board_commands:audit",
         "Audit the reviewers: who is biased, and how sure is that?",
+        "peerage audit",
+        "peerage audit --reviews reviews.csv --fail-on evidence",
+        "peerage audit --session 3f9a --json",
     ),
-    "rings": ("peerage.doors.cli.board_commands:rings", "Find voting rings, with the evidence."),
-    "sessions": ("peerage.doors.cli.history:sessions", "List the latest sessions of the store."),
-    "show": ("peerage.doors.cli.history:show", "Show one session in full, as it was scored then."),
+    "rings": (
+        "peerage.doors.cli.board_commands:rings",
+        "Find voting rings, with the evidence.",
+        "peerage rings",
+        "peerage rings --opinions opinions.csv --users users.csv --json",
+    ),
+    "sessions": (
+        "peerage.doors.cli.session_commands:sessions",
+        "List the latest sessions of the store.",
+        "peerage sessions",
+        "peerage sessions --limit 100 --json",
+    ),
+    "show": (
+        "peerage.doors.cli.session_commands:show",
+        "Show one session in full, as it was scored then.",
+        "peerage show 3f9a",
+        "peerage show 3f9a --raw",
+        "peerage show 3f9a --html session.html",
+    ),
     "replay": (
-        "peerage.doors.cli.history:replay",
+        "peerage.doors.cli.session_commands:replay",
         "Score a stored session again by other options; no model is called.",
+        "peerage replay 3f9a --rule schulze",
+        "peerage replay 3f9a --rubric none --own-votes in --json",
     ),
     "export": (
         "peerage.doors.cli.transfer:export",
         "Write the whole store as JSONL and Parquet, to be imported again.",
+        "peerage export backup",
+        "peerage export --reviews reviews.parquet",
     ),
     "move": (
         "peerage.doors.cli.transfer:move",
         "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
+        "peerage move --to postgresql://db.example.org/peerage",
+        "peerage move --store sqlite:///old.db --to sqlite:///new.db",
     ),
     "serve": (
-        "peerage.doors.cli.serve:serve",
+        "peerage.doors.cli.server_commands:serve",
         "Serve the council over HTTP: sessions, boards, audits, live events.",
+        "peerage serve",
+        "peerage serve --port 8500 --store sqlite:///team.db",
     ),
     "token": (
-        "peerage.doors.cli.token:app",
+        "peerage.doors.cli.server_commands:token_app",
         "Make, list and revoke tokens: who may use a server, and what for.",
     ),
     "mcp": (
-        "peerage.doors.cli.agents:mcp",
+        "peerage.doors.cli.server_commands:mcp",
         "Give agents the council as tools, over stdin and stdout.",
+        "peerage mcp",
+        "peerage mcp --config team.toml",
     ),
     "doctor": (
-        "peerage.doors.cli.doctor:doctor",
+        "peerage.doors.cli.setup_commands:doctor",
         "Tell what works here and what is missing, with the fix.",
+        "peerage doctor",
+        "peerage doctor --config team.toml --json",
     ),
-    "demo": ("peerage.doors.cli.demo:demo", "Take a tour, with no key and no network."),
+    "demo": (
+        "peerage.doors.cli.demo:demo",
+        "Take a tour, with no key and no network.",
+        "peerage demo",
+        'peerage demo "Why do cats purr?" --no-pause',
+    ),
 }
 
 
@@ -115,12 +169,9 @@ app = App(
         negative_bool=(), negative_iterable=(), negative_none=(), show_default=_default
     ),
 )
-for _order, (_name, (_path, _help)) in enumerate(COMMANDS.items()):
-    # A command that has commands of its own brings its own page.
-    _page: dict[str, Any] = (
-        {"help_formatter": HelpPage(*EXAMPLES[_name])} if _name in EXAMPLES else {}
-    )
-    app.command(_path, name=_name, help=_help, sort_key=_order, **_page)
+for _order, (_name, (_path, _about, *_examples)) in enumerate(COMMANDS.items()):
+    _page: dict[str, Any] = {"help_formatter": HelpPage(*_examples)} if _examples else {}
+    app.command(_path, name=_name, help=_about, sort_key=_order, **_page)
 app.command(version, name="--version")
 app.command(install_completion, name="--install-completion")
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from peerage.boards import Board
 from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.options import FLAT, Common, OpinionFiles, ReviewFiles
-from peerage.doors.cli.output import Output, write_audit, write_board
-from peerage.doors.cli.screen import say, write_json
+from peerage.doors.cli.screen import say, write_csv
+from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError
 from peerage.reports.options import (
     AuditOptions,
@@ -30,6 +33,7 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "indicator": ("evidence", "indicator"),
 }
 FOUND = 1
+TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
 app = App(
     name="board",
@@ -50,8 +54,39 @@ class BoardFiles:
     parquet: Annotated[Path | None, Parameter(help="Write the rows to this file.")] = None
     html: Html = None
 
-    def output(self, common: Common) -> Output:
-        return Output(common.json, self.csv, self.parquet, self.html, common.quiet)
+    def write(self, board: Board, common: Common) -> None:
+        """Files first, then one thing on stdout."""
+        if board.hint and not common.quiet:
+            say(board.hint)
+        if self.parquet is not None:
+            common.write_file(self.parquet, lambda path: write_parquet(board, path))
+        if self.html is not None:
+            from peerage.doors.render.pages import board_page
+
+            common.write_page(self.html, board_page(board))
+        if self.csv and not common.json:
+            write_csv(list(board.columns), (row.values() for row in board.rows))
+        else:
+            common.write(board, show_board)
+
+
+def write_parquet(board: Board, path: Path) -> None:
+    """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
+    from peerage.engines import duckdb
+
+    columns = board.table()
+    kinds = {name: _kind(name, values) for name, values in columns.items()}
+    for name, kind in kinds.items():
+        if kind != "varchar":
+            columns[name] = [math.nan if value is None else value for value in columns[name]]
+    duckdb.write_parquet(columns, kinds, path)
+
+
+def _kind(name: str, values: list[Any]) -> str:
+    if name in TEXTS:
+        return "varchar"
+    whole = values and all(value is None or isinstance(value, int) for value in values)
+    return "bigint" if whole else "double"
 
 
 @app.default
@@ -82,27 +117,40 @@ def models(
     common: Common = Common(),
 ) -> None:
     """Rank models, with intervals, rank ranges and tiers."""
-    tables = reviews.tables(item_weights, against)
-    write_board(common.reports(tables).board(options), forms.output(common))
+    tables = reviews.tables(against, item_weights)
+    forms.write(common.reports(tables).board(options), common)
+
+
+@FLAT
+@dataclass(frozen=True)
+class CommunityBoard:
+    """What every board of a community takes beside its own options."""
+
+    against: Against = None
+    tune: Tune = False
+    opinions: OpinionFiles = field(default_factory=OpinionFiles)
+    forms: BoardFiles = field(default_factory=BoardFiles)
+    common: Common = field(default_factory=Common)
+
+    def write(self, options: CommunityBoardOptions) -> None:
+        """Make the board that these options ask for, and put it where it is wanted."""
+        reports = self.common.reports(self.opinions.tables(self.against))
+        self.forms.write(reports.board(options, tune=self.tune), self.common)
 
 
 @app.command(
     help_formatter=HelpPage(
         "peerage board contributors",
-        "peerage board contributors --opinions opinions.csv --users users.csv --sort quality_score",
+        "peerage board contributors --opinions opinions.csv --users users.csv --by quality",
     )
 )
 def contributors(
     *,
     options: Annotated[ContributorBoardOptions, FLAT] = ContributorBoardOptions(),
-    against: Against = None,
-    tune: Tune = False,
-    opinions: OpinionFiles = OpinionFiles(),
-    forms: BoardFiles = BoardFiles(),
-    common: Common = Common(),
+    board: CommunityBoard = CommunityBoard(),
 ) -> None:
     """Rank those who contribute items, by the quality of what they contribute."""
-    _community(options, opinions, against, tune, forms, common)
+    board.write(options)
 
 
 @app.command(
@@ -114,14 +162,10 @@ def contributors(
 def reviewers(
     *,
     options: Annotated[ReviewerBoardOptions, FLAT] = ReviewerBoardOptions(),
-    against: Against = None,
-    tune: Tune = False,
-    opinions: OpinionFiles = OpinionFiles(),
-    forms: BoardFiles = BoardFiles(),
-    common: Common = Common(),
+    board: CommunityBoard = CommunityBoard(),
 ) -> None:
     """Rank those who give opinions, by how well they agree with the others."""
-    _community(options, opinions, against, tune, forms, common)
+    board.write(options)
 
 
 @app.command(
@@ -133,14 +177,10 @@ def reviewers(
 def items(
     *,
     options: Annotated[ItemBoardOptions, FLAT] = ItemBoardOptions(),
-    against: Against = None,
-    tune: Tune = False,
-    opinions: OpinionFiles = OpinionFiles(),
-    forms: BoardFiles = BoardFiles(),
-    common: Common = Common(),
+    board: CommunityBoard = CommunityBoard(),
 ) -> None:
     """Rank items by the opinions on them."""
-    _community(options, opinions, against, tune, forms, common)
+    board.write(options)
 
 
 def audit(
@@ -155,7 +195,13 @@ def audit(
     """Audit the reviewers: who is biased, how sure is that, what cannot be known."""
     reports = common.reports(reviews.tables())
     found = reports.audit(options) if session is None else reports.audit_session(session)
-    write_audit(found, Output(json=common.json, html=html, quiet=common.quiet))
+    for flag in found.views.get("flags", ()):
+        say(flag_text(flag))
+    if html is not None:
+        from peerage.doors.render.pages import audit_page
+
+        common.write_page(html, audit_page(found))
+    common.write(found, show_audit)
     failing = FAIL_ON[fail_on] if fail_on is not None else ()
     return FOUND if any(one.status in failing for one in found.findings) else 0
 
@@ -170,22 +216,4 @@ def rings(
     found = common.reports(opinions.tables()).rings(options)
     if found.hint and not common.quiet:
         say(found.hint)
-    if common.json:
-        write_json(found.document())
-        return
-    from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.report_views import show_rings
-
-    show_rings(Terminal(), found.document(), common.quiet)
-
-
-def _community(
-    options: CommunityBoardOptions,
-    opinions: OpinionFiles,
-    against: Path | None,
-    tune: bool,
-    forms: BoardFiles,
-    common: Common,
-) -> None:
-    board = common.reports(opinions.tables(against)).board(options, tune=tune)
-    write_board(board, forms.output(common))
+    common.write(found, show_rings)

@@ -11,29 +11,25 @@ import asyncio
 import sys
 import tempfile
 from dataclasses import asdict, replace
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from peerage import config
 from peerage.council.documents import read_json, session_of
 from peerage.council.fold import fold
-from peerage.doors.cli.live import LiveView, PlainView
-from peerage.doors.render.page_blocks import show_blocks
+from peerage.doors.cli.live import LiveView, PlainView, watch
+from peerage.doors.cli.terminal import Terminal, joined, styled
+from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
-from peerage.panel import Council, recorded_rubric, scoring_options
+from peerage.panel import Council, scoring_options
 from peerage.reports.sessions import session_view
-from peerage.reports.stored_reviews import reviews_in
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
 from peerage.stores.prompt_files import open_prompts
 from peerage.types import Event, ScoringOptions, Session
-
-if TYPE_CHECKING:
-    from peerage.doors.cli.terminal import Terminal
 
 QUESTION = "Why do we see lightning before we hear thunder?"
 SEED = 7
@@ -54,8 +50,6 @@ def demo(
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
 ) -> None:
     """A short tour, with no key and no network: a real council, then a season of known truth."""
-    from peerage.doors.cli.terminal import Terminal
-
     console = Terminal()
     can_wait = console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     pause = pause and can_wait
@@ -101,20 +95,17 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
-    show_blocks(console, ask_blocks(session_view(session, events, scoring_options(settings))))
+    console.show_blocks(ask_blocks(session_view(session, events, scoring_options(settings))))
     console.print()
     for line in _positions(session):
         console.print(line, style="dim")
 
 
 async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
-    view: Any = LiveView(console) if console.is_terminal else PlainView()
     events: list[Event] = []
     async with council:
-        with view:
-            async for event in council.run(question, live=console.is_terminal):
-                view.see(event)
-                events += [event] if event.seq >= 0 else []
+        run = council.run(question, live=console.is_terminal)
+        await watch(LiveView(console) if console.is_terminal else PlainView(), run, events)
     return events
 
 
@@ -153,8 +144,7 @@ def _exact_scores(console: Terminal) -> None:
 
 
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
-    from peerage.doors.render.report_views import show_audit, show_board
-    from peerage.reports import audit, board_models
+    from peerage.reports import Reports, audit, board_models
 
     _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
@@ -167,8 +157,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     async with Council(settings) as council:
         with console.status("running the season …"):
             await run_demo_season(council)
-        tables = reviews_in(council.store, partial(recorded_rubric, settings))
-    sources = [str(path) for path in tables]
+        sources = Reports(settings).review_files()
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
     _title(console, 4, "The audit of its reviewers")
@@ -207,7 +196,6 @@ async def run_demo_season(council: Council) -> None:
 
 
 def _community(console: Terminal) -> None:
-    from peerage.doors.render.report_views import show_board, show_rings
     from peerage.reports import InputTables, read_community_boards
     from peerage.simulate import Population, simulate
 
@@ -228,7 +216,7 @@ def _community(console: Terminal) -> None:
     show_board(console, replace(board, columns=columns), quiet=True)
     console.print(f"the first and last five of {len(board.rows)} reviewers", style="dim")
     console.print()
-    show_rings(console, boards.rings.document(), quiet=True)
+    show_rings(console, boards.rings, quiet=True)
 
 
 def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:
@@ -244,8 +232,6 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
 
 
 def _goodbye(console: Terminal) -> None:
-    from peerage.doors.cli.terminal import joined, styled
-
     _title(console, 6, "Go on")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),

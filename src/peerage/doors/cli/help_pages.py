@@ -1,7 +1,9 @@
-"""Help as plain lines that fit the terminal, with examples for every command."""
+"""Help as plain lines that fit the terminal, with examples."""
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from typing import TYPE_CHECKING
 
 from peerage.doors.cli.screen import is_terminal, write_line
@@ -12,79 +14,6 @@ if TYPE_CHECKING:
 
 MAX_NAMES = 34  # columns of a help page for the names of options
 MIN_TEXT = 30  # columns for what they are for
-EXAMPLES = {
-    "init": (
-        "peerage init",
-        "peerage init --config team.toml",
-    ),
-    "ask": (
-        'peerage ask "Why is the sky blue?"',
-        'peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy',
-        "git diff | peerage ask - --seats sonnet,gpt --category code",
-        'peerage ask "And at sunset?" --after 3f9a',
-    ),
-    "run": (
-        "peerage run prompts.jsonl --dry-run",
-        "peerage run prompts.jsonl --concurrency 8 --budget-usd 5",
-        "peerage run answers.csv --verdict none --json",
-    ),
-    "score": (
-        "peerage score ballots.json --rubric general",
-        "peerage score votes.csv --rule schulze --json",
-        'echo \'[["a", "b"], ["b", "a"], ["a", "b"]]\' | peerage score -',
-    ),
-    "import": (
-        "peerage import reviews.parquet --as reviews",
-        "peerage import opinions.csv --as opinions --store sqlite:///community.db",
-        "peerage import backup",
-    ),
-    "audit": (
-        "peerage audit",
-        "peerage audit --reviews reviews.csv --fail-on evidence",
-        "peerage audit --session 3f9a --json",
-    ),
-    "rings": (
-        "peerage rings",
-        "peerage rings --opinions opinions.csv --users users.csv --json",
-    ),
-    "sessions": (
-        "peerage sessions",
-        "peerage sessions --limit 100 --json",
-    ),
-    "show": (
-        "peerage show 3f9a",
-        "peerage show 3f9a --raw",
-        "peerage show 3f9a --html session.html",
-    ),
-    "replay": (
-        "peerage replay 3f9a --rule schulze",
-        "peerage replay 3f9a --rubric none --own-votes in --json",
-    ),
-    "export": (
-        "peerage export backup",
-        "peerage export --reviews reviews.parquet",
-    ),
-    "move": (
-        "peerage move --to postgresql://db.example.org/peerage",
-        "peerage move --store sqlite:///old.db --to sqlite:///new.db",
-    ),
-    "serve": (
-        "peerage serve",
-        "peerage serve --port 8500 --store sqlite:///team.db",
-    ),
-    "mcp": (
-        "peerage mcp",
-        "peerage mcp --config team.toml",
-    ),
-    "doctor": (
-        "peerage doctor",
-        "peerage doctor --config team.toml --json",
-    ),
-    "demo": (
-        "peerage demo",
-        'peerage demo "Why do cats purr?" --no-pause',
-    ),
-}
 
 
 class HelpPage:
@@ -127,9 +56,6 @@ def _wrapped(text: str, indent: int = 0) -> str:
     """Text in lines that fit the terminal, those after the first indented; else one line."""
     if not is_terminal():
         return text
-    import shutil
-    import textwrap
-
     width = max(MIN_TEXT, shutil.get_terminal_size().columns - indent - 1)
     return ("\n" + " " * indent).join(textwrap.wrap(text, width))
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Group
+from rich.live import Live
 
 from peerage.council.ballots import parse
+from peerage.council.blinding import label
 from peerage.council.counting import count, places
 from peerage.doors.cli.screen import write_line
+from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
+from peerage.doors.render.layout import Cell, TableColumn, TextTable, cell_width, short_names
+from peerage.doors.render.phrases import seconds
 from peerage.events import (
     Answered,
     Asked,
@@ -27,14 +35,11 @@ from peerage.events import (
     read_event,
 )
 from peerage.text import visible
-from peerage.types import Ballot, Event, Rubric
+from peerage.types import Ballot, Event, Rubric, Slot
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
-
-    from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.layout import TextTable
 
 LINES_SHOWN = 4  # of each answer as it comes, where there is room
 CHAIR_LINES = 8
@@ -83,14 +88,14 @@ def _line(fact: Fact | None) -> str | None:
             return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SeatState:
     """What a seat is doing: in words, in a style, and since when it is waited for, if it is."""
 
     words: str = "not asked yet"
     style: str = "dim"
     since: float | None = None
-    tail: str = ""
+    tail: str = ""  # the end of its answer
 
 
 class LiveView:
@@ -107,10 +112,8 @@ class LiveView:
         rubric: Rubric | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from rich.live import Live
-
         self.console = console
-        self.seats: dict[str, SeatState] = {}
+        self.seats: dict[str, SeatState] = defaultdict(SeatState)
         self.question = ""
         self.rubric = rubric
         self.clock = clock
@@ -132,13 +135,8 @@ class LiveView:
         self.live.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.live.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self.live.__exit__(*error)
 
     # -- what happens --------------------------------------------------------------------------
 
@@ -150,7 +148,7 @@ class LiveView:
     def _note(self, event: Event) -> None:
         match read_event(event):
             case Opened() as fact:
-                self.seats = {seat.name: SeatState() for seat in fact.seats}
+                self.seats.update((seat.name, SeatState()) for seat in fact.seats)
                 self.question = fact.query.text[:TAIL_CHARACTERS]
             case Noted() as fact:
                 self.console.print(fact.text)
@@ -161,7 +159,7 @@ class LiveView:
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
             case Waiting() as fact:
                 words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
-                self._state(fact.seat, words, "yellow", self._since(fact.seat))
+                self._state(fact.seat, words, "yellow", self.seats[fact.seat].since)
             case Answered() as fact:
                 took = self._took(fact.seat)
                 self._state(fact.seat, f"✓ {len(fact.text.split())} words{took}", "green")
@@ -176,33 +174,24 @@ class LiveView:
                 self.replies[fact.reviewer] = fact.text
 
     def _state(self, seat: str, words: str, style: str, since: float | None = None) -> None:
-        state = self.seats.get(seat, SeatState())
-        self.seats[seat] = replace(state, words=words, style=style, since=since)
+        state = self.seats[seat]
+        state.words, state.style, state.since = words, style, since
 
     def _took(self, seat: str) -> str:
         """How long a seat was waited for, where it was."""
-        from peerage.doors.render.phrases import seconds
-
-        since = self._since(seat)
+        since = self.seats[seat].since
         return "" if since is None else f", {seconds(self.clock() - since)}"
-
-    def _since(self, seat: str) -> float | None:
-        return self.seats.get(seat, SeatState()).since
 
     def _piece(self, stage: str, seat: str, text: str) -> None:
         if stage == "answer":
-            self._tail(seat, self.seats.get(seat, SeatState()).tail + text[-TAIL_CHARACTERS:])
+            self._tail(seat, self.seats[seat].tail + text[-TAIL_CHARACTERS:])
         elif stage == "conclude":
             self.words = (self.words + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
 
     def _tail(self, seat: str, text: str) -> None:
-        state = self.seats.get(seat, SeatState())
-        self.seats[seat] = replace(state, tail=text[-TAIL_CHARACTERS:])
+        self.seats[seat].tail = text[-TAIL_CHARACTERS:]
 
     def _dealt(self, fact: Dealt) -> None:
-        from peerage.council.blinding import label
-        from peerage.types import Slot
-
         self.replies.clear()
         self.places.clear()
         for dealt in fact.ballots:
@@ -213,10 +202,6 @@ class LiveView:
 
     def picture(self) -> RenderableType:
         """The frame to draw now."""
-        from rich.console import Group
-
-        from peerage.doors.cli.terminal import styled
-
         with self._noting:
             unread = [
                 (self.ballots[name], text)
@@ -235,9 +220,6 @@ class LiveView:
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""
-        from peerage.doors.cli.terminal import styled
-        from peerage.doors.render.phrases import seconds
-
         asked = _wrapped(self.question, self.console.width)
         more = "…" if len(asked) > QUESTION_LINES else ""
         asked = asked[:QUESTION_LINES]
@@ -250,9 +232,6 @@ class LiveView:
 
     def _answers(self) -> list[Text]:
         """A line for each seat, and the last lines of its answer where there is room."""
-        from peerage.doors.cli.terminal import cell_width, styled
-        from peerage.doors.render.layout import short_names
-
         rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
         names = list(self.seats)[: max(1, rows)]
         short = short_names([visible(name) for name in names], NAME_ROOM)
@@ -270,20 +249,16 @@ class LiveView:
         return lines
 
     def _doing(self, state: SeatState) -> str:
-        from peerage.doors.render.phrases import seconds
-
         if state.since is None or state.style == "yellow":
             return state.words
         return f"{state.words}, {seconds(self.clock() - state.since)}"
 
     def _grid(self) -> list[Text]:
         rows = max(1, self.console.height - QUESTION_LINES - 6)
-        return self.grid_so_far(rows).lines(self.console.width, self.console.ascii_only)
+        return table_lines(self.grid_so_far(rows), self.console.width, self.console.ascii_only)
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
         """What each reviewer is doing, and which candidate it has put where."""
-        from peerage.doors.render.layout import Cell, TableColumn, TextTable
-
         authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
         candidates = authors[:MAX_CANDIDATES]
         table = TextTable(
@@ -292,7 +267,7 @@ class LiveView:
             *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
         )
         for reviewer in list(self.ballots)[:n_reviewers]:
-            state, mine = self.seats.get(reviewer, SeatState()), self.places.get(reviewer, {})
+            state, mine = self.seats[reviewer], self.places.get(reviewer, {})
             cells = [
                 Cell("·", "dim")
                 if name not in mine
@@ -303,13 +278,19 @@ class LiveView:
         return table
 
     def _chair(self, room: int) -> list[RenderableType]:
-        from peerage.doors.cli.terminal import panel, paragraph
-
         height = min(CHAIR_LINES, room)
         if height < 3:
             return []
         words = "\n".join(_wrapped(self.words, self.console.width - 4)[2 - height :])
         return [panel(paragraph(words), f"{self.chair} concludes", height=height)]
+
+
+async def watch(view: LiveView | PlainView, run: AsyncIterator[Event], events: list[Event]) -> None:
+    """Show a session as it goes; what is stored of it is added to the events."""
+    with view:
+        async for event in run:
+            view.see(event)
+            events += [event] if event.seq >= 0 else []
 
 
 def _places(ballot: Ballot, text: str, rubric: Rubric | None) -> dict[str, int]:
@@ -318,7 +299,5 @@ def _places(ballot: Ballot, text: str, rubric: Rubric | None) -> dict[str, int]:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """A text in lines that fit, from its last characters where it is long."""
-    import textwrap
-
     parts = visible(text[-TAIL_CHARACTERS:], multiline=True).splitlines()
     return [line for part in parts for line in textwrap.wrap(part, max(1, width)) or [""]]

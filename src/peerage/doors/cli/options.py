@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.screen import read_stdin, say
+from peerage.doors.cli.screen import say, write_json
+from peerage.doors.files import write_file
 from peerage.errors import UsageError
 from peerage.reports import InputTables, Reports
+from peerage.types import Documented
 
 if TYPE_CHECKING:
     from peerage.config import Settings
-    from peerage.stores import Store
+    from peerage.doors.cli.terminal import Terminal
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 LIKE_AN_OPTION = re.compile(r"--?[A-Za-z][\w-]*")
@@ -47,6 +49,9 @@ def _no_option(_: object, value: str) -> None:
 Dash = Parameter(allow_leading_hyphen=True, validator=_no_option)  # takes - for stdin
 
 
+R = TypeVar("R", bound=Documented)
+
+
 @FLAT
 @dataclass(frozen=True)
 class Common:
@@ -63,32 +68,58 @@ class Common:
         """The settings in force, flags by their dotted names included."""
         from peerage import config
 
-        return noted(config.load(self.config, flags={**flags, "store": self.store}))
+        return _noted(config.load(self.config, flags={**flags, "store": self.store}))
 
     def council_settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """The same, with the default panel where no seat is configured."""
         from peerage.panel import settings_of
 
-        return noted(settings_of(self.config, {**flags, "store": self.store}))
-
-    def opened_store(self) -> Store:
-        """The store, made if there is none."""
-        return self.reports(makes_store=True).store
+        return _noted(settings_of(self.config, {**flags, "store": self.store}))
 
     def reports(self, tables: InputTables | None = None, *, makes_store: bool = False) -> Reports:
         """The read side over these tables, or over the store.
 
-        One that was named has to be there, unless the command is to put something into it.
+        One that was named has to be there, unless the command is to put something into it. Where
+        the usual one is not there yet, an empty one in memory is read, and no file is made.
         """
+        from peerage.config import changed
+        from peerage.stores import NO_STORE, missing_file
+
         settings = self.settings()
         is_named = self.store is not None or settings.store != type(settings)().store
+        if not (is_named or makes_store) and missing_file(settings.store) is not None:
+            settings = changed(settings, {"store": NO_STORE})
         must_exist = is_named and not makes_store
         return Reports(settings, tables or InputTables(), must_exist)
+
+    def write(self, result: R, show: Callable[[Terminal, R, bool], None]) -> None:
+        """A result on stdout: its JSON, or what a function shows of it on a terminal."""
+        if self.json:
+            write_json(result.document())
+        else:
+            show(open_terminal(), result, self.quiet)
+
+    def write_file(self, path: Path, write_to: Callable[[Path], Any]) -> None:
+        """Let a function write a file, all of it or nothing, and say so."""
+        write_file(path, write_to)
+        if not self.quiet:
+            say(f"wrote {path}")
+
+    def write_page(self, path: Path, page: str) -> None:
+        """A text as a file."""
+        self.write_file(path, lambda fresh: fresh.write_text(page, encoding="utf-8"))
+
+
+class InputFiles:
+    """Tables to be read instead of the store's."""
+
+    def tables(self, against: Path | None = None, item_weights: Path | None = None) -> InputTables:
+        return InputTables(**vars(self), against=against, item_weights=item_weights)
 
 
 @FLAT
 @dataclass(frozen=True)
-class ReviewFiles:
+class ReviewFiles(InputFiles):
     """Reviews to be read instead of the store's."""
 
     reviews: Annotated[
@@ -97,19 +128,10 @@ class ReviewFiles:
     engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
-    def tables(self, item_weights: Path | None = None, against: Path | None = None) -> InputTables:
-        return InputTables(
-            reviews=self.reviews or None,
-            item_weights=item_weights,
-            against=against,
-            engine=self.engine,
-            master=self.master,
-        )
-
 
 @FLAT
 @dataclass(frozen=True)
-class OpinionFiles:
+class OpinionFiles(InputFiles):
     """Opinions, items and users to be read instead of the store's."""
 
     opinions: Annotated[str | None, Parameter(help="A table of opinions, not the store's.")] = None
@@ -118,18 +140,15 @@ class OpinionFiles:
     engine: Annotated[str, Parameter(help="What computes it: duckdb or spark.")] = "duckdb"
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
-    def tables(self, against: Path | None = None) -> InputTables:
-        return InputTables(
-            opinions=self.opinions,
-            items=self.items,
-            users=self.users,
-            against=against,
-            engine=self.engine,
-            master=self.master,
-        )
+
+def open_terminal(*, stderr: bool = False) -> Terminal:
+    """The console for tables and colours; its library is loaded where somebody looks at them."""
+    from peerage.doors.cli.terminal import Terminal
+
+    return Terminal(stderr=stderr)
 
 
-def noted(settings: Settings) -> Settings:
+def _noted(settings: Settings) -> Settings:
     """The settings, after telling on stderr what a person should know of where they come from."""
     for note in settings.notes:
         _tell_once(note)
@@ -139,15 +158,3 @@ def noted(settings: Settings) -> Settings:
 @cache
 def _tell_once(note: str) -> None:
     say(note)
-
-
-def text_or_stdin(text: str) -> str:
-    """The text, or all of stdin where it is a dash."""
-    from peerage.errors import InputError
-
-    if text != "-":
-        return text
-    try:
-        return read_stdin().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,22 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.ask import PARTIAL
-from peerage.doors.cli.options import WITH_NO, Common
-from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.doors.cli.options import WITH_NO, Common, open_terminal
+from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
+from peerage.doors.render.layout import TableColumn, TextTable
+from peerage.doors.render.phrases import money
 from peerage.errors import BudgetError
+from peerage.estimate import SeasonEstimate, estimate_season
+from peerage.panel import Council
 from peerage.reports.options import RunOptions
+from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
+from peerage.stores import missing_file
+from peerage.stores.prompt_files import open_prompts
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
+    from peerage.doors.cli.terminal import Terminal
 
-    from peerage.doors.render.layout import TextTable
-    from peerage.estimate import SeasonEstimate
-    from peerage.panel import Council
-    from peerage.season import Progress, Season, SeasonRows
-
-INTERRUPTED = 130
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
@@ -42,10 +41,6 @@ def season(
     common: Common = Common(),
 ) -> int:
     """Run a session for every row of a file; the exit code says how the season ended."""
-    from peerage.panel import Council
-    from peerage.season import reused_answers
-    from peerage.stores.prompt_files import open_prompts
-
     rows: SeasonRows = open_prompts(prompts)
     n_asked = rows.n
     settings = common.council_settings(options.flags())
@@ -57,8 +52,7 @@ def season(
             name = f"{name} with answers of {reused.season}"
             if rows.n < n_asked:
                 say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
-        note = council.vote_note(rows)
-        if note:
+        if note := council.vote_note(rows):
             say(note)
         if options.dry_run:
             return _estimate(council, name, rows, common)
@@ -78,22 +72,17 @@ def season(
 @contextmanager
 def _store_url(url: str, dry_run: bool) -> Iterator[str]:
     """A store's URL; for an estimate an empty one where there is none, as it makes no file."""
-    from peerage.stores.sqlite import PREFIX
-
-    is_missing = url.startswith(PREFIX) and not Path(url.removeprefix(PREFIX)).exists()
-    if not (dry_run and is_missing):
+    if not dry_run or missing_file(url) is None:
         yield url
         return
     with TemporaryDirectory() as folder:
-        yield f"{PREFIX}{folder}/peerage.db"
+        yield f"sqlite:///{folder}/peerage.db"
 
 
 def _held(
     council: Council, name: str, rows: SeasonRows, concurrency: int, quiet: bool
 ) -> tuple[Progress, Season]:
     """Run the season, and show how far it is; its counts, also where it was interrupted."""
-    from peerage.season import Progress
-
     progress = Progress(rows.n)
 
     async def run_it() -> Season:
@@ -104,7 +93,7 @@ def _held(
                 names = ", ".join(held.changed)
                 say(f"another season of this file begins, since these seats have changed: {names}.")
             with (
-                _Interrupts(stop),
+                _interrupts(stop),
                 _watch(progress, quiet) as on_change,
                 suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
             ):
@@ -124,10 +113,6 @@ def _held(
 
 def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> int:
     """Say what the season would take; nobody is called and nothing is written."""
-    from peerage.doors.cli.terminal import Terminal
-    from peerage.doors.render.phrases import money
-    from peerage.estimate import estimate_season
-    from peerage.season import season_cost
 
     async def look() -> SeasonEstimate:
         async with council:
@@ -141,11 +126,11 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
     if common.json:
         write_json({**found.document(), "budget_usd": council.settings.council.budget_usd})
         return 0
-    console, progress = Terminal(), found.progress
+    console, progress = open_terminal(), found.progress
     todo = progress.total - progress.reused
     grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
     console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
-    estimate_table(found).show(console)
+    console.show_table(estimate_table(found))
     rest = " of those with a price" if found.n_unpriced else ""
     at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
     console.print(f"Estimate: {money(found.cost_usd, found.n_unpriced)}{at_most}.")
@@ -161,8 +146,6 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
 
 def estimate_table(found: SeasonEstimate) -> TextTable:
     """What each seat would be asked, and about what that costs."""
-    from peerage.doors.render.layout import TableColumn, TextTable
-
     counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
     tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
     costs = (TableColumn("about"), TableColumn("at most", use=1))
@@ -179,95 +162,97 @@ def estimate_table(found: SeasonEstimate) -> TextTable:
     return table
 
 
-class _Interrupts:
+@contextmanager
+def _interrupts(stop: asyncio.Event) -> Iterator[None]:
     """The first Ctrl-C begins no new session; a second one leaves at once. Nothing is lost."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
 
-    def __init__(self, stop: asyncio.Event) -> None:
-        self.stop = stop
-
-    def __enter__(self) -> None:
-        self.loop = asyncio.get_running_loop()
-        self.task = asyncio.current_task()
-        self.loop.add_signal_handler(signal.SIGINT, self._interrupted)
-
-    def __exit__(self, *_: object) -> None:
-        self.loop.remove_signal_handler(signal.SIGINT)
-
-    def _interrupted(self) -> None:
-        if self.stop.is_set():
-            if self.task is not None:
-                self.task.cancel()
+    def interrupted() -> None:
+        if stop.is_set() and task is not None:
+            task.cancel()
             return
-        self.stop.set()
+        stop.set()
         say("finishing the sessions in flight; press Ctrl-C again to leave now.")
 
+    loop.add_signal_handler(signal.SIGINT, interrupted)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
 
-class _watch:  # noqa: N801 - reads as a sentence: with _watch(progress)
+
+@contextmanager
+def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
     """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
+    began = time.monotonic()
+    console = open_terminal(stderr=True)
+    if quiet:
+        yield lambda: None
+        return
+    if not console.is_terminal:
+        yield _every(PLAIN_LINE_EVERY_S, lambda: _write_state(progress, began))
+        return
+    with _bar(console) as bar:
+        task = bar.add_task("", total=progress.total, state="")
 
-    def __init__(self, progress: Progress, quiet: bool) -> None:
-        self.progress = progress
-        self.quiet = quiet
-        self.began = self.last = time.monotonic()
-        self.bar: Bar | None = None
-        self.task: TaskID | None = None
+        def show() -> None:
+            state, _ = _state(progress, began)
+            bar.update(task, completed=progress.done, state=state)
 
-    def __enter__(self) -> Any:
-        from peerage.doors.cli.terminal import Terminal, text_column
-
-        console = Terminal(stderr=True)
-        if not self.quiet and console.is_terminal:
-            from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
-
-            self.bar = Bar(
-                text_column("sessions"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                text_column("{task.fields[state]}"),
-                TimeRemainingColumn(),
-                console=console,
-            )
-            self.task = self.bar.add_task("", total=self.progress.total, state="")
-            self.bar.start()
-        return self.changed
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.last = 0.0
-            self.changed()
-            self.bar.stop()
-
-    def changed(self) -> None:
-        now = time.monotonic()
-        every = REFRESH_S if self.bar is not None else PLAIN_LINE_EVERY_S
-        if self.quiet or now - self.last < every:
-            return
-        self.last = now
-        state = self._state(now)
-        if self.bar is not None and self.task is not None:
-            self.bar.update(self.task, completed=self.progress.done, state=state)
-        else:
-            line = f"{self.progress.done} of {self.progress.total} sessions, {state}"
-            write_line(line, to_stderr=True)
-
-    def _state(self, now: float) -> str:
-        progress = self.progress
-        rate = (progress.done - progress.reused) / max(1e-9, now - self.began)
-        failed = sum(progress.failures.values())
-        waited = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
-        left = progress.total - progress.done
-        eta = f", about {left / rate:.0f} s to go" if rate and self.bar is None else ""
-        return (
-            f"{waited}{progress.in_flight} in flight, {failed} calls failed, {rate:.1f}/s, "
-            f"{cost(progress)}{eta}"
-        )
+        try:
+            yield _every(REFRESH_S, show)
+        finally:
+            show()
 
 
-def cost(progress: Progress) -> str:
+def _bar(console: Terminal) -> Any:
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from peerage.doors.cli.terminal import text_column
+
+    return Bar(
+        text_column("sessions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        text_column("{task.fields[state]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
+
+
+def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
+    """A function that shows something, though no more often than this."""
+    last = time.monotonic()
+
+    def changed() -> None:
+        nonlocal last
+        if time.monotonic() - last >= interval_s:
+            last = time.monotonic()
+            show()
+
+    return changed
+
+
+def _write_state(progress: Progress, began: float) -> None:
+    state, rate = _state(progress, began)
+    eta = f", about {(progress.total - progress.done) / rate:.0f} s to go" if rate else ""
+    line = f"{progress.done} of {progress.total} sessions, {state}{eta}"
+    write_line(line, to_stderr=True)
+
+
+def _state(progress: Progress, began: float) -> tuple[str, float]:
+    """What is under way and what it has cost, and how many sessions end in a second."""
+    rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
+    waited = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
+    return (
+        f"{waited}{progress.in_flight} in flight, {progress.failures.total()} calls failed, "
+        f"{rate:.1f}/s, {_cost(progress)}"
+    ), rate
+
+
+def _cost(progress: Progress) -> str:
     """The bill of this run so far."""
-    from peerage.doors.render.phrases import money
-
     return money(progress.cost_usd, progress.unpriced_calls)
 
 
@@ -297,13 +282,11 @@ def summary(progress: Progress, held: Season) -> dict[str, Any]:
 
 
 def _show(progress: Progress, held: Season) -> None:
-    from peerage.doors.cli.terminal import Terminal
-
-    console = Terminal()
+    console = open_terminal()
     again = f" ({progress.reused} by other runs)" if progress.reused else ""
     console.print(
         f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
-        f"{progress.calls} calls, {cost(progress)}."
+        f"{progress.calls} calls, {_cost(progress)}."
     )
     if progress.extended:
         console.print(f"{progress.extended} went on for seats that joined since.")
@@ -318,7 +301,7 @@ def _show(progress: Progress, held: Season) -> None:
             style="red",
         )
     if progress.failures:
-        failures_table(progress).show(console)
+        console.show_table(failures_table(progress))
     if progress.elsewhere:
         console.print(f"{progress.elsewhere} are run by another process.")
     for session_id, reason in progress.unreadable.items():
@@ -331,8 +314,6 @@ def _show(progress: Progress, held: Season) -> None:
 
 def failures_table(progress: Progress) -> TextTable:
     """The calls of a season that failed, the most frequent first."""
-    from peerage.doors.render.layout import TableColumn, TextTable
-
     heads = (TableColumn("seat", "name"), TableColumn("stage", "word"), TableColumn("kind", "word"))
     table = TextTable(*heads, TableColumn("n"), title="calls that failed")
     for (seat, stage, kind), n in progress.failures.most_common():

@@ -16,6 +16,9 @@ from typing import IO, Any, TextIO
 from peerage.errors import InputError, PeerageError, UsageError
 from peerage.text import csv_cell, json_text, visible
 
+PARTIAL = 3  # the exit code where some of what was asked for could not be had
+INTERRUPTED = 130  # and after Ctrl-C
+
 
 class ReaderLeftError(PeerageError):
     """Whoever read our output stopped, as `| head` does: nothing to say, and no success."""

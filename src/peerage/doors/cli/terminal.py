@@ -10,46 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.progress import TextColumn
 from rich.rule import Rule
 from rich.segment import Segment, Segments
 from rich.text import Text
 
 from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
+from peerage.doors.render.layout import TextTable, ascii_drawing, cell_width
+from peerage.doors.render.page_blocks import (
+    Block,
+    Heading,
+    Line,
+    Quote,
+    Verbatim,
+    blocks_markdown,
+)
 from peerage.text import visible
 
 if TYPE_CHECKING:
     from rich.align import AlignMethod
+    from rich.markdown import Markdown
+    from rich.progress import TextColumn
     from rich.style import Style
 
-# What our drawings become where only ASCII can be shown.
-ASCII = str.maketrans(
-    {
-        **dict.fromkeys("█▉▊▋▌▓▇▆", "#"),
-        **dict.fromkeys("▍▎▏▒▅▄", "="),
-        **dict.fromkeys("░▃▂▁", "-"),
-        "─": "-",
-        "·": ".",
-        "●": "o",
-        "…": "...",
-        "–": "-",
-        "−": "-",
-        "±": "+/-",
-        "≥": ">=",
-        "“": '"',
-        "”": '"',
-        "→": "->",
-        "⇄": "<->",
-        "✓": "ok",
-        "✗": "no",
-        "τ": "tau",
-    }
-)
+INDENT = 2  # of somebody's answer
 
 
 class Terminal(Console):
@@ -84,34 +70,64 @@ class Terminal(Console):
             style = style.update_link(None)
         return Segment(text, style)
 
-    def print_first_lines(self, text: Markdown, n: int | None, indent: int) -> int:
-        """Print the first lines of somebody's Markdown, or all; how many lines are left."""
-        body = Padding(text, (0, 0, 0, indent))
+    def show_table(self, table: TextTable) -> None:
+        """Print a table where it fits; as Markdown it stands by itself, after an empty line."""
+        if self.is_terminal:
+            lines = table_lines(table, self.width, self.ascii_only)
+        else:
+            lines = [styled(line) for line in ("", *table.markdown())]
+        for line in lines:
+            self.print(line)
+
+    def show_blocks(self, blocks: Iterable[Block]) -> None:
+        """Print what is shown of a session; as Markdown where nobody is watching."""
+        if not self.is_terminal:
+            self.print(paragraph(blocks_markdown(blocks)), soft_wrap=True)
+            return
+        before: Block | None = None
+        for block in blocks:
+            if isinstance(block, Heading) or (isinstance(before, Quote) and not before.is_main):
+                self.print()
+            self._show_block(block)
+            before = block
+
+    def _show_block(self, block: Block) -> None:
+        match block:
+            case Heading():
+                self.print(block.text, style="bold underline")
+            case Line():
+                self.print(block.text, style=block.style)
+            case Quote(is_main=True):
+                fits = cell_width(visible(block.title)) <= self.width - 6
+                if not fits:  # a name must not be cut
+                    self.print(block.title, style="bold")
+                title = block.title if fits else ""
+                self.print(panel(markdown(block.text), title, title_align="left"))
+            case Quote():
+                self._show_quote(block)
+            case Verbatim():
+                self.print(block.title, style="dim")
+                self.print(paragraph(block.text), soft_wrap=True)
+            case TextTable():
+                self.show_table(block)
+
+    def _show_quote(self, quote: Quote) -> None:
+        """Somebody's words, or the first lines of them and how many more there are."""
+        aside = styled(f"  {quote.aside}" if quote.aside else "", "dim")
+        self.print(joined(styled(quote.title, "bold cyan"), aside))
+        body = Padding(markdown(quote.text), (0, 0, 0, INDENT))
         lines = self.render_lines(body, pad=False, new_lines=True)
         while lines and not "".join(piece.text for piece in lines[-1]).strip():
             lines.pop()
-        shown = lines if n is None else lines[:n]
+        shown = lines[: quote.n_lines]
         self.print(Segments(piece for line in shown for piece in line), end="")
-        return len(lines) - len(shown)
+        if left := len(lines) - len(shown):
+            more = f"… {left} more line{'s' if left > 1 else ''} (--full shows all)"
+            self.print(styled(" " * INDENT + more, "dim"))
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
         raise ReaderLeftError("")
-
-
-def ascii_drawing(text: str) -> str:
-    """A text with ASCII for the characters that we draw with."""
-    return text if text.isascii() else text.translate(ASCII)
-
-
-def cell_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return cell_len(text)
-
-
-def chopped(text: str, width: int) -> list[str]:
-    """A text in pieces of at most `width` columns each; at least one."""
-    return chop_cells(text, width) or [""]
 
 
 def styled(text: str, style: str | Style = "") -> Text:
@@ -131,29 +147,35 @@ def paragraph(text: str, style: str = "") -> Text:
 
 def markdown(text: str) -> Markdown:
     """Somebody's Markdown, with the address of every link in sight."""
+    from rich.markdown import Markdown
+
     return Markdown(visible(text, multiline=True), hyperlinks=False)
 
 
 def panel(
     body: RenderableType,
-    title: Text | str,
+    title: str,
     *,
-    subtitle: Text | str = "",
     title_align: AlignMethod = "center",
-    width: int | None = None,
     height: int | None = None,
 ) -> Panel:
-    """A box around something, with a title and perhaps a subtitle of text."""
-    return Panel(
-        body,
-        title=joined(title) if title else None,
-        title_align=title_align,
-        subtitle=joined(subtitle) if subtitle else None,
-        width=width,
-        height=height,
-    )
+    """A box around something, with a title of text."""
+    named = styled(title) if title else None
+    return Panel(body, title=named, title_align=title_align, height=height)
 
 
 def text_column(template: str) -> TextColumn:
     """A column of a progress bar that shows a field as it is."""
+    from rich.progress import TextColumn
+
     return TextColumn(template, markup=False)
+
+
+def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[Text]:
+    """A table in lines of a screen of this width."""
+    lines = []
+    for cells in table.lines(width, ascii_only):
+        line = joined(*(styled(cell.text, cell.style) for cell in cells))
+        line.rstrip()
+        lines.append(line)
+    return lines

@@ -11,8 +11,10 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.options import Common
+from peerage.doors.cli.options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
+from peerage.doors.files import write_file
+from peerage.doors.render.phrases import flag_line
 from peerage.errors import UsageError
 from peerage.text import visible
 
@@ -27,7 +29,6 @@ def import_(
     common: Common = Common(),
 ) -> None:
     """Load judgements made elsewhere; a file comes in whole or not at all, and only once."""
-    from peerage.doors.render.phrases import flag_line
     from peerage.imports import take, take_export
 
     reports = common.reports(makes_store=True)
@@ -82,7 +83,6 @@ def export(
 
 
 def _export_reviews(files: Sequence[str], path: Path) -> int:
-    from peerage.doors.files import write_file
     from peerage.imports.exports import check_table_format, write_reviews
 
     check_table_format(path)
@@ -114,13 +114,13 @@ def move(
 @contextmanager
 def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
     """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""
-    from peerage.doors.cli.terminal import Terminal, text_column
-
-    console = Terminal(stderr=True)
+    console = open_terminal(stderr=True)
     if not shown or not console.is_terminal:
         yield lambda _: None
         return
     from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+
+    from peerage.doors.cli.terminal import text_column
 
     columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:

@@ -24,9 +24,8 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, RequestGate
+from peerage.doors.http.gate import AccessRules, QueryNames, RequestGate
 from peerage.doors.http.health_routes import PanelCheck
-from peerage.doors.http.limits import QueryNames
 from peerage.doors.http.metrics import Metrics
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
@@ -66,7 +65,7 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
 
     settings = settings or AppSettings()
     telemetry = Telemetry() if settings.telemetry else None
-    webhooks = Webhooks(settings.webhooks) if settings.webhooks else None
+    webhooks = Webhooks(settings.webhooks, service) if settings.webhooks else None
     service.observers += [one.see for one in (telemetry, webhooks) if one is not None]
     mcp = _mcp_endpoint(service)
 
@@ -75,9 +74,11 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
         async with AsyncExitStack() as stack:
             if telemetry is not None:
                 stack.push_async_callback(asyncio.to_thread, telemetry.close)
-            if webhooks is not None:
-                stack.push_async_callback(webhooks.close)
             stack.push_async_callback(service.close)
+            if webhooks is not None:
+                webhooks.start()
+                stack.push_async_callback(webhooks.close)
+            stack.push_async_callback(service.drain)
             stack.push_async_callback(app.state.report_cache.close)
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -65,7 +65,7 @@ class TokenBook:
         self.free_at_by_token[token.id] = free_at + each_s
 
 
-def serving(connection: HTTPConnection) -> Service:
+async def serving(connection: HTTPConnection) -> Service:
     """The service that an app stands on."""
     service: Service = connection.app.state.service
     return service
@@ -77,10 +77,10 @@ def client_of(connection: HTTPConnection) -> Client:
     return client
 
 
-def needs(scope: Scope) -> Callable[[HTTPConnection], Client]:
+def needs(scope: Scope) -> Callable[[HTTPConnection], Awaitable[Client]]:
     """A dependency that lets only clients of a scope through."""
 
-    def check(connection: HTTPConnection) -> Client:
+    async def check(connection: HTTPConnection) -> Client:
         client = client_of(connection)
         if scope not in client.allowed:
             raise HTTPException(403, f"this needs a token of scope {scope!r}.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import time
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -22,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from peerage.doors.http.access import LOCAL, Client, TokenBook
 from peerage.doors.http.problems import peerage_problem, problem
 from peerage.errors import PeerageError
-from peerage.providers.trace import HEADER, THIS_COUNCIL, council_trace
+from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
 from peerage.stores import Action, StoreError
 from peerage.tokens import PREFIX as TOKEN_PREFIX
@@ -39,6 +40,7 @@ UPLOADS = "/api/imports"
 BODY_TIMEOUT_S = 30.0  # between two pieces of a request
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
 MAX_TRACE = 16  # councils that one question may have passed
+HYPHENATED = re.compile(rb"(?:^|&)[a-z][a-z-]*-[a-z-]*(?==|&|$)")
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
@@ -155,7 +157,7 @@ class RequestGate:
     def _check_origin(self, method: str, headers: Headers) -> None:
         """Refuse what a page of another site asks for."""
         origin = headers.get("origin")
-        other = origin is not None and urlsplit(origin).netloc != headers.get("host", "")
+        other = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
         if other or crossed:
             raise RefusedError(problem(403, "pages of other sites may not use this server."))
@@ -248,8 +250,23 @@ def _check_same_site(headers: Headers) -> None:
 
 def _check_trace(headers: Headers) -> None:
     """Refuse a question that this council is asking itself, through whatever seats."""
-    trace = [one for one in headers.get(HEADER, "").split(",") if one]
+    trace = [one for one in headers.get(TRACE_HEADER, "").split(",") if one]
     if THIS_COUNCIL in trace:
         detail = "this council is a seat of its own panel; it would ask itself for ever."
         raise RefusedError(problem(409, detail, hint="Take the seat with this base_url away."))
     council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))
+
+
+class QueryNames:
+    """Lets a query spell an option as its flag is spelt: `own-votes` for `own_votes`."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and b"-" in scope["query_string"]:
+            query = HYPHENATED.sub(
+                lambda found: found[0].replace(b"-", b"_"), scope["query_string"]
+            )
+            scope = {**scope, "query_string": query}
+        await self.app(scope, receive, send)

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from peerage.doors.cli.doctor import answers
+from peerage.doors.cli.setup_commands import answers
 from peerage.doors.http.access import Serving
 from peerage.doors.http.problems import problem
 from peerage.service import Service
+from peerage.tasks import together
 
 READY_FOR_S = 60.0  # a check is good for so long
 
@@ -45,7 +46,7 @@ class PanelCheck:
 
     async def _ask(self, service: Service) -> None:
         seats, caller = service.settings.seats, service.council.caller
-        found = await asyncio.gather(*(answers(caller, seat) for seat in seats))
+        found = await service.call(together(answers(caller, seat) for seat in seats))
         self.answering = {seat.name: ok for seat, ok in zip(seats, found, strict=True)}
         self.at = time.monotonic()
 

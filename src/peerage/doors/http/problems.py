@@ -109,6 +109,11 @@ def peerage_problem(error: PeerageError, /, **more: Any) -> JSONResponse:
     return problem(status_of(error), error.message, headers, **named, **more)
 
 
+def _is_shown(problem: Mapping[str, Any]) -> bool:
+    """Whether the value that a validation complains of says anything."""
+    return problem.get("input") is not None and problem["type"] != "json_invalid"
+
+
 def add_problem_handlers(app: FastAPI) -> None:
     """Have every error of an app answered by a problem document."""
 
@@ -128,7 +133,7 @@ def add_problem_handlers(app: FastAPI) -> None:
             {
                 "at": ".".join(map(str, one["loc"]))[:200],
                 "message": one["msg"][:500],
-                **({"value": shown(one["input"])} if one.get("input") is not None else {}),
+                **({"value": shown(one["input"])} if _is_shown(one) else {}),
             }
             for one in found
         ]

@@ -7,7 +7,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.metadata import version
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
@@ -26,17 +26,12 @@ from peerage.reports.options import (
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
+from peerage.types import Documented
 
 router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, dependencies=[READ])
 
 MAX_KEPT_BYTES = 64_000_000
 MAX_AT_ONCE = 2  # reports that are computed; the others wait
-
-
-class Documented(Protocol):
-    """A result that has a public JSON."""
-
-    def document(self) -> dict[str, Any]: ...
 
 
 Make = Callable[[Any], Documented]

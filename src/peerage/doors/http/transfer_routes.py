@@ -15,6 +15,7 @@ from starlette.responses import FileResponse
 
 from peerage.doors.http.access import ADMIN, READ, Serving
 from peerage.doors.http.problems import RESPONSES
+from peerage.errors import PeerageError
 from peerage.imports import take
 from peerage.imports.exports import export
 from peerage.stores import Store
@@ -56,6 +57,9 @@ async def import_file(
                 out.write(piece)
         scale = service.settings.community.scale
         taken = await service.read(take, service.store, path, kind, time.time, scale)
+    except PeerageError as error:  # where the upload lay is nobody's business
+        error.place = error.place.replace(str(path), "the upload")
+        raise
     finally:
         await service.read(shutil.rmtree, folder, True)
     return asdict(taken)

@@ -3,6 +3,9 @@
 A receiver checks `Peerage-Signature: t=TIME,v1=HEX`, the HMAC-SHA256 of "TIME.BODY" under the
 shared secret. What is not taken is sent again a few times, later each time, with the same
 `Peerage-Delivery`. No redirect is followed, and no private address is reached unless allowed.
+
+What is still to be sent is in the store, from the session's beginning on: whichever process is
+there when the session is over sends it, also after a crash. A message may come twice, never not.
 """
 
 from __future__ import annotations
@@ -13,9 +16,9 @@ import hmac
 import ipaddress
 import json
 import logging
-import secrets
 import socket
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,9 +27,10 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 
-from peerage.errors import UsageError
+from peerage.errors import PeerageError, UsageError
 from peerage.events import Finished, read_event
-from peerage.service import is_finished
+from peerage.service import Service, is_finished
+from peerage.stores import Store, StoreError
 from peerage.tasks import end
 from peerage.types import Event
 
@@ -35,6 +39,9 @@ log = logging.getLogger(__name__)
 WAITS_S = (1.0, 5.0, 25.0, 125.0)  # before each further try
 TIMEOUT_S = 10.0
 END_S = 2.0  # for what is on its way when the server stops
+CLAIM_S = 30.0  # in which nobody else sends a message that is on its way
+LOOK_EVERY_S = 15.0  # for messages that another process left behind
+AT_ONCE = 16
 MIN_SECRET_CHARACTERS = 16
 
 
@@ -88,56 +95,89 @@ class PublicResolver(AbstractResolver):
 class Webhooks:
     """Sends a message for every session that ends; an observer of a service's events."""
 
-    def __init__(self, settings: WebhookSettings, waits_s: tuple[float, ...] = WAITS_S) -> None:
-        self.settings = settings
-        self.waits_s = waits_s
-        self._tasks: set[asyncio.Task[None]] = set()
+    def __init__(
+        self, settings: WebhookSettings, service: Service, waits_s: tuple[float, ...] = WAITS_S
+    ) -> None:
+        self.settings, self.service, self.waits_s = settings, service, waits_s
+        self.url_by_target = {_digest(url): url for url in settings.urls}  # a URL may be secret
+        self._noted: set[str] = set()  # sessions that run, whose messages are in the store
+        self._notes: set[asyncio.Future[None]] = set()  # on their way there
+        self._wake = asyncio.Event()
+        self._sender: asyncio.Task[None] | None = None
+        self._closing = False
         self._session: aiohttp.ClientSession | None = None
 
     def see(self, event: Event) -> None:
-        """Send word of a session's end."""
-        fact = read_event(event) if is_finished(event) else None
-        if not isinstance(fact, Finished):
-            return
-        document = {
-            "type": "session.finished",
-            "session": event.session_id,
-            "status": fact.status,
-            "cost_usd": fact.cost_usd,
-            "unpriced_calls": fact.unpriced_calls,
-            "at": event.at,
-        }
-        for url in self.settings.urls:
-            task = asyncio.create_task(self._deliver(url, document))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+        """Note in the store that there will be word of a session, and send it at its end."""
+        id_ = event.session_id
+        if id_ not in self._noted:
+            self._noted.add(id_)
+            noted = self.service.store.owe_webhooks(id_, tuple(self.url_by_target))
+            self._notes.add(noted)
+            noted.add_done_callback(self._when_noted)
+        if is_finished(event):
+            self._noted.discard(id_)
+            self._wake.set()
 
-    async def close(self) -> None:
-        """Give what is on its way a moment, then end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=END_S)
-        await end(list(self._tasks))
+    def _when_noted(self, noted: asyncio.Future[None]) -> None:
+        self._notes.discard(noted)
+        if not noted.cancelled() and (error := noted.exception()) is not None:
+            log.warning("webhook not noted: %s", error)
+        self._wake.set()
+
+    def start(self) -> None:
+        """Send what is due now, and whatever becomes due."""
+        self._sender = asyncio.create_task(self._keep_sending())
+
+    async def close(self, grace_s: float = END_S) -> None:
+        """Give what is due a moment, then end; the rest is sent after the next start."""
+        if self._notes:
+            await asyncio.wait(self._notes, timeout=grace_s)
+        self._closing = True
+        self._wake.set()
+        if self._sender is not None:
+            await asyncio.wait([self._sender], timeout=grace_s)
+            await end([self._sender])
         if self._session is not None:
             await self._session.close()
 
-    async def _deliver(self, url: str, document: dict[str, Any]) -> None:
-        delivery, about = secrets.token_hex(8), {"session": document["session"]}
-        body = json.dumps(document).encode()
-        for wait_s in (*self.waits_s, None):
+    async def _keep_sending(self) -> None:
+        while True:
+            self._wake.clear()
             try:
-                status = await self._post(url, body, delivery)
-            except PrivateAddressError as error:
-                log.warning("webhook refused: %s", error, extra=about)
+                due = await self.service.read(
+                    self.service.store.claim_webhooks, tuple(self.url_by_target), AT_ONCE, CLAIM_S
+                )
+                await asyncio.gather(*(self._send(*one) for one in due))
+            except StoreError as error:
+                log.warning("webhooks wait: %s", error)
+                due = []
+            if due:
+                continue
+            if self._closing:
                 return
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                status, why = 0, type(error).__name__
-            else:
-                why = f"HTTP {status}"
-            if 200 <= status < 300:
-                return
-            if wait_s is not None:
-                await asyncio.sleep(wait_s)
-        log.warning("webhook not taken (%s)", why, extra=about)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), LOOK_EVERY_S)
+
+    async def _send(self, session_id: str, target: str, n_tries: int) -> None:
+        """Try once to send the word of a session's end; if that fails, put it off or give up."""
+        url, about = self.url_by_target[target], {"session": session_id}
+        again_s = self.waits_s[n_tries] if n_tries < len(self.waits_s) else None
+        try:
+            document = await self.service.read(_document, self.service.store, session_id)
+            status = await self._post(url, json.dumps(document).encode(), _digest(url, document))
+            why = f"HTTP {status}"
+        except PrivateAddressError as error:
+            status, why, again_s = 0, str(error), None
+        except (aiohttp.ClientError, OSError, TimeoutError, PeerageError) as error:
+            status, why = 0, type(error).__name__
+        if 200 <= status < 300:
+            again_s = None
+        elif again_s is None:
+            log.warning("webhook not taken (%s)", why, extra=about)
+        else:
+            asyncio.get_running_loop().call_later(again_s, self._wake.set)
+        await self.service.read(self.service.store.settle_webhook, session_id, target, again_s)
 
     async def _post(self, url: str, body: bytes, delivery: str) -> int:
         host = urlsplit(url).hostname or ""
@@ -169,6 +209,20 @@ def signature(secret: str, at: int, body: bytes) -> str:
     """The signature header of a message sent at a time."""
     digest = hmac.new(secret.encode(), f"{at}.".encode() + body, hashlib.sha256).hexdigest()
     return f"t={at},v1={digest}"
+
+
+def _document(store: Store, session_id: str) -> dict[str, Any]:
+    """What is said of a session that is over."""
+    last = max(filter(is_finished, store.events(session_id)), key=lambda event: event.seq)
+    fact = read_event(last)
+    told = {"status": "", "cost_usd": None, "unpriced_calls": 0}
+    if isinstance(fact, Finished):
+        told = {name: getattr(fact, name) for name in told}
+    return {"type": "session.finished", "session": session_id, **told, "at": last.at}
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 def _check_url(url: str) -> None:

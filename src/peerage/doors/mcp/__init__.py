@@ -105,7 +105,7 @@ class McpEndpoint:
         self.server = server
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        needs("run")(HTTPConnection(scope))
+        await needs("run")(HTTPConnection(scope))
         await self.server.session_manager.handle_request(scope, receive, send)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from peerage.errors import InputError, NotFoundError, shown
 from peerage.service import EarlierTurn, SessionRequest
@@ -16,9 +16,16 @@ ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
 
 
 class Lenient(BaseModel):
-    """A request of a client that may send more than is read here."""
+    """A request of a client that may send more than is read here, and null for what it leaves."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        return {name: value for name, value in given.items() if value is not None}
 
 
 class ChatMessage(Lenient):
@@ -76,13 +83,19 @@ class ChatRequest(CouncilRequest):
         return _session_request(self, [_turn(one) for one in self.messages], seats)
 
 
+class TextWanted(Lenient):
+    """How the text of a response is to be written."""
+
+    format: dict[str, Any] | None = None
+
+
 class ResponseRequest(CouncilRequest):
     """The body of `POST /v1/responses`."""
 
     input: str | list[dict[str, Any]] = Field(examples=["Is Python's sort stable?"])
     instructions: str | None = None
     previous_response_id: str | None = None
-    text: dict[str, Any] | None = None
+    text: TextWanted = TextWanted()
     background: bool | None = None
 
     def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
@@ -92,7 +105,7 @@ class ResponseRequest(CouncilRequest):
                 "a response is not made in the background.",
                 hint="POST /api/sessions starts a session, to be read later.",
             )
-        _only_text_wanted((self.text or {}).get("format"), self.tool_choice)
+        _only_text_wanted(self.text.format, self.tool_choice)
         turns = [("system", self.instructions)] if self.instructions else []
         turns += _input_turns(self.input)
         after = (self.previous_response_id or "").removeprefix("resp_")

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from peerage.doors.cli.terminal import ascii_drawing, cell_width, chopped, joined, styled
+from rich.cells import cell_len, chop_cells
+
 from peerage.text import visible
-
-if TYPE_CHECKING:
-    from rich.text import Text
-
-    from peerage.doors.cli.terminal import Terminal
 
 GAP = "  "
 MIN_NAME = 12  # columns of the screen that a name keeps before other columns are left out
@@ -26,9 +22,32 @@ MIN_FOLDED = 8  # where not even the columns that must stay have room for whole 
 HEAD_ROOMS = (18, 12, 8, 5)  # columns of the screen for a head that is a name, as they fit
 INDENT = "    "  # of what stands below a row
 SPARKS = "▁▂▃▄▅▆▇█"
+ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
+    {
+        **dict.fromkeys("█▉▊▋▌▓▇▆", "#"),
+        **dict.fromkeys("▍▎▏▒▅▄", "="),
+        **dict.fromkeys("░▃▂▁─–−", "-"),
+        **dict.fromkeys("“”", '"'),
+        "·": ".",
+        "●": "o",
+        "…": "...",
+        "±": "+/-",
+        "≥": ">=",
+        "→": "->",
+        "⇄": "<->",
+        "✓": "ok",
+        "✗": "no",
+        "τ": "tau",
+    }
+)
 
 
 # -- drawings ----------------------------------------------------------------------------------
+
+
+def ascii_drawing(text: str) -> str:
+    """A text with ASCII for the characters that we draw with."""
+    return text if text.isascii() else text.translate(ASCII)
 
 
 class Interval(NamedTuple):
@@ -82,6 +101,11 @@ class Sparkline(NamedTuple):
 # -- names -------------------------------------------------------------------------------------
 
 
+def cell_width(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    return cell_len(text)
+
+
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
     """Each name in a form of at most `room` columns, or of as many more as keep them apart.
 
@@ -122,14 +146,18 @@ def _cut(text: str, room: int, dots: str) -> str:
     if cell_width(text) <= room:
         return text
     tail = room // 2
-    return chopped(text, room - tail - len(dots))[0] + dots + _end(text, tail)
+    return _start(text, room - tail - len(dots)) + dots + _end(text, tail)
 
 
 def _cut_around(text: str, at: int, room: int, dots: str) -> str:
     """The beginning of a text, its end, and what stands around a place in its middle."""
     side = room // 4
-    middle = chopped(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))[0]
-    return chopped(text, side)[0] + dots + middle + dots + _end(text, side)
+    middle = _start(text[max(0, at - side // 2) :], room - 2 * side - 2 * len(dots))
+    return _start(text, side) + dots + middle + dots + _end(text, side)
+
+
+def _start(text: str, room: int) -> str:
+    return next(iter(chop_cells(text, room)), "")
 
 
 def _end(text: str, room: int) -> str:
@@ -173,6 +201,7 @@ class Cell(NamedTuple):
 
 
 Content = str | Cell | Interval | Sparkline | None
+Cells = Sequence[Cell]  # of a screen: pieces side by side
 Kind = Literal["number", "word", "name", "text", "below", "drawing"]
 
 
@@ -210,20 +239,12 @@ class TextTable:
         self.rows.append(cells)
         self.section_by_row.append(section)
 
-    def show(self, console: Terminal) -> None:
-        """Print the table where it fits; as Markdown it stands by itself, after an empty line."""
-        if not console.is_terminal:
-            console.print()
-        for line in self.lines(console.width if console.is_terminal else None, console.ascii_only):
-            console.print(line)
+    def lines(self, width: int, ascii_only: bool = False) -> Iterator[Cells]:
+        """The table in lines of at most so many columns of a screen."""
+        return _Layout(self, width, ascii_only).lines()
 
-    def lines(self, width: int | None, ascii_only: bool = False) -> list[Text]:
-        """The table in lines of at most so many columns; as Markdown where there is no width."""
-        if width is None:
-            return [styled(line) for line in self._markdown()]
-        return list(_Layout(self, width, ascii_only).lines())
-
-    def _markdown(self) -> Iterator[str]:
+    def markdown(self) -> Iterator[str]:
+        """The lines of a Markdown table with every cell whole."""
         shown = [
             i
             for i, column in enumerate(self.columns)
@@ -272,8 +293,8 @@ class _Layout:
         self.texts = [[self._plain(_text(cell)) for cell in row] for row in table.rows]
         for room in HEAD_ROOMS:
             self.heads = self._heads(room)
-            self.natural = [self._natural(i) for i in range(len(self.heads))]
-            self.least = [self._least(i) for i in range(len(self.heads))]
+            rooms = [self._room(i) for i in range(len(self.heads))]
+            self.least, self.natural = [low for low, _ in rooms], [high for _, high in rooms]
             if self._total(self._shown()) <= width:
                 break
         self.left_out: list[int] = []
@@ -305,25 +326,24 @@ class _Layout:
             and (not self.texts or any(row[i] for row in self.texts))
         ]
 
-    def _natural(self, i: int) -> int:
-        if self.table.columns[i].kind == "drawing":
-            drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[1] for one in drawings if isinstance(one, Interval | Sparkline)]
-            return max([cell_width(self.heads[i]), *widths])
-        return max(map(cell_width, [self.heads[i], *(row[i] for row in self.texts)]))
-
-    def _least(self, i: int) -> int:
-        kind, natural = self.table.columns[i].kind, self.natural[i]
-        head = max(map(cell_width, self.heads[i].split()), default=0)
+    def _room(self, i: int) -> tuple[int, int]:
+        """The least width of a column, and the one that shows all of it on one line."""
+        kind, head = self.table.columns[i].kind, self.heads[i]
+        least, natural = max(map(cell_width, head.split()), default=0), cell_width(head)
         if kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            widths = [one.widths[0] for one in drawings if isinstance(one, Interval | Sparkline)]
-            return max([head, *widths])
+            rooms = [one.widths for one in drawings if isinstance(one, Interval | Sparkline)]
+            return (
+                max([least, *(low for low, _ in rooms)]),
+                max([natural, *(high for _, high in rooms)]),
+            )
         cells = [row[i] for row in self.texts]
+        natural = max([natural, *map(cell_width, cells)])
+        if kind == "text":
+            return max(least, min(natural, MIN_TEXT)), natural
         if kind == "name":
             cells = list(short_names(cells, MIN_NAME, self.dots).values())
-        widest = max(map(cell_width, cells), default=0)
-        return max(head, min(natural, MIN_TEXT) if kind == "text" else widest)
+        return max([least, *map(cell_width, cells)]), natural
 
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
@@ -356,10 +376,10 @@ class _Layout:
     def _total(self, kept: Sequence[int]) -> int:
         return sum(self.least[i] for i in kept) + len(GAP) * (len(kept) - 1)
 
-    def lines(self) -> Iterator[Text]:
+    def lines(self) -> Iterator[Cells]:
         """The title, the heads, the rows with their sections, and what was left out."""
         if self.table.title:
-            yield from (styled(""), styled(self.table.title, "bold"))
+            yield from ((), (Cell(self.table.title, "bold"),))
         if any(self.heads):
             yield from self._row([Cell(head, "dim") for head in self.heads])
         parted, before = len(set(self.table.section_by_row)) > 1, None
@@ -367,41 +387,37 @@ class _Layout:
             self.table.rows, self.texts, self.table.section_by_row, strict=True
         ):
             if parted and section != before:
-                yield styled(self._plain(f"── {section} ──"), "dim")
+                yield (Cell(self._plain(f"── {section} ──"), "dim"),)
             before = section
             yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))
             yield from self._below(texts)
-        yield from (styled(self._plain(line), "dim") for line in self._asides())
+        yield from ((Cell(self._plain(line), "dim"),) for line in self._asides())
 
-    def _below(self, texts: Sequence[str]) -> Iterator[Text]:
+    def _below(self, texts: Sequence[str]) -> Iterator[Cells]:
         for column, text in zip(self.table.columns, texts, strict=True):
             if column.kind == "below" and text and not column.in_pipe:
                 for line in _folded(text, max(MIN_TEXT, self.width - len(INDENT))):
-                    yield styled(f"{INDENT}{line}", "dim")
+                    yield (Cell(f"{INDENT}{line}", "dim"),)
 
     def _cell(self, i: int, content: Content, text: str) -> Cell:
-        style = content.style if isinstance(content, Cell) else ""
         if isinstance(content, Interval | Sparkline):
-            if i not in self.widths:
-                return Cell("")
-            return Cell(self._plain(content.draw(self.widths[i])), "cyan")
+            drawn = content.draw(self.widths[i]) if i in self.widths else ""
+            return Cell(self._plain(drawn), "cyan")
         if self.table.columns[i].kind == "drawing":
             return Cell("")
+        style = content.style if isinstance(content, Cell) else ""
         return Cell(self.short[i][text] if i in self.short else text, style)
 
-    def _row(self, cells: Sequence[Cell]) -> Iterator[Text]:
+    def _row(self, cells: Sequence[Cell]) -> Iterator[Cells]:
         """A row's lines: more than one where a text or a head is folded."""
         folded = {i: _folded(cells[i].text, width) for i, width in self.widths.items()}
         for n in range(max(map(len, folded.values()), default=0)):
-            parts = []
+            line: list[Cell] = []
             for i, width in self.widths.items():
                 text = folded[i][n] if n < len(folded[i]) else ""
                 right = self.table.columns[i].kind == "number"
-                parts.append(styled(_padded(text, width, right), cells[i].style))
-                parts.append(styled(GAP))
-            line = joined(*parts[:-1])
-            line.rstrip()
-            yield line
+                line += (Cell(_padded(text, width, right), cells[i].style), Cell(GAP))
+            yield line[:-1]
 
     def _asides(self) -> Iterator[str]:
         dropped = {
@@ -425,7 +441,7 @@ def _folded(text: str, width: int) -> list[str]:
         if cell_width(longer) <= width:
             lines[-1] = longer
             continue
-        parts = chopped(word, width)
+        parts = chop_cells(word, width) or [""]
         lines += parts if lines[-1] else []
         if not lines[-1]:
             lines[-1:] = parts

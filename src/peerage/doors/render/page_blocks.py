@@ -1,4 +1,4 @@
-"""What is shown of a session as blocks, and the blocks on a terminal or as Markdown.
+"""What is shown of a session as blocks, and the blocks as Markdown.
 
 Words of ours, words of others, tables: a page of HTML, a terminal and a pipe all draw the
 same blocks, so that none of them leaves out what another shows.
@@ -10,19 +10,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from peerage.doors.cli.terminal import (
-    Terminal,
-    cell_width,
-    joined,
-    markdown,
-    panel,
-    paragraph,
-    styled,
-)
 from peerage.doors.render.layout import TextTable
 from peerage.text import visible
 
-INDENT = 2
 MAX_EXCERPT = 600  # characters of an answer that is not shown whole
 FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
 BACKTICKS = re.compile(r"`+")
@@ -65,52 +55,6 @@ class Verbatim:
 Block = Heading | Line | Quote | Verbatim | TextTable
 
 
-# -- on a terminal -------------------------------------------------------------------------------
-
-
-def show_blocks(console: Terminal, blocks: Iterable[Block]) -> None:
-    """The blocks on a terminal, or as Markdown where nobody is watching."""
-    if not console.is_terminal:
-        console.print(paragraph(blocks_markdown(blocks)), soft_wrap=True)
-        return
-    before: Block | None = None
-    for block in blocks:
-        if isinstance(block, Heading) or (isinstance(before, Quote) and not before.is_main):
-            console.print()
-        _show_block(console, block)
-        before = block
-
-
-def _show_block(console: Terminal, block: Block) -> None:
-    match block:
-        case Heading():
-            console.print(block.text, style="bold underline")
-        case Line():
-            console.print(block.text, style=block.style)
-        case Quote(is_main=True):
-            fits = cell_width(visible(block.title)) <= console.width - 6
-            if not fits:  # a name must not be cut
-                console.print(block.title, style="bold")
-            title = block.title if fits else ""
-            console.print(panel(markdown(block.text), title, title_align="left"))
-        case Quote():
-            _show_quote(console, block)
-        case Verbatim():
-            console.print(block.title, style="dim")
-            console.print(paragraph(block.text), soft_wrap=True)
-        case TextTable():
-            block.show(console)
-
-
-def _show_quote(console: Terminal, quote: Quote) -> None:
-    aside = styled(f"  {quote.aside}" if quote.aside else "", "dim")
-    console.print(joined(styled(quote.title, "bold cyan"), aside))
-    left = console.print_first_lines(markdown(quote.text), quote.n_lines, INDENT)
-    if left:
-        more = f"… {left} more line{'s' if left > 1 else ''} (--full shows all)"
-        console.print(styled(" " * INDENT + more, "dim"))
-
-
 # -- as Markdown ---------------------------------------------------------------------------------
 
 
@@ -148,7 +92,7 @@ def _markdown_lines(block: Block) -> Iterator[str]:
             fence = "`" * max(3, 1 + max(map(len, BACKTICKS.findall(block.text)), default=0))
             yield from (f"*{visible(block.title)}*", "", fence, block.text, fence)
         case TextTable():
-            yield from (line.plain for line in block.lines(None))
+            yield from block.markdown()
 
 
 def excerpt(text: str, n_lines: int) -> str:

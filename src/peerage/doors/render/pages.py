@@ -296,7 +296,7 @@ def audit_page(found: Audit) -> str:
                 if one.status in ("evidence", "indicator")
             ],
             charts=[chart for chart in charts if chart is not None],
-            findings=findings_table(found.findings),
+            findings=findings_table(found.findings, score=found.views.get("score", "score")),
         )
     )
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peerage.biases.wording import what_it_takes
+from peerage.biases.thresholds import describe_power
 from peerage.boards import Board
-from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.layout import Cell, Content, Interval, Sparkline, TableColumn, TextTable
 from peerage.doors.render.phrases import (
     NOTHING,
@@ -27,6 +26,10 @@ from peerage.doors.render.phrases import (
     tuning,
 )
 from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from peerage.boards.rings import Rings
+    from peerage.doors.cli.terminal import Terminal
 
 MAX_ROWS = 100  # of a table; --json and --csv have them all
 MAX_MATRIX = 12
@@ -146,7 +149,7 @@ def _print_outside(console: Terminal, board: Board) -> None:
     """How far the board agrees with an outside ranking, where it was compared with one."""
     if "against" in board.notes:
         console.print(agreement(board.notes["against"]))
-        movers_table(board.notes["against"]["movers"]).show(console)
+        console.show_table(movers_table(board.notes["against"]["movers"]))
     if "tuned" in board.notes:
         console.print(tuning(board.notes["tuned"]))
 
@@ -174,17 +177,17 @@ def _show_models(console: Terminal, board: Board, quiet: bool) -> None:
         if name is not None:
             console.print()
             console.print(name or "no category", style="bold")
-        board_table(board, part[:MAX_ROWS]).show(console)
+        console.show_table(board_table(board, part[:MAX_ROWS]))
         _print_rest(console, len(part))
     if not rows:
         console.print("No reviews in this window.", style="dim")
     if "matrix" in board.notes:
-        matrix_table(board.notes["matrix"]).show(console)
+        console.show_table(matrix_table(board.notes["matrix"]))
     if "rules" in board.notes:
-        rules_table(board.notes["rules"]).show(console)
+        console.show_table(rules_table(board.notes["rules"]))
     if board.notes.get("history"):
         order = list(dict.fromkeys(row["model"] for row in rows))
-        history_table(board.notes["history"], order).show(console)
+        console.show_table(history_table(board.notes["history"], order))
     _print_outside(console, board)
     for line in () if quiet else _model_notes(board):
         console.print(line, style="dim")
@@ -282,7 +285,7 @@ def _model_notes(board: Board) -> list[str]:
 
 
 def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
-    board_table(board, board.rows[:MAX_ROWS]).show(console)
+    console.show_table(board_table(board, board.rows[:MAX_ROWS]))
     if not len(board):
         console.print("Nothing to rank here.", style="dim")
     _print_rest(console, len(board))
@@ -308,8 +311,11 @@ def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
 # -- rings -------------------------------------------------------------------------------------
 
 
-def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = False) -> None:
+def show_rings(console: Terminal, found: Rings, quiet: bool = False) -> None:
     """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
+    from peerage.doors.cli.terminal import joined, styled
+
+    document = found.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
         chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
@@ -325,10 +331,10 @@ def show_rings(console: Terminal, document: Mapping[str, Any], quiet: bool = Fal
     for flag in document["flags"]:
         console.print(flag_line(flag), style="dim")
     if document["clusters"]:
-        clusters_table(document["clusters"]).show(console)
+        console.show_table(clusters_table(document["clusters"]))
         _print_rest(console, len(document["clusters"]))
     if document["pairs"]:
-        pairs_table(document["pairs"]).show(console)
+        console.show_table(pairs_table(document["pairs"]))
 
 
 def clusters_table(clusters: Rows) -> TextTable:
@@ -401,7 +407,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
             console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
     if quiet:
         return
-    findings_table(found.findings, MAX_ROWS).show(console)
+    console.show_table(findings_table(found.findings, MAX_ROWS, found.views.get("score", "score")))
     _print_rest(console, len(found.findings))
     curve = [point["mean"] for point in found.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
@@ -411,7 +417,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
         console.print(f"score by position  {drawn}  {ends} against the answer's mean")
     calibration = [one for one in found.findings if one.metric == "calibration"]
     if len(calibration) > 1:
-        means_table(calibration).show(console)
+        console.show_table(means_table(calibration))
     if n := found.views.get("not_finite", 0):
         console.print(f"{n} scores that are NaN or infinite were read as no score.")
 
@@ -421,7 +427,9 @@ def _sentence(one: Finding) -> str:
     return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
 
 
-def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> TextTable:
+def findings_table(
+    findings: Sequence[Finding], n_rows: int | None = None, score: str = "score"
+) -> TextTable:
     """The first findings, what is evidence first and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
@@ -441,7 +449,7 @@ def findings_table(findings: Sequence[Finding], n_rows: int | None = None) -> Te
         between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
         style = STATUS_STYLES[one.status]
         texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        takes = "" if one.status in ("evidence", "clear") else what_it_takes(one)
+        takes = "" if one.status in ("evidence", "clear") else describe_power(one, score)
         cells = (Cell(text, style) for text in (*texts, finding_n(one), takes, one.note))
         table.add(*cells, section=one.status.replace("_", " "))
     return table

@@ -1,15 +1,15 @@
 """One session in words and tables: the answer first, then why.
 
 `ask_blocks` is what a question ends with, `session_blocks` the whole record; a terminal, a pipe
-and a page draw them (`peerage.doors.render.page_blocks`).
+and a page draw them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
 from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbatim
 from peerage.doors.render.phrases import (
@@ -29,13 +29,19 @@ from peerage.reports.sessions import (
     Bill,
     Remark,
     ReviewView,
+    SessionEntry,
     SessionView,
 )
 from peerage.scoring import Scored
 from peerage.types import Audit, Failure
 
+if TYPE_CHECKING:
+    from peerage.doors.cli.terminal import Terminal
+    from peerage.reports import SessionList
+
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
+MAX_IN_LIST = 80  # of a question in a list
 MAX_REASON = 160  # of a reviewer's reason in the grid
 LINES_OF_ANSWER = 4
 KINDS = {  # what a verdict is called
@@ -213,7 +219,7 @@ def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
     """A scored session: the question, the ranking, what was odd, and the audit's word."""
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
-    ranking_table(scored).show(console)
+    console.show_table(ranking_table(scored))
     for line in () if quiet else _notes(scored):
         console.print(line, style="dim")
     if not quiet:
@@ -483,4 +489,39 @@ def bills_table(view: SessionView) -> TextTable:
     for seat, bill in view.bill_by_seat.items():
         tokens = (NOTHING if n is None else f"{n:,}" for n in (bill.tokens_in, bill.tokens_out))
         table.add(seat, str(bill.n_calls), *tokens, money(bill.usd, bill.n_unpriced))
+    return table
+
+
+# -- many sessions ---------------------------------------------------------------------------------
+
+
+def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
+    """The latest sessions of a store."""
+    if listed.sessions:
+        console.show_table(sessions_table(listed.sessions))
+    else:
+        console.print('No sessions yet: peerage ask "…" holds one.')
+
+
+def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
+    """The sessions of a store, in the order in which they were opened."""
+    table = TextTable(
+        TableColumn("session", "word"),
+        TableColumn("opened", "word", use=3),
+        TableColumn("status", "word", use=1),
+        TableColumn("winner", "name", use=2),
+        TableColumn("cost", use=4),
+        TableColumn("category", "name", use=5),
+        TableColumn("question", "text"),
+    )
+    for entry in listed:
+        table.add(
+            entry.id,
+            minute(entry.opened_at),
+            entry.status or "unfinished",
+            entry.winner,
+            f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
+            entry.category,
+            one_line(entry.query, MAX_IN_LIST),
+        )
     return table

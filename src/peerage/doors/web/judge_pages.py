@@ -16,9 +16,8 @@ from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import page
 from peerage.errors import InputError
+from peerage.reports.held_rows import TwoReviewers, compare_reviewers, stored_rows
 from peerage.reports.options import AuditOptions
-from peerage.reports.two_reviewers import TwoReviewers, compare_reviewers
-from peerage.reports.what_if import stored_rows
 from peerage.service import Service
 from peerage.types import Finding
 

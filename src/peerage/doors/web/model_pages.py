@@ -15,10 +15,9 @@ from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import page
 from peerage.errors import NotFoundError, PeerageError
 from peerage.events import opening_of
+from peerage.reports.held_rows import SessionShare, duels, marks_of, sessions_of, stored_rows
 from peerage.reports.model_facts import ModelFacts, facts_of_models
-from peerage.reports.one_model import SessionShare, duels, marks_of, sessions_of
 from peerage.reports.options import AuditOptions, ModelBoardOptions
-from peerage.reports.what_if import stored_rows
 from peerage.service import Service
 from peerage.stores import Store
 

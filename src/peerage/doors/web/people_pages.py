@@ -12,12 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from peerage.doors.http.access import Client, Reviewer, Serving
-from peerage.doors.http.people_routes import (
-    ItemGiven,
-    OpinionGiven,
-    contribute_items,
-    give_opinions,
-)
+from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import page
@@ -25,6 +20,8 @@ from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of
 from peerage.panel import recorded_options
 from peerage.people import (
+    ItemGiven,
+    OpinionGiven,
     PersonBallot,
     PersonReview,
     deal_ballot,
@@ -32,9 +29,8 @@ from peerage.people import (
     may_review,
     next_ballot,
 )
+from peerage.reports.held_rows import Reveal, agreements_of, n_judged, reveal, stored_rows
 from peerage.reports.options import ItemBoardOptions
-from peerage.reports.people_views import Reveal, agreements_of, n_judged, reveal
-from peerage.reports.what_if import stored_rows
 from peerage.service import Service
 from peerage.types import Event
 

@@ -1,4 +1,7 @@
-"""Places in line: in order, never more than allowed, fewer when an endpoint strains."""
+"""Places in line: in order, never more than allowed, fewer when an endpoint strains.
+
+An endpoint that only fails is left alone, and probed again after a while.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers.limiter import Limiter
+from peerage.providers.pacing import FIRST_PAUSE_S, MAX_FAILURES, Breaker, Limiter
 
 
 def test_no_more_are_in_flight_than_the_window_allows() -> None:
@@ -176,3 +179,58 @@ def test_whatever_happens_nobody_is_lost_and_the_window_stays_in_bounds(steps: l
         await asyncio.gather(*asked, return_exceptions=True)
 
     asyncio.run(run())
+
+
+# -- the breaker ------------------------------------------------------------------------------
+
+
+def broken(now: float = 0.0) -> Breaker:
+    breaker = Breaker()
+    for _ in range(MAX_FAILURES):
+        assert breaker.refusal(now) is None
+        breaker.fail("timeout", "no reply", now)
+    return breaker
+
+
+def test_a_few_failures_in_a_row_open_it_and_the_reason_is_kept() -> None:
+    assert "no reply" in str(broken().refusal(0.0))
+
+
+def test_after_a_pause_one_call_is_the_probe_and_a_success_closes_it() -> None:
+    breaker = broken()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+    assert breaker.refusal(FIRST_PAUSE_S) is not None
+    breaker.succeed()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+    breaker.fail("timeout", "once more", FIRST_PAUSE_S)
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+
+
+def test_a_probe_that_fails_doubles_the_pause() -> None:
+    breaker = broken()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+    breaker.fail("connection", "refused", FIRST_PAUSE_S)
+    assert breaker.refusal(2.9 * FIRST_PAUSE_S) is not None
+    assert breaker.refusal(3 * FIRST_PAUSE_S) is None
+
+
+def test_a_probe_that_is_called_off_leaves_room_for_another() -> None:
+    breaker = broken()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+    breaker.give_up()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+
+
+def test_what_is_not_the_endpoints_fault_is_no_sign() -> None:
+    breaker = Breaker()
+    for kind in ("refused", "rate_limited", "bad_request", "budget") * MAX_FAILURES:
+        breaker.fail(kind, "", 0.0)
+    assert breaker.refusal(0.0) is None
+
+
+def test_a_success_in_between_begins_the_count_anew() -> None:
+    breaker = Breaker()
+    for _ in range(3 * MAX_FAILURES):
+        breaker.fail("timeout", "", 0.0)
+        breaker.succeed()
+    assert breaker.refusal(0.0) is None

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from peerage.stats.agreement import (
+from peerage.stats.rank_correlations import (
     kendall_tau,
     midranks,
     spearman,

@@ -1,16 +1,22 @@
-"""Events as rows of the tables, checked on the way in and mended on the way out."""
+"""What stores keep and give: sessions listed, tables, tokens, leases; and events as rows.
+
+Events are checked on the way in and mended on the way out.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from peerage.errors import UnreadableError
+from peerage.errors import PeerageError, UnreadableError
 from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, PersonReviewed, read_event
-from peerage.stores import Listing, StoreError
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
+
+if TYPE_CHECKING:
+    from peerage.stores.sql_store import Store
 
 QUERY_CHARACTERS_LISTED = 300
 MAX_BODY_CHARACTERS = 100_000_000
@@ -24,6 +30,109 @@ NUMBERED = frozenset(KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed)) 
 Columns = tuple[str | int | float, ...]
 
 
+class StoreError(PeerageError):
+    """The store cannot be opened, read or written."""
+
+
+class SessionTakenError(StoreError):
+    """Another process has written to this session since its history was read."""
+
+
+class Log(Protocol):
+    """Where a running session's events go."""
+
+    def append(self, event: Event, /) -> asyncio.Future[None]:
+        """Queue an event at once; the result is done when the event is durable."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One session in a list of them."""
+
+    id: str
+    season: str
+    ordinal: int
+    query: str
+    category: str
+    opened_at: float
+    finished_at: float | None
+    status: str  # "" while it is not finished
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A table that came from elsewhere; the same file of the same kind comes only once."""
+
+    kind: str
+    hash: str
+    name: str
+    n_rows: int
+    at: float
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """An opinion that a person gave, or an item that one contributed: a row of either table."""
+
+    kind: str  # "opinions" or "items"
+    item_id: str
+    contributor: str  # whose the item is
+    at: float
+    reviewer: str = ""  # of an opinion
+    opinion: float | None = None
+    category: str | None = None
+    text: str | None = None  # of an item
+
+
+@dataclass(frozen=True, slots=True)
+class AccessToken:
+    """A right to use a server: a name, what it may do, and how much. Only its hash is kept."""
+
+    id: str
+    name: str  # people review under it
+    scopes: tuple[str, ...]
+    hash: str
+    budget_usd: float | None
+    rate: float | None  # requests a minute
+    created_at: float
+    revoked_at: float | None = None
+    spent_usd: float = 0.0  # with what running sessions may still spend
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that was done through a server, and by whom."""
+
+    at: float
+    who: str
+    what: str
+    about: str
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Lease:
+    """The right to write to a session, until its holder falls silent and another takes it over.
+
+    It is a `Log`: whoever runs the session appends to it. Hold on to it; the store extends it for
+    as long as somebody does, and each append does too.
+    """
+
+    store: Store
+    session_id: str
+    owner: str
+    epoch: int  # how many have held it; the log takes the events of the last one only
+    length_s: float
+
+    def append(self, event: Event) -> asyncio.Future[None]:
+        """Append an event; a SessionTakenError if another has taken the session over."""
+        return self.store.append(event, self.epoch)
+
+
+# -- events as rows ----------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class EventRow:
     """An event as the tables hold it, checked before it is queued."""
@@ -35,13 +144,8 @@ class EventRow:
 
 def event_row(event: Event) -> EventRow:
     """An event as the tables will hold it, or a refusal of what they could not."""
-    fits = (
-        isinstance(event.session_id, str)
-        and isinstance(event.kind, str)
-        and is_integer(event.seq)
-        and _is_time(event.at)
-    )
-    if not fits:
+    names = isinstance(event.session_id, str) and isinstance(event.kind, str)
+    if not (names and is_integer(event.seq) and _is_time(event.at)):
         raise StoreError("an event needs a session, a place in it, a kind and a time.")
     try:
         body = json.dumps(event.body)
@@ -56,11 +160,9 @@ def event_row(event: Event) -> EventRow:
     except UnreadableError as error:
         raise StoreError(error.message) from None
     if isinstance(fact, Opened):
-        season, text, category = map(
-            stored_text, (fact.season, fact.query.text, fact.query.category)
-        )
-        listed = (id_, season, fact.ordinal, text[:QUERY_CHARACTERS_LISTED], category, event.at)
-        return EventRow(columns, opened=listed)
+        text = stored_text(fact.query.text)[:QUERY_CHARACTERS_LISTED]
+        season, category = stored_text(fact.season), stored_text(fact.query.category)
+        return EventRow(columns, opened=(id_, season, fact.ordinal, text, category, event.at))
     if isinstance(fact, Finished):
         return EventRow(columns, ended=(event.at, stored_text(fact.status), id_))
     if isinstance(fact, Extended):

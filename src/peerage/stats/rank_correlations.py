@@ -1,8 +1,4 @@
-"""How far orders and marks agree: rank correlations, concordance, and chance-corrected agreement.
-
-Each is None where it is undefined (too few items, or nothing varies): a panel that says
-one thing about everything has not agreed, it has not been asked.
-"""
+"""How far two orders agree: Spearman's ρ and Kendall's τ, None where undefined."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ def kendall_tau(xs: ArrayLike, ys: ArrayLike) -> float | None:
     n = len(x)
     if n < 2 or not _finite(x, y):
         return None
-    a, b = _codes(x), _codes(y)
+    a, b = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in (x, y))
     width = int(b.max()) + 1
     order = np.argsort(a * width + b, kind="stable")
     n_pairs = n * (n - 1) // 2
@@ -45,11 +41,8 @@ def kendall_tau(xs: ArrayLike, ys: ArrayLike) -> float | None:
         return None
     n_discordant = _inversions(b[order])
     balance = n_pairs - tied_x - tied_y + tied_both - 2 * n_discordant
-    return _within_one(balance / math.sqrt((n_pairs - tied_x) * (n_pairs - tied_y)))
-
-
-def _codes(values: Floats) -> NDArray[np.int64]:
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+    tau = balance / math.sqrt((n_pairs - tied_x) * (n_pairs - tied_y))
+    return max(-1.0, min(1.0, tau))
 
 
 def _tied_pairs(codes: NDArray[np.int64]) -> int:
@@ -82,7 +75,3 @@ def _pair(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
 
 def _finite(x: Floats, y: Floats) -> bool:
     return bool(np.isfinite(x).all() and np.isfinite(y).all())
-
-
-def _within_one(value: float) -> float:
-    return max(-1.0, min(1.0, value))

@@ -1,0 +1,292 @@
+"""`peerage serve`, `mcp` and `token`: the council for others, and who of them may use it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from peerage.doors.cli.help_pages import HelpPage
+from peerage.doors.cli.options import FLAT, Common, open_terminal
+from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.doors.render.layout import TableColumn, TextTable
+from peerage.errors import MissingExtraError, NotFoundError, UsageError
+from peerage.stores import AccessToken, Action, Store, without_password
+from peerage.tokens import Scope, make_token
+
+if TYPE_CHECKING:
+    from peerage.doors.http.gate import AccessRules
+    from peerage.doors.http.webhooks import WebhookSettings
+    from peerage.service import Service
+
+MAX_PORT = 65_535
+CONNECTIONS_END_S = 5  # after sessions have
+SWITCH_S = 0.0005  # that a thread of sessions may go on while a request waits
+WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
+AT_THIS_MACHINE = "the command line"
+Level = Literal["debug", "info", "warning", "error"]
+
+
+@contextmanager
+def _extra(name: str, what: str) -> Iterator[None]:
+    """Around the imports of an extra: what is missing is an error that says how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the {what} needs {error.name}.", hint=f"pip install 'peerage[{name}]'"
+        ) from None
+
+
+# -- the server ------------------------------------------------------------------------------------
+
+
+@FLAT
+@dataclass(frozen=True)
+class Limits:
+    """How much the server takes on at once, and how it ends."""
+
+    max_running: Annotated[int, Parameter(help="Sessions at a time.")] = 64
+    max_queued: Annotated[int, Parameter(help="Sessions that may wait for their turn.")] = 256
+    grace_s: Annotated[float, Parameter(help="Seconds for sessions to end when it stops.")] = 30.0
+
+
+@FLAT
+@dataclass(frozen=True)
+class Operations:
+    """Who is told of what happens."""
+
+    webhook: Annotated[
+        list[str] | None,
+        Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
+    ] = None
+    webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
+    telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
+
+    def webhooks(self) -> WebhookSettings | None:
+        """Where word of sessions is sent, if anywhere."""
+        from peerage.config import secret
+        from peerage.doors.http.webhooks import WebhookSettings
+
+        if not self.webhook:
+            return None
+        return WebhookSettings(
+            tuple(self.webhook), secret(WEBHOOK_SECRET) or "", self.webhook_private
+        )
+
+
+def serve(
+    *,
+    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Parameter(help="0 takes a free one.")] = 8400,
+    allow_host: Annotated[
+        list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
+    ] = None,
+    limits: Limits = Limits(),
+    operations: Operations = Operations(),
+    log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info",
+    common: Common = Common(),
+) -> None:
+    """Serve HTTP until interrupted; running sessions are finished, or go on at the next start."""
+    with _extra("server", "server"):
+        import uvicorn
+
+        from peerage.doors.http import AppSettings, create_app
+        from peerage.doors.http.logs import log_to_stderr
+    from peerage.panel import Council
+    from peerage.service import Service
+
+    class Server(uvicorn.Server):
+        """Lets sessions end before connections do, so that their watchers see the end."""
+
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            await service.drain(limits.grace_s)
+            await super().shutdown(sockets)
+
+    council = Council(common.council_settings())
+    told = AppSettings(
+        _rules(host, allow_host or [], council.store), operations.webhooks(), operations.telemetry
+    )
+    listening = _listen(host, port)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    log_to_stderr("warning" if common.quiet else log)
+
+    async def run() -> Service:
+        return Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+
+    sys.setswitchinterval(SWITCH_S)
+    with asyncio.Runner() as runner:
+        service = runner.run(run())
+        names = ", ".join(seat.name for seat in service.settings.seats)
+        store = without_password(service.settings.store)
+        say(f"listening on {address}, store {store}, panel {names}")
+        config = uvicorn.Config(
+            create_app(service, told),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            ws="none",
+            timeout_graceful_shutdown=CONNECTIONS_END_S,
+        )
+        runner.run(Server(config).serve([listening]))
+
+
+def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:
+    """Who may come in; a server that others can reach needs a token, or it does not start."""
+    from peerage.doors.http.gate import AccessRules, is_loopback
+
+    here = is_loopback(host)
+    needs_token = not here or bool(allow_host)
+    if needs_token and not any(token.revoked_at is None for token in store.tokens()):
+        reached = f"on {host}" if not here else f"as {', '.join(allow_host)}"
+        raise UsageError(
+            f"a server that others reach {reached} needs a token, and the store has none.",
+            hint="Make one first: peerage token create --scope admin --name NAME.",
+        )
+    hosts = frozenset(name.lower() for name in allow_host)
+    return AccessRules(hosts, needs_token, checks_host=here or bool(hosts))
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there, or a refusal that says why not."""
+    if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
+        raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, _, _, _, place = found[0]
+        listening = socket.create_server(place[:2], family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        raise UsageError(f"cannot listen on {host} port {port}: {error}.") from None
+    # Connections inherit it; without it a body waits some 40 ms behind its own headers.
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
+
+
+def mcp(*, common: Common = Common()) -> None:
+    """Speak the Model Context Protocol over stdin and stdout, until stdin ends."""
+    with _extra("mcp", "MCP server"):
+        from peerage.doors.mcp import create_server
+    from peerage.panel import Council
+    from peerage.service import Service
+
+    async def run() -> None:
+        service = Service(Council(common.council_settings()))
+        try:
+            await create_server(service).run_stdio_async()
+        finally:
+            await service.close(grace_s=0)
+
+    asyncio.run(run())
+
+
+# -- tokens ----------------------------------------------------------------------------------------
+
+token_app = App(
+    name="token",
+    help_formatter=HelpPage("peerage token create --name ann --scope review", "peerage token list"),
+)
+
+
+@token_app.command(
+    help_formatter=HelpPage(
+        "peerage token create --name ann --scope review",
+        "peerage token create --name ci --scope run --budget-usd 5 --rate 60",
+    )
+)
+def create(
+    *,
+    scope: Annotated[
+        list[Scope],
+        Parameter(help="read, review, run (and read) or admin (everything); repeatable."),
+    ],
+    name: Annotated[str, Parameter(help="Whose it is; people review under it.")],
+    budget_usd: Annotated[
+        float | None, Parameter(help="What its sessions may cost in all.")
+    ] = None,
+    rate: Annotated[float | None, Parameter(help="Requests a minute.")] = None,
+    common: Common = Common(),
+) -> None:
+    """Make a token, and show it this once."""
+    store = common.reports(makes_store=True).store
+    text, token = make_token(name, scope, time.time(), budget_usd, rate)
+    store.add_token(token)
+    _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
+    if common.json:
+        write_json({"token": text, **_document(token)})
+        return
+    write_line(text)
+    if not common.quiet:
+        say("this is the only time it is shown; the store keeps a hash of it.")
+
+
+@token_app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
+def list_(*, common: Common = Common()) -> None:
+    """List the tokens, without what they open."""
+    tokens = common.reports(makes_store=True).store.tokens()
+    if common.json:
+        write_json({"tokens": [_document(token) for token in tokens]})
+    else:
+        open_terminal().show_table(tokens_table(tokens))
+
+
+def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
+    """Who has a token, for what, and what is left of it."""
+    table = TextTable(
+        TableColumn("id", "word"),
+        TableColumn("name", "name"),
+        TableColumn("scopes", "text"),
+        TableColumn("budget", use=2),
+        TableColumn("spent", use=1),
+        TableColumn("rate", use=3),
+        TableColumn("state", "word"),
+    )
+    for token in tokens:
+        table.add(
+            token.id,
+            token.name,
+            " ".join(token.scopes),
+            "" if token.budget_usd is None else f"${token.budget_usd:.2f}",
+            "" if token.budget_usd is None else f"${token.spent_usd:.2f}",
+            "" if token.rate is None else f"{token.rate:g}/min",
+            "good" if token.revoked_at is None else "revoked",
+        )
+    return table
+
+
+@token_app.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
+def revoke(
+    token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
+    /,
+    *,
+    common: Common = Common(),
+) -> None:
+    """End a token; a server that runs heeds it within a second."""
+    store = common.reports(makes_store=True).store
+    if not store.revoke_token(token_id, time.time()):
+        raise NotFoundError(
+            f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."
+        )
+    _note(store, "revoked a token", token_id)
+    if common.json:
+        write_json({"revoked": token_id})
+    else:
+        write_line(f"revoked {token_id}.")
+
+
+def _document(token: AccessToken) -> dict[str, Any]:
+    return {name: value for name, value in asdict(token).items() if name != "hash"}
+
+
+def _note(store: Store, what: str, about: str) -> None:
+    async def add() -> None:
+        await store.add_action(Action(time.time(), AT_THIS_MACHINE, what, about))
+
+    asyncio.run(add())

@@ -1,0 +1,303 @@
+"""`peerage ask`, `sessions`, `show`, `replay` and `score`: sessions held, stored and scored."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from peerage.doors.cli.options import FLAT, WITH_NO, Common, Dash, open_terminal
+from peerage.doors.cli.screen import (
+    INTERRUPTED,
+    PARTIAL,
+    read_stdin,
+    say,
+    write_json,
+    write_line,
+)
+from peerage.doors.render.page_blocks import blocks_markdown
+from peerage.doors.render.session_views import (
+    ask_blocks,
+    bare_verdict,
+    failure_line,
+    resume_line,
+    session_blocks,
+    show_scored,
+    show_sessions,
+    why_no_verdict,
+)
+from peerage.errors import BudgetError, InputError, UsageError
+from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
+from peerage.reports.sessions import SessionView, session_document, session_view
+from peerage.types import Event, ScoringOptions, Session
+
+if TYPE_CHECKING:
+    from peerage.panel import AskKeywords, Council
+    from peerage.scoring import Scored
+
+REFUSED = 1
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+LINES = (".jsonl", ".ndjson")
+MAX_ROWS = 100_000  # of a table: boards take larger ones
+
+Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
+SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
+
+
+# -- a question ----------------------------------------------------------------------------------
+
+
+def ask(
+    question: Annotated[str, Dash, Parameter(help="The question, or - for stdin.")] = "",
+    /,
+    *,
+    options: Annotated[AskOptions, WITH_NO] = AskOptions(),
+    full: Full = False,
+    common: Common = Common(),
+) -> int:
+    """Put a question to the council; the exit code says how it ended."""
+    from peerage.council.fold import fold
+    from peerage.events import opening_of
+    from peerage.panel import Council, recorded_options
+
+    text = _text_in_stdin() if question == "-" else question
+    settings = common.council_settings(options.flags())
+    events: list[Event] = []
+    code = None
+    try:
+        asyncio.run(_run_session(Council(settings), text, options, common, events))
+    except KeyboardInterrupt:
+        said = f"session {events[0].session_id} is not finished. " if events else "interrupted."
+        again = resume_line(events[0].session_id, options=_where(common)) if events else ""
+        say(f"{said}{again}")
+        return INTERRUPTED
+    except BudgetError as error:
+        say(f"{error} What was stored is kept.")
+        code = BudgetError.exit_code
+    if not events:
+        return code or 0
+    session, opened = fold(events), opening_of(events)
+    _show_asked(session, events, recorded_options(settings, opened), common, full)
+    return exit_code(session, opened.law.verdict) if code is None else code
+
+
+def _text_in_stdin() -> str:
+    try:
+        return read_stdin().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8 text (byte {error.start}).", place="stdin") from None
+
+
+async def _run_session(
+    council: Council, text: str, options: AskOptions, common: Common, events: list[Event]
+) -> None:
+    """Run the session and show it as it goes; its events are added to those given."""
+    from peerage.doors.cli.live import LiveView, PlainView, watch
+
+    console = open_terminal(stderr=common.json)
+    live = not common.quiet and console.is_terminal
+    rubric = council.settings.rubric_for(options.category)
+    view = LiveView(console, rubric) if live else PlainView(common.quiet)
+    asked = _keywords(options)
+    async with council:
+        await watch(view, council.run(text, options.category, live=live, **asked), events)
+
+
+def _show_asked(
+    session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
+) -> None:
+    """What the question ends with, on stdout; what failed, on stderr."""
+    if common.json:
+        write_json(session_document(session, events, scoring))
+        return
+    view = session_view(session, events, scoring)
+    if common.quiet:
+        _write_bare_verdict(view)
+        return
+    console = open_terminal()
+    console.show_blocks(ask_blocks(view, full))
+    errors = open_terminal(stderr=True)
+    for failure in view.failures if console.is_terminal else ():  # a pipe was told as they came
+        errors.print(failure_line(failure), style="red")
+
+
+def _write_bare_verdict(view: SessionView) -> None:
+    """The verdict alone on stdout, as it was written; or on stderr why there is none."""
+    if text := bare_verdict(view):
+        write_line(text, multiline=True)
+    elif lines := why_no_verdict(view):
+        say("\n".join(lines))
+
+
+def _where(common: Common) -> str:
+    """The options that say where the session is, as they were given."""
+    given = {"--store": common.store, "--config": common.config}
+    return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
+
+
+def _keywords(options: AskOptions) -> AskKeywords:
+    """What was given for this session alone; the rest is in the council's settings."""
+    given: Any = options.model_dump(
+        include={"seats", "system", "after", "resume", "budget_usd"}, exclude_none=True
+    )
+    if "seats" in given:
+        given["seats"] = [name for name in map(str.strip, given["seats"].split(",")) if name]
+        if not given["seats"]:
+            raise UsageError("--seats names nobody.", hint="As in --seats a,b.")
+    asked: AskKeywords = given
+    return asked
+
+
+def exit_code(session: Session, asked_for: str) -> int:
+    """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
+    approved = None if session.verdict is None else session.verdict.approved
+    if session.status != "done" or (asked_for == "binary" and approved is None):
+        return PARTIAL
+    return REFUSED if approved is False else 0
+
+
+# -- stored sessions -------------------------------------------------------------------------------
+
+
+def sessions(
+    *,
+    options: Annotated[SessionsOptions, FLAT] = SessionsOptions(),
+    common: Common = Common(),
+) -> None:
+    """List the latest sessions of the store."""
+    common.write(common.reports().sessions(options), show_sessions)
+
+
+def show(
+    session: SessionId,
+    /,
+    *,
+    raw: Annotated[bool, Parameter(help="Also the replies as they came.")] = False,
+    markdown: Annotated[
+        list[Path] | None,
+        Parameter(consume_multiple=(0, 1), help="As Markdown, on stdout or in this file."),
+    ] = None,
+    html: Annotated[Path | None, Parameter(help="Write a page to this file.")] = None,
+    common: Common = Common(),
+) -> None:
+    """Show one session in full, as it was scored then."""
+    found = common.reports().session(session)
+    if common.json:
+        write_json(found.document())
+        return
+    view = found.view()
+    if html is not None:
+        from peerage.doors.render.pages import session_page
+
+        common.write_page(html, session_page(view, raw))
+    if markdown:
+        common.write_page(markdown[0], blocks_markdown(session_blocks(view, raw)) + "\n")
+    elif markdown is not None:
+        write_line(blocks_markdown(session_blocks(view, raw)), multiline=True)
+    elif common.quiet:
+        _write_bare_verdict(view)
+    elif html is None:
+        open_terminal().show_blocks(session_blocks(view, raw))
+
+
+def replay(
+    session: SessionId,
+    /,
+    *,
+    options: Annotated[ReplayOptions, WITH_NO] = ReplayOptions(),
+    common: Common = Common(),
+) -> None:
+    """Score a stored session again by other options; no model is called."""
+    common.write(common.reports().replay(session, options), show_scored)
+
+
+# -- ballots of a file -----------------------------------------------------------------------------
+
+
+def score(
+    file: Annotated[
+        str, Dash, Parameter(help="Ballots as JSON, JSONL, CSV or Parquet; - for stdin.")
+    ],
+    /,
+    *,
+    options: Annotated[ScoreOptions, FLAT] = ScoreOptions(),
+    common: Common = Common(),
+) -> int:
+    """Score the ballots of a file; 3 where a session has none that could be counted.
+
+    A file holds sessions as docs/ballots.md describes them, rankings by name, rows of reviews
+    (reviewer, candidate, rank or score; session optional), or comparisons (model_a, model_b,
+    winner).
+    """
+    from peerage.reports import Reports
+
+    reports, document = Reports(common.settings()), _document(file)
+    scored = reports.score(document, options, file)
+    if common.json:
+        documents = [one.document() for one in scored]
+        write_json(documents if _are_many(document, documents) else documents[0])
+    else:
+        console = open_terminal()
+        for one in scored:
+            if len(scored) > 1 and one.session.id:
+                console.print(f"session {one.session.id}", style="bold")
+            show_scored(console, one, common.quiet)
+    uncounted = [one for one in scored if one.counted and all(b.abstained for b in one.counted)]
+    for one in uncounted:
+        name = f"session {one.session.id}: " if one.session.id else ""
+        reasons = ", ".join(dict.fromkeys(_reasons(one)))
+        say(f"{name}no ballot could be counted ({reasons}).")
+    return PARTIAL if uncounted else 0
+
+
+def _are_many(document: Any, documents: Sequence[object]) -> bool:
+    """Whether the result is a list: for a list of sessions, and for rows of several."""
+    from peerage.council.documents import is_rankings, is_rows
+
+    bare = is_rows(document) or is_rankings(document)
+    return isinstance(document, list) and (len(documents) > 1 or not bare)
+
+
+def _reasons(scored: Scored) -> Iterator[str]:
+    for ballot in scored.counted:
+        kinds = (flag.partition(":") for flag in ballot.flags)
+        yield from (why.replace("_", " ") for kind, _, why in kinds if kind == "abstained")
+
+
+def _document(file: str) -> Any:
+    """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
+    from peerage.council.documents import read_json
+    from peerage.engines.intake import rows_in
+
+    suffix = Path(file).suffix.lower()
+    if suffix in TABLES:
+        return rows_in(Path(file), MAX_ROWS)
+    data = _bytes(file)
+    if suffix in LINES:
+        return [
+            read_json(line, f"{file}, line {i}")
+            for i, line in enumerate(data.splitlines(), 1)
+            if line.strip()
+        ]
+    if file == "-" and not data.lstrip().startswith((b"{", b"[")):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "stdin.csv"
+            copy.write_bytes(data)
+            return rows_in(copy, MAX_ROWS)
+    return read_json(data, file)
+
+
+def _bytes(file: str) -> bytes:
+    if file == "-":
+        return read_stdin()
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise InputError("there is no such file.", place=file) from None
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}.", place=file) from None

