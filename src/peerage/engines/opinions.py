@@ -17,11 +17,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community, Floats, Names, listed_names
+from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.engines.reviews import require
 from peerage.errors import InputError, few
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
+from peerage.reviews.rows import Floats
 
 T = TypeVar("T")
 Places = NDArray[np.int32]

@@ -15,10 +15,8 @@ import numpy as np
 
 from peerage.boards import Board
 from peerage.boards.against import Trial, compare, tune
-from peerage.boards.contributors import Standings, contributors, standings
-from peerage.boards.items import ItemSums, items
+from peerage.boards.items import ItemSums, Standings, contributors, items, standings
 from peerage.boards.opinions import (
-    Bools,
     Coefficients,
     Community,
     Counting,
@@ -48,6 +46,7 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.reviews.rows import Bools
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.rules import rules
 from peerage.types import CommunityCoefficients

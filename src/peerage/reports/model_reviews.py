@@ -51,7 +51,7 @@ from peerage.reviews.votes import votes
 from peerage.types import Placing
 
 CHUNK_ROWS = 131_072  # what a processor's cache holds
-FORMAT = 3  # of kept sums: another one is not read
+FORMAT = 4  # of kept sums: another one is not read
 SMALL_SEGMENT_BYTES = 200_000
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
 NO_REVIEWS: Mapping[str, list[Any]] = {

@@ -481,3 +481,19 @@ def _cost_document(view: SessionView) -> dict[str, Any]:
         "by_seat": {seat: one.usd for seat, one in view.bill_by_seat.items()},
         "by_stage": {stage: one.usd for stage, one in view.bill_by_stage.items()},
     }
+
+
+def answer_of(session: Session) -> str:
+    """The words of the verdict, or the best answer where none was written."""
+    verdict = session.verdict
+    if verdict is None:
+        best = session.scores[0].model if session.scores else ""
+        return next((r.text for r in session.responses if r.model == best), "")
+    if verdict.approved is None:
+        return verdict.text or verdict.note
+    return _decision(verdict)
+
+
+def _decision(verdict: Verdict) -> str:
+    word = "Approved" if verdict.approved else "Not approved"
+    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -98,7 +98,7 @@ def serve(
         import uvicorn
 
         from peerage.doors.http import AppSettings, create_app
-        from peerage.doors.http.logs import log_to_stderr
+        from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service
 
@@ -122,7 +122,7 @@ def serve(
         await service.prepare()
         return service
 
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=_quick_loop()) as runner:
         service = runner.run(run())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
@@ -139,6 +139,15 @@ def serve(
         gc.collect()
         gc.freeze()  # what was loaded stays: no collection need look through it again
         runner.run(Server(config).serve([listening]))
+
+
+def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The maker of uvloop's event loops, where there is one for this machine."""
+    try:
+        from uvloop import new_event_loop
+    except ModuleNotFoundError:
+        return None
+    return new_event_loop
 
 
 def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:
