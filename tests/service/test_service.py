@@ -88,6 +88,19 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(service):
     assert ends == ["finished", "finished"]
 
 
+def test_a_session_that_waits_for_its_turn_tells_at_once_who_is_asked(service):
+    async def run():
+        one = service(latency_ms=60_000, max_running=1)
+        await one.start(SessionRequest(query="One?"))
+        waiting = await one.start(SessionRequest(query="Two?"))
+        first = await anext(one.watch(waiting))
+        assert (one.n_running, one.n_queued) == (1, 1)
+        await one.close(grace_s=0)
+        return first
+
+    assert go(run()).kind == "opened"
+
+
 def test_a_cancelled_session_says_so_in_its_log_and_leaves_no_task(service):
     async def run():
         before = asyncio.all_tasks()
