@@ -18,7 +18,7 @@ from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
 from peerage.doors.render.report_views import board_table
 from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import KeptPages, headers_with
+from peerage.doors.web.templating import headers_with, kept_page
 from peerage.errors import NotFoundError
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
@@ -76,9 +76,8 @@ def boards() -> Response:
 async def model_board(request: Request, service: Serving) -> Response:
     """The models, the best first, with a bar to ask what would be if."""
     given = dict(request.query_params)
-    pages: KeptPages = request.app.state.kept_pages
     make = partial(made_model_board, service, given)
-    return await pages.page(request, "model_board.html", "/boards/models", make)
+    return await kept_page(request, "model_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}")
@@ -86,9 +85,8 @@ async def community_board(request: Request, service: Serving, kind: str) -> Resp
     """A board of people or of items, stored or simulated."""
     if kind not in COMMUNITY:
         raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {', '.join(BOARDS)}.")
-    pages: KeptPages = request.app.state.kept_pages
     make = partial(made_community_board, service, kind, dict(request.query_params))
-    return await pages.page(request, "community_board.html", "/boards/models", make)
+    return await kept_page(request, "community_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}/json")
