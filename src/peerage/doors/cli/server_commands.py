@@ -99,7 +99,7 @@ def serve(
         import uvicorn
 
         from peerage.doors.http import AppSettings, create_app
-        from peerage.doors.http.logs import log_to_stderr
+        from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service
 
