@@ -11,23 +11,29 @@ PANEL = 5
 N_MODELS = 20
 
 
-def write_reviews(path: Path, n_rows: int, seed: int = 0, days: float = 0.0) -> None:
+def write_reviews(
+    path: Path, n_rows: int, seed: int = 0, days: float = 0.0, n_models: int = PANEL
+) -> None:
     """A season of a panel whose seats review each other: ranks, scores, own votes kept.
 
-    Given days, its sessions are spread over as many, up to now.
+    Given days, its sessions are spread over as many, up to now; of more models than a panel has
+    seats, neighbours meet.
     """
     import duckdb
 
     rng = np.random.default_rng(seed)
     n = n_rows // (PANEL * PANEL)
-    quality = np.linspace(0.0, 1.0, PANEL) + rng.normal(size=(n, 1, PANEL)).astype(np.float32)
+    first = np.arange(n) if n_models > PANEL else np.zeros(n, dtype=int)
+    seats = ((first[:, None] + np.arange(PANEL)) % n_models).astype(np.int16)
+    quality = np.linspace(0.0, 1.0, n_models)[seats][:, None, :]
+    quality = quality + rng.normal(size=(n, 1, PANEL)).astype(np.float32)
     seen = quality + rng.normal(size=(n, PANEL, PANEL)).astype(np.float32)
     rank = (-seen).argsort(axis=2).argsort(axis=2).astype(np.int8) + 1
     session = np.repeat(np.arange(n, dtype=np.int32), PANEL * PANEL)
     columns = {
         "session": session,
-        "who": np.tile(np.repeat(np.arange(PANEL, dtype=np.int8), PANEL), n),
-        "whom": np.tile(np.arange(PANEL, dtype=np.int8), n * PANEL),
+        "who": np.repeat(seats.ravel(), PANEL),
+        "whom": np.repeat(seats, PANEL, axis=0).ravel(),
         "rank": rank.ravel(),
         "score": np.clip(np.rint(6.0 + seen), 1, 10).astype(np.int8).ravel(),
     }

@@ -44,7 +44,7 @@ MAX_POINTS = 2_000  # of a scatter
 
 @dataclass(frozen=True, slots=True)
 class HeldRows:
-    """Reviews as rows, with the id of each session and what it is an observation of."""
+    """Reviews ballot by ballot, with the id of each session and what it is an observation of."""
 
     rows: Rows
     units: tuple[str, ...]  # by session
@@ -60,27 +60,29 @@ class HeldRows:
         return self.rows.numbers.get(name, np.full(self.rows.n, np.nan))
 
     def ballots(self) -> Ints:
-        """The ballot of each row: one reviewer in one session and round."""
+        """The ballot of each row, by number: one reviewer in one session and round."""
         rows = self.rows
         round_ = np.nan_to_num(self.number("round")).astype(np.int64)
         keys = rows.session * len(rows.names) + rows.reviewer
         keys = keys * (int(round_.max(initial=0)) + 1) + round_
-        code: Ints = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+        code: Ints = np.cumsum(np.diff(keys, prepend=keys[:1]) != 0)
         return code
 
     def only(self, keep: Bools) -> HeldRows:
         """Some of the rows, with the sessions that are left."""
         rows = self.rows
-        kept, session = np.unique(rows.session[keep], return_inverse=True)
-        sessions, units = (
-            tuple(known[i] for i in kept.tolist()) for known in (self.sessions, self.units)
-        )
-        cluster, n_clusters = clusters_of(units)
+        if keep.all():
+            return self
+        there = np.bincount(rows.session[keep], minlength=rows.n_sessions) > 0
+        kept = np.flatnonzero(there).tolist()
+        sessions, units = (tuple(known[i] for i in kept) for known in (self.sessions, self.units))
+        is_whole = len(kept) == rows.n_sessions
+        cluster, n_clusters = (rows.cluster, rows.n_clusters) if is_whole else clusters_of(units)
         some = replace(
             rows,
             n_clusters=n_clusters,
             cluster=cluster,
-            session=session,
+            session=(np.cumsum(there) - 1)[rows.session[keep]],
             reviewer=rows.reviewer[keep],
             candidate=rows.candidate[keep],
             numbers={name: values[keep] for name, values in rows.numbers.items()},
@@ -105,7 +107,9 @@ def _rows_of(files: tuple[str, ...]) -> HeldRows:
     numbers = [name for name in table.columns if is_number(name) or name == "at"]
     texts = [*required(REVIEWS), *(n for n in ("query_id", "category") if n in table.columns)]
     columns = engine.arrays(table.frame.select(*texts, *numbers))
-    order = np.argsort(columns["session_id"].astype(str), kind="stable")
+    round_ = np.nan_to_num(columns["round"].astype(float)) if "round" in columns else None
+    keys = [columns[name].astype(str) for name in ("reviewer", "session_id")]
+    order = np.lexsort(keys if round_ is None else [round_, *keys])  # ballot by ballot
     columns = {name: values[order] for name, values in columns.items()}
     nothing = np.full(len(order), None, dtype=object)
     ids, queries = columns["session_id"].tolist(), columns.get("query_id", nothing).tolist()

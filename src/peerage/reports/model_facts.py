@@ -25,6 +25,8 @@ T = TypeVar("T")
 # What was read of a store's finished sessions, by id, while the store is open.
 _FACTS: WeakKeyDictionary[Any, dict[str, Mapping[str, ModelFacts]]] = WeakKeyDictionary()
 _FAILURES: WeakKeyDictionary[Any, dict[str, list[tuple[str, str]]]] = WeakKeyDictionary()
+# All that fail, for the state of the store that it was found in.
+_FAILING: WeakKeyDictionary[Any, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,13 @@ def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
     """The answers, by session and model, that fail the safety gate."""
-    failures = _latest(store, n, _FAILURES, _failures_in, [])
-    return frozenset(pair for pairs in failures for pair in pairs)
+    state = store.version(), n
+    last, found = _FAILING.get(store, (None, frozenset()))
+    if last != state:
+        failures = _latest(store, n, _FAILURES, _failures_in, [])
+        found = frozenset(pair for pairs in failures for pair in pairs)
+        _FAILING[store] = state, found
+    return found
 
 
 def _latest(

@@ -154,7 +154,6 @@ class SessionView:
     query: Query
     season: str
     seats: tuple[SeatRecord, ...]
-    verdict_kind: str  # that was asked for
     verdict: Verdict | None
     scored: Scored | None  # None: there are no ballots
     answers: tuple[AnswerView, ...]  # the best first
@@ -202,7 +201,6 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         query=session.query,
         season=opened.season,
         seats=panel_of(facts),
-        verdict_kind=opened.law.verdict,
         verdict=session.verdict,
         scored=scored,
         answers=_answers(session, scored, facts),

@@ -111,39 +111,39 @@ def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Float
     if "accuracy" not in marks or not (options.weights or not options.ceiling):
         return np.full(rows.n, np.nan)
     total, weighed = np.zeros(rows.n), np.zeros(rows.n)
-    for name, weight in weights.items():
-        given = ~np.isnan(marks[name]) if name in marks else np.zeros(rows.n, dtype=bool)
-        total[given] += weight * marks[name][given] if name in marks else 0.0
-        weighed[given] += weight
+    for name in (name for name in weights if name in marks):
+        given = ~np.isnan(marks[name])
+        total += weights[name] * np.where(given, marks[name], 0.0)
+        weighed += weights[name] * given
     accuracy = marks["accuracy"]
-    overall = np.full(rows.n, np.nan)
-    known = ~np.isnan(accuracy) & (weighed > 0)
+    weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
     # Rounded, so that sums which are equal on paper are equal here.
-    overall[known] = np.round(total[known] / weighed[known], DECIMALS)
+    overall = np.round(total / weighed, DECIMALS)
     for below, at_most in rubric.ceilings if rubric and options.ceiling else ():
-        low = known & (accuracy < float(below))
-        overall[low] = np.minimum(overall[low], float(at_most))
+        overall = np.where(accuracy < float(below), np.minimum(overall, float(at_most)), overall)
     return overall
 
 
 def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
     """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
     old, ballot = held.number("rank"), held.ballots()
-    touched = np.isin(ballot, np.unique(ballot[changed]))
-    votes = touched & ~(np.isnan(old) & np.isnan(score))
-    if not votes.any():
-        return old
-    keys = (np.nan_to_num(old, nan=np.inf), -np.nan_to_num(score, nan=-np.inf), gated, ballot)
-    order = np.lexsort(keys)
-    order = order[votes[order]]
-    columns = [values[order] for values in keys]
-    parted = np.r_[True, np.any([one[1:] != one[:-1] for one in columns], axis=0)]
-    opens = np.r_[True, columns[-1][1:] != columns[-1][:-1]]
-    place = np.arange(len(order))
-    start = np.maximum.accumulate(np.where(opens, place, 0))
-    tier = np.cumsum(parted) - 1
-    mean = np.bincount(tier, place - start + 1) / np.bincount(tier)
-    ranks = old.copy()
-    ranks[touched] = np.nan
-    ranks[order] = mean[tier]
+    touched = np.bincount(ballot, changed)[ballot] > 0
+    at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
+    ballot = ballot[at]
+    keys = [gated[at].astype(float), -_known(score[at], -np.inf), _known(old[at], np.inf)]
+    place = np.ones(len(at))
+    for step in range(1, int(np.bincount(ballot).max(initial=1))):
+        same = ballot[step:] == ballot[:-step]  # each row with the one so many below it
+        ahead, level = np.zeros(len(same), dtype=bool), same
+        for key in keys:
+            ahead |= level & (key[:-step] < key[step:])
+            level = level & (key[:-step] == key[step:])
+        place[step:] += ahead + 0.5 * level
+        place[:-step] += (same & ~ahead) - 0.5 * level
+    ranks = np.where(touched, np.nan, old)
+    ranks[at] = place
     return ranks
+
+
+def _known(values: Floats, otherwise: float) -> Floats:
+    return np.where(np.isnan(values), otherwise, values)

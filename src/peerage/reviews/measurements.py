@@ -191,7 +191,7 @@ def measurements(
 
 
 def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> list[Measurement]:
-    """Each reviewer's slope of deviation on what a table of `LINE` columns has as x, times step."""
+    """Each reviewer's slope of deviation on what a table of lines has as x, times step."""
     cells = beside_base(table, sums.base, lambda subject: subject)
 
     def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:

@@ -32,6 +32,7 @@ from peerage.stores.schema import Sql
 
 T = TypeVar("T")
 
+WRITTEN = "another process has written this session."
 GAP = "an earlier event of this session could not be kept."
 TAKEN_HINT = "Let it end, then give the same command again: it goes on from there."
 RENEWALS = 3  # in the length of a lease

@@ -5,6 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from peerage import config
+from peerage.doors.web.board_pages import versus
 from peerage.reports import Reports
 from peerage.reports.held_rows import stored_rows, weighted_kappa
 from peerage.reports.options import ModelBoardOptions
@@ -53,9 +54,10 @@ def test_what_if_changes_the_board_and_its_link_shows_the_same_to_another(demo, 
     tab.locator("input[name=w_clarity]").fill("90")
     tab.locator("input[name=w_clarity]").dispatch_event("change")
     tab.wait_for_url("**w_clarity=90**")
-    tab.locator("select[name=without]").select_option("able")
-    tab.wait_for_url("**without=able**")
-    expect(tab.locator("#board tbody tr").last).to_contain_text("480")
+    for name in ("able", "echo"):
+        tab.get_by_label(name, exact=True).check()
+    tab.wait_for_url("**without=able&without=echo**")
+    expect(tab.locator("#board tbody tr").last).to_contain_text("360")
     assert "own_votes=in" in tab.url
     other = browse()
     other.goto(tab.url)
@@ -101,6 +103,30 @@ def test_a_head_to_head_cell_leads_to_the_sessions_that_decided_it(demo, browse)
     expect(tab.locator("#verdict")).to_be_visible()
 
 
+def test_every_pair_of_two_hundred_models_has_its_cell_a_block_at_a_time():
+    names = [f"m{i:03}" for i in range(200)]
+    rates = [[None if i == j else 0.5 for j in range(200)] for i in range(200)]
+    matrix = {"models": names, "above": rates, "n": [[9] * 200] * 200}
+    first = versus(matrix, {})
+    assert len(first.rows) == len(first.columns) < 30
+    pairs = {
+        (name, other)
+        for rows, _ in first.row_blocks
+        for columns, _ in first.column_blocks
+        for name, cells in versus(matrix, {"rows": rows, "columns": columns}).rows
+        for other, _, _ in cells
+    }
+    assert len(pairs) == 200 * 200
+    assert [name for name, _ in versus(matrix, {"search": "M19"}).rows] == names[190:]
+
+
+def test_a_what_if_that_cannot_be_keeps_the_page_and_says_why(demo, browse):
+    tab = browse()
+    tab.goto(f"{url(demo)}/boards/models?category=nowhere")
+    expect(tab.locator("#board")).to_contain_text("no `category`")
+    assert tab.get_by_label("Category").input_value() == "nowhere"
+
+
 def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/judges")
@@ -117,10 +143,11 @@ def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, bro
 
 def test_communities_can_be_simulated_and_their_rings_are_drawn_the_same(demo, browse):
     tab = browse()
-    tab.goto(
-        f"{url(demo)}/boards/contributors?source=simulated&honest=60&affiliation_bonus_points=0"
-    )
+    changes = "source=simulated&honest=60&affiliation_bonus_points=0&scale=-1,0,1,2"
+    tab.goto(f"{url(demo)}/boards/contributors?{changes}")
     expect(tab.locator("#board")).to_contain_text("move")
+    document = demo.client.get(f"/boards/contributors/json?{changes}").json()
+    assert document["parameters"]["scale"] == [-1, 0, 1, 2]
     expect(tab.locator("#board .facts")).to_contain_text("median")
     pictures = []
     for _ in range(2):

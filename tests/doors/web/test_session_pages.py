@@ -26,10 +26,11 @@ def test_a_question_is_asked_and_watched_to_its_verdict(council, browse):
     expect(tab.locator("table.votes .place")).to_have_count(16)
     expect(tab.locator("table.ranking tbody tr")).to_have_count(4)
     expect(tab.locator("#verdict")).to_contain_text("Taken together")
+    expect(tab.get_by_label("Show names")).to_be_checked()
 
 
-def test_names_are_hidden_until_the_verdict_and_can_be_switched(tmp_path, browse):
-    seats = simulated("ann", "bob", "cyd", latency_ms=1200)
+def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
+    seats = simulated("ann", "bob", "cyd", latency_ms=600_000)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         tab = browse()
@@ -39,8 +40,25 @@ def test_names_are_hidden_until_the_verdict_and_can_be_switched(tmp_path, browse
         assert "ann" in tab.locator("main").inner_text()
         assert "names=shown" in tab.url
         tab.get_by_label("Show names").uncheck()
-        expect(tab.locator("#status")).to_contain_text("Finished")
+        server.client.delete(f"/api/sessions/{id_}")
+        expect(tab.locator("#status")).to_contain_text("Ended: cancelled")
         expect(tab.get_by_label("Show names")).to_be_checked()
+
+
+def test_the_list_of_sessions_follows_those_that_run_and_nothing_moves(tmp_path, browse):
+    with running(
+        f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", latency_ms=600_000)
+    ) as server:
+        id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
+        tab = browse()
+        tab.goto(f"{url(server)}/sessions")
+        row = tab.locator("#sessions-table tbody tr")
+        expect(row).to_contain_text("answers 0 of 2")
+        place = row.bounding_box()
+        server.client.delete(f"/api/sessions/{id_}")
+        expect(row).to_contain_text("cancelled")
+        expect(tab.locator("#running[hx-get]")).to_have_count(0)
+        assert row.bounding_box() == place
 
 
 def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse):

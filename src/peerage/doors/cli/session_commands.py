@@ -20,7 +20,7 @@ from peerage.doors.cli.screen import (
     write_json,
     write_line,
 )
-from peerage.doors.render.page_blocks import blocks_markdown
+from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.session_views import (
     ask_blocks,
     bare_verdict,

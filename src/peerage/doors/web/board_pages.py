@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from math import isfinite
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -19,7 +21,7 @@ from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_g
 from peerage.doors.render.report_views import board_table
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import headers_with, kept_page
-from peerage.errors import NotFoundError
+from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
 from peerage.reports.options import (
@@ -37,15 +39,16 @@ from peerage.types import CommunityCoefficients, Rubric
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 BOARDS = ("models", "contributors", "reviewers", "items")
-SPANS = ("7d", "30d", "90d", "365d", "all")
 WEIGHT = "w_"  # the start of a parameter that weighs a dimension
 MAX_ROWS = 200
+BLOCK = 20  # models that the head-to-head shows at a time, across and down
 PLAIN_SINCE = "all"
 COMMUNITY: Mapping[str, type[CommunityBoardOptions]] = {
     "contributors": ContributorBoardOptions,
     "reviewers": ReviewerBoardOptions,
     "items": ItemBoardOptions,
 }
+PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
 NAME_BY_BOARD = {"contributors": "contributor", "reviewers": "reviewer", "items": "item_id"}
 # The numbers of a community that a person may change, with their words.
 COEFFICIENTS = {
@@ -56,6 +59,7 @@ COEFFICIENTS = {
     "reputation_weight": "Weight of reputation",
     "reputation_cap": "Cap of reputation",
 }
+_PLAIN_RANKS: WeakKeyDictionary[Service, tuple[object, Mapping[str, int]]] = WeakKeyDictionary()
 SORTS = {
     "rank": "rank",
     "model": "name",
@@ -75,31 +79,48 @@ def boards() -> Response:
 @router.get("/boards/models")
 async def model_board(request: Request, service: Serving) -> Response:
     """The models, the best first, with a bar to ask what would be if."""
-    given = dict(request.query_params)
-    make = partial(made_model_board, service, given)
+    make = partial(made_model_board, service, given_in(request))
     return await kept_page(request, "model_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}")
 async def community_board(request: Request, service: Serving, kind: str) -> Response:
     """A board of people or of items, stored or simulated."""
-    if kind not in COMMUNITY:
-        raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {', '.join(BOARDS)}.")
-    make = partial(made_community_board, service, kind, dict(request.query_params))
+    make = partial(made_community_board, service, known_board(kind), given_in(request))
     return await kept_page(request, "community_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}/json")
 async def board_json(request: Request, service: Serving, kind: str) -> Response:
     """The board that a page shows, as JSON."""
-    given = dict(request.query_params)
+    given = given_in(request)
     if kind == "models":
-        board = (await service.read(made_model_board, service, given))["board"]
-    elif kind in COMMUNITY:
-        board = (await service.read(made_community_board, service, kind, given))["board"]
+        made = await service.read(made_model_board, service, given)
     else:
-        raise NotFoundError(f"there is no board of {kind!r}.")
-    return JSONResponse(board.document(), headers=dict(headers_with("")))
+        made = await service.read(made_community_board, service, known_board(kind), given)
+    if made["problem"]:
+        raise UsageError(made["problem"])
+    return JSONResponse(made["board"].document(), headers=dict(headers_with("")))
+
+
+def given_in(request: Request) -> dict[str, str]:
+    """What an address says, several values of one name a line each."""
+    query = request.query_params
+    return {name: "\n".join(query.getlist(name)) for name in query}
+
+
+def known_board(kind: str) -> str:
+    if kind not in COMMUNITY:
+        raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {', '.join(BOARDS)}.")
+    return kind
+
+
+def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
+    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
+    try:
+        return make(), ""
+    except PeerageError as error:
+        return Board(kind, {}), str(error)
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -120,10 +141,11 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
     rubric = service.settings.rubric_for("")
     options, weights = what_if_options(given, rubric)
     failed = gate_failures(service.store) if options.gate else ()
-    board = what_if_board(service.reports, options, rubric, failed)
+    make = partial(what_if_board, service.reports, options, rubric, failed)
+    board, problem = or_problem("models", make)
     plain = WhatIfOptions(since=options.since, category=options.category)
     is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
-    before = {} if is_plain else _ranks_of(service.reports.board(plain.plain))
+    before = {} if is_plain or problem else plain_ranks(service, plain)
     rows = board.rows
     if options.calibrated:
         rows = calibrated(rows)
@@ -148,8 +170,10 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         tiers = tier_groups([one.values for one in listed])
         groups = [(name, [by_row[id(row)] for row in part]) for name, part in tiers]
     order = [row["model"] for row in rows]
+    query = canonical(given, options, weights, rubric)
     return {
         "board": board,
+        "problem": problem,
         "groups": groups,
         "n_left_out": max(0, len(listed) - MAX_ROWS),
         "max_rows": MAX_ROWS,
@@ -161,15 +185,15 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "weights": weights,
         "default_weights": _percent(rubric),
         "rules": rules.names(),
-        "spans": SPANS,
         "sort": sort,
         "sorts": SORTS,
         "search": given.get("search", ""),
         "categories": categories_of(service),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
-        "matrix": board.notes.get("matrix"),
+        "versus": versus(board.notes.get("matrix"), given),
+        "parts": parse_qsl(query),
         "weeks": week_chart(board.notes["history"], order) if board.notes.get("history") else None,
-        **_addressed("models", canonical(given, options, weights, rubric)),
+        **_addressed("models", query),
     }
 
 
@@ -205,22 +229,63 @@ def canonical(
 ) -> str:
     """The shortest query that asks for the same page, so that a link says only what differs."""
     usual = _percent(rubric)
-    parts: dict[str, str] = {
+    parts: dict[str, str | Sequence[str]] = {
         "rule": "" if options.rule == "borda" else options.rule,
         "own_votes": "" if options.own_votes == "out" else options.own_votes,
         "since": "" if options.since == PLAIN_SINCE else options.since,
         "category": options.category or "",
-        "without": "\n".join(options.without),
+        "without": options.without,
         **{f"{WEIGHT}{k}": f"{v:g}" for k, v in weights.items() if v != usual[k]},
         "ceiling": "" if options.ceiling else "off",
         "gate": "on" if options.gate else "",
         "scale": "calibrated" if options.calibrated else "",
         "matrix": "on" if options.matrix else "",
         "history": options.history or "",
+        **{name: given.get(name, "") for name in ("rows", "columns") if options.matrix},
         "sort": "" if given.get("sort", "rank") == "rank" else given["sort"],
         "search": given.get("search", ""),
     }
-    return urlencode({name: value for name, value in parts.items() if value})
+    return urlencode({name: value for name, value in parts.items() if value}, doseq=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Versus:
+    """A part of the head-to-head that a screen holds; models stand in the order of the board."""
+
+    rows: list[tuple[str, list[tuple[str, float | None, int]]]]  # rival, share, ballots
+    columns: list[str]
+    row_blocks: list[tuple[str, str]]  # the number of its first model, and words for it
+    column_blocks: list[tuple[str, str]]
+    first_row: str
+    first_column: str
+
+
+def versus(matrix: Mapping[str, Any] | None, given: Mapping[str, str]) -> Versus | None:
+    """The models against each other: those that the address names, a block at a time."""
+    if not matrix or not matrix["models"]:
+        return None
+    models: list[str] = matrix["models"]
+    words = given.get("search", "").casefold()
+    found = [i for i, name in enumerate(models) if words in name.casefold()]
+    row, column = (_first(given.get(name)) for name in ("rows", "columns"))
+    across = range(len(models))[column - 1 :][:BLOCK]
+    rows = [
+        (models[i], [(models[j], matrix["above"][i][j], matrix["n"][i][j]) for j in across])
+        for i in found[row - 1 :][:BLOCK]
+    ]
+    columns = [models[j] for j in across]
+    return Versus(rows, columns, _blocks(found), _blocks(models), str(row), str(column))
+
+
+def _first(text: str | None) -> int:
+    """The number of the first model of a block."""
+    number = int(text) if text and text.isdecimal() and len(text) < 7 else 1
+    return max(0, number - 1) // BLOCK * BLOCK + 1
+
+
+def _blocks(models: Sequence[object]) -> list[tuple[str, str]]:
+    n = len(models)
+    return [(str(i + 1), f"{i + 1} to {min(i + BLOCK, n)} of {n}") for i in range(0, n, BLOCK)]
 
 
 def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -238,8 +303,15 @@ def categories_of(service: Service) -> list[str]:
     return sorted({*(one.category for one in listed), *service.settings.rubric_by_category} - {""})
 
 
-def _ranks_of(board: Board) -> dict[str, int]:
-    return {row["model"]: row["rank"] for row in board.rows}
+def plain_ranks(service: Service, plain: WhatIfOptions) -> Mapping[str, int]:
+    """Where the models stand without any what-if; kept, as one change follows another."""
+    key = service.store.version(), plain.since, plain.category
+    known, ranks = _PLAIN_RANKS.get(service, (None, {}))
+    if known != key:
+        rows = service.reports.board(plain.plain).rows
+        ranks = {row["model"]: row["rank"] for row in rows}
+        _PLAIN_RANKS[service] = key, ranks
+    return ranks
 
 
 def _sorted(rows: list[BoardRow], column: str) -> list[BoardRow]:
@@ -267,14 +339,7 @@ def _number(text: str | None, otherwise: float) -> float:
 def made_community_board(service: Service, kind: str, given: Mapping[str, str]) -> dict[str, Any]:
     """Everything on the page of a community's board."""
     usual = CommunityCoefficients(**service.settings.community.model_dump())
-    changed = {
-        name: type(getattr(usual, name))(_number(given.get(name), getattr(usual, name)))
-        for name in COEFFICIENTS
-    }
-    people = {
-        name: int(_number(given.get(name), number))
-        for name, number in (("honest", 200), ("lazy", 15), ("contrarian", 10), ("spammer", 8))
-    } | {"ring": int(_number(given.get("ring"), 6))}
+    people = {name: int(_number(given.get(name), n)) for name, n in PEOPLE.items()}
     is_simulated = given.get("source") == "simulated"
     tables = simulated_tables(people) if is_simulated else InputTables()
     options = COMMUNITY[kind](
@@ -284,35 +349,60 @@ def made_community_board(service: Service, kind: str, given: Mapping[str, str]) 
         without_flagged=given.get("without_flagged") == "on",
         **_own_options(kind, given),
     )
-    board = _community_board(service, tables, replace(usual, **changed), options)
+    changed = replace(
+        usual,
+        scale=_scale(given.get("scale"), usual.scale),
+        **{
+            name: type(getattr(usual, name))(_number(given.get(name), getattr(usual, name)))
+            for name in COEFFICIENTS
+        },
+    )
+    board, problem = or_problem(kind, partial(_community_board, service, tables, changed, options))
     plain = COMMUNITY[kind](since=options.since, category=options.category)
-    is_plain = options == plain and all(changed[n] == getattr(usual, n) for n in changed)
+    is_plain = options == plain and changed == usual
     name = NAME_BY_BOARD[kind]
-    before = {} if is_plain else _places(_community_board(service, tables, usual, plain), name)
+    before = (
+        {}
+        if is_plain or problem
+        else _places(_community_board(service, tables, usual, plain), name)
+    )
     rows = board.rows
     now = _places(board, name)
-    moved = {key: before[key] for key, at in now.items() if before.get(key, at) != at}
     return {
         "board": board,
-        "chart": board_chart(board, rows[:40]),
-        "table": board_table(board, rows[:MAX_ROWS]),
+        "problem": problem,
+        "chart": board_chart(board, rows[:40]) if rows else None,
+        "table": board_table(board, rows[:MAX_ROWS]) if rows else None,
         "keys": [row[name] for row in rows[:MAX_ROWS]],
         "now": now,
-        "moved": moved,
+        "moved": {key: before[key] for key, at in now.items() if before.get(key, at) != at},
         "n_left_out": max(0, len(rows) - MAX_ROWS),
         "options": options,
         "is_plain": is_plain,
         "is_simulated": is_simulated,
         "people": people,
-        "coefficients": [(n, words, changed[n]) for n, words in COEFFICIENTS.items()],
+        "coefficients": [(n, words, getattr(changed, n)) for n, words in COEFFICIENTS.items()],
+        "scale": _scale_text(changed.scale),
         "statistics": _statistics(kind, rows),
         "about": board_options(board),
         "flags": [flag_text(flag) for flag in board.flags],
-        "spans": SPANS,
         **_addressed(
             kind, urlencode({k: v for k, v in given.items() if v and not _is_usual(k, v, usual)})
         ),
     }
+
+
+def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
+    """The opinions there are, from numbers between commas; as usual where they make no scale."""
+    try:
+        values = tuple(sorted({float(part) for part in (text or "").split(",")}))
+    except ValueError:
+        return usual
+    return values if len(values) > 1 and all(map(isfinite, values)) else usual
+
+
+def _scale_text(scale: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in scale)
 
 
 def _addressed(kind: str, query: str) -> dict[str, str]:
@@ -325,6 +415,7 @@ def _is_usual(name: str, value: str, usual: CommunityCoefficients) -> bool:
     if name in COEFFICIENTS:
         return value == f"{getattr(usual, name):g}"
     defaults = {"since": "all", "reputation": "fixed", "source": "stored", "by": "total"}
+    defaults |= {"scale": _scale_text(usual.scale), **{who: str(n) for who, n in PEOPLE.items()}}
     return value == defaults.get(name)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,6 +14,7 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.web.page_route import PageRoute
+from peerage.doors.web.session_picture import SessionPicture
 from peerage.doors.web.templating import dollars, page
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
@@ -30,7 +32,15 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 N_RECENT = 8
 INSTRUCTIONS_TOKENS = 400  # that a seat is sent beside the question
 N_LISTED = 50
+N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
+
+
+@dataclass(frozen=True)
+class ListedSession(SessionEntry):
+    """A line of the list of sessions."""
+
+    progress: str = ""  # of one that runs
 
 
 @router.get("/")
@@ -45,7 +55,6 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
         "ask.html",
         is_empty=not recent,
         recent=recent,
-        hosts=service.hosts,
         query=query,
         after=before.session if before else None,
         seats=settings.seats,
@@ -101,12 +110,23 @@ async def sessions(
         request,
         "sessions.html",
         recent=recent,
-        hosts=service.hosts,
         search=search,
         category=category,
         status=status,
         next=shown[-1].id if more else None,
     )
+
+
+@router.get("/sessions/running")
+async def running_sessions(
+    request: Request,
+    service: Serving,
+    ids: Annotated[list[str], Query(alias="id", max_length=N_LISTED)],
+) -> Response:
+    """The lines of sessions that were running a moment ago, as they are now."""
+    listed = await service.read(service.store.sessions, None, N_WATCHED)
+    recent = await service.read(entries, service, [one for one in listed if one.id in set(ids)])
+    return page(request, "running_rows.html", recent=recent)
 
 
 def _found(
@@ -127,9 +147,21 @@ def _found(
     return [one for one, _ in zip(fitting, range(N_LISTED + 1), strict=False)]
 
 
-def entries(service: Service, listed: Sequence[Listing]) -> list[SessionEntry]:
-    """Lines of the list, with who won and what it cost."""
-    return [session_entry(one, service.store.events(one.id)) for one in listed]
+def entries(service: Service, listed: Sequence[Listing]) -> list[ListedSession]:
+    """Lines of the list: who won, what it cost, and how far it is if it runs here."""
+    found = []
+    for one in listed:
+        events = service.store.events(one.id)
+        runs = not one.status and service.hosts(one.id)
+        words = progress_words(SessionPicture.of(events, service.settings)) if runs else ""
+        found.append(ListedSession(**asdict(session_entry(one, events)), progress=words))
+    return found
+
+
+def progress_words(picture: SessionPicture) -> str:
+    """How far a running session is."""
+    counts = {"answers": picture.n_answered, "reviews": picture.n_reviewed}.get(picture.stage)
+    return f"{picture.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
 
 
 def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:

@@ -32,52 +32,75 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "length_relative": ("Length", "points a standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
-# A finding in words, by metric, and what to do where it is evidence or an indicator.
-WORDS: Mapping[str, tuple[str, str]] = {
-    "length": ("longer answers score {sign} with {who}", "Look at the board at equal length."),
+# What a metric is about; its finding in words; and what to do where that is grave.
+WORDS: Mapping[str, tuple[str, str, str]] = {
+    "length": (
+        "Marks and length",
+        "longer answers score {sign} with {who}",
+        "Look at the board at equal length.",
+    ),
     "length_relative": (
+        "Preference for length",
         "{who} gives {sign} for length than the others give the same answers",
         "Leave this reviewer out in the what-if bar and see whether ranks move.",
     ),
     "position": (
+        "Preference for what is shown first",
         "{who} gives {sign} to whatever it is shown first",
         "Keep the balanced order: over a season it cancels out. Do not trust single ballots of it.",
     ),
     "calibration": (
+        "Harshness",
         "{who} marks at {value} on average",
         "Read the calibrated board: there each reviewer’s level and spread are taken out.",
     ),
     "self_preference": (
+        "Preference for own answers",
         "{who} rates its own answers {sign} than the others do",
         "Keep own votes out, as they are by default.",
     ),
     "family_preference": (
+        "Preference for its own family",
         "{who} rates its own family {sign} than the others do",
         "Seat reviewers of other families, or leave this one out.",
     ),
     "anchoring": (
+        "Anchoring on the first answer",
         "the first answer that {who} reads pulls its later marks",
         "Ask for fewer answers a ballot, or for two rounds.",
     ),
     "consistency": (
+        "Consistency",
         "{who} marks the same answer differently when asked again",
         "Lower its temperature, or let it review in two rounds.",
     ),
-    "style": ("{who} rewards how an answer looks", "Say in the rubric that form is no merit."),
+    "style": (
+        "Preference for its own style",
+        "{who} rewards how an answer looks",
+        "Say in the rubric that form is no merit.",
+    ),
     "sycophancy": (
+        "Favouritism",
         "{who}: one rates the other {sign} than anybody else does",
         "Leave this reviewer out and compare the ranks.",
     ),
-    "reasoning_length": ("long reasoning goes with {sign} marks by {who}", ""),
+    "reasoning_length": (
+        "Marks and length of reasoning",
+        "long reasoning goes with {sign} marks by {who}",
+        "",
+    ),
     "agreement": (
+        "Agreement with the others",
         "{who} agrees with the others at {value}",
         "Below .3 its votes are mostly noise: seat another reviewer.",
     ),
     "effective_votes": (
+        "Independent votes of the panel",
         "the panel’s votes are worth {value} independent ones",
         "Seat models of other families: reviewers who err together count as fewer.",
     ),
     "drift": (
+        "Drift over time",
         "{who} gets {sign} from week to week",
         "Pin the model’s version, and compare boards of like windows.",
     ),
@@ -139,13 +162,12 @@ def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]
 def sentence(one: Finding) -> str:
     """A finding as a sentence with its numbers."""
     value = one.value or 0.0
-    who = "everybody" if one.subject == "all" else one.subject.replace(">", " on ")
+    who = _who(one.subject)
     numbers = f"{finding_value(one)}, n {one.n:,}"
-    topic = f"{one.metric.replace('_', ' ').capitalize()} of {who}"
+    topic, words, _ = _words_of(one.metric)
     if one.status not in ("evidence", "indicator"):
         state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
-        return f"{topic}: {numbers}, {state}."
-    words, _ = WORDS.get(one.metric, (topic, ""))
+        return f"{topic}, {who}: {numbers}, {state}."
     said = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
     first = said[:1] if said.startswith(who) else said[:1].upper()
     return f"{first}{said[1:]}: {numbers}."
@@ -153,7 +175,17 @@ def sentence(one: Finding) -> str:
 
 def _advice(one: Finding) -> str:
     grave = one.status in ("evidence", "indicator")
-    return WORDS.get(one.metric, ("", ""))[1] if grave else ""
+    return _words_of(one.metric)[2] if grave else ""
+
+
+def _words_of(metric: str) -> tuple[str, str, str]:
+    """The words for a metric, also for one of a plug-in."""
+    name = metric.replace("_", " ")
+    return WORDS.get(metric, (name.capitalize(), f"{name} of {{who}} stands out", ""))
+
+
+def _who(subject: str) -> str:
+    return "everybody" if subject == "all" else subject.replace(">", " on ")
 
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
@@ -173,13 +205,13 @@ def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
         subjects, _ = told.setdefault(f"{one.metric}|{would}", ([], would))
         subjects.append(one.subject)
     return [
-        (f"{key.partition('|')[0].replace('_', ' ').capitalize()} of {_few(subjects)}", would)
+        (f"{_words_of(key.partition('|')[0])[0]}, {_few(subjects)}", would)
         for key, (subjects, would) in told.items()
     ]
 
 
 def _few(names: Sequence[str], n: int = 4) -> str:
-    shown = ", ".join("everybody" if name == "all" else name for name in names[:n])
+    shown = ", ".join(map(_who, names[:n]))
     return shown + (f" and {len(names) - n} more" if len(names) > n else "")
 
 

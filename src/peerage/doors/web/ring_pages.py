@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.phrases import flag_text
-from peerage.doors.web.board_pages import simulated_tables
+from peerage.doors.web.board_pages import PEOPLE, simulated_tables
 from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.templating import page
 from peerage.reports import Reports
@@ -25,7 +25,6 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=
 MAX_PAIRS = 40  # of those that support each other most, drawn beside the rings
 N_STEPS = 300
 COOLING = 0.985
-DEMO_PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}
 
 
 class Node(NamedTuple):
@@ -35,6 +34,7 @@ class Node(NamedTuple):
     x: float
     y: float
     ring: int | None
+    is_low: bool  # in the lower half of its ring, so that its name stands below
 
 
 class Edge(NamedTuple):
@@ -58,7 +58,7 @@ async def rings(
 def _found(service: Service, is_simulated: bool, category: str, seed: int) -> dict[str, Any]:
     reports = service.reports
     if is_simulated:
-        reports = Reports(service.settings, simulated_tables(DEMO_PEOPLE))
+        reports = Reports(service.settings, simulated_tables(PEOPLE))
     found = reports.rings(RingsOptions(category=category or None))
     document = found.document()
     nodes, edges = graph(document, seed)
@@ -83,7 +83,14 @@ def graph(document: Mapping[str, Any], seed: int) -> tuple[list[Node], list[Edge
         support.setdefault((pair["a"], pair["b"]), pair["n"])
     names = sorted({name for pair in support for name in pair} | ring_by_name.keys())
     places = laid_out(names, list(support), seed)
-    nodes = {name: Node(name, *places[i], ring_by_name.get(name)) for i, name in enumerate(names)}
+    heights: dict[int | None, list[float]] = {}
+    for name, (_, y) in zip(names, places, strict=True):
+        heights.setdefault(ring_by_name.get(name), []).append(y)
+    nodes = {}
+    for name, (x, y) in zip(names, places, strict=True):
+        block = ring_by_name.get(name)
+        is_low = block is not None and y > sum(heights[block]) / len(heights[block])
+        nodes[name] = Node(name, x, y, block, is_low)
     edges = [
         Edge(nodes[a], nodes[b], n, ring_by_name.get(a, -1) == ring_by_name.get(b, -2))
         for (a, b), n in sorted(support.items())

@@ -6,7 +6,7 @@ parts make the page of a running session, of one that was reconnected to, and of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -27,6 +27,7 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    SeatRecord,
     StoppedEarly,
     TextPiece,
     Waiting,
@@ -160,9 +161,13 @@ class SessionPicture:
 
     # -- who is at the table -------------------------------------------------------------------
 
+    @property
+    def _seats(self) -> Sequence[SeatRecord]:
+        return self.opened.seats if self.opened else ()
+
     def _seated(self) -> tuple[Member, ...]:
         """Everybody, in an order that tells nothing, under letters in that order."""
-        seats = {seat.name: seat for seat in (self.opened.seats if self.opened else ())}
+        seats = {seat.name: seat for seat in self._seats}
         reviewers = [ballot.reviewer for ballot in self.session.ballots]
         names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people]))
         if len(names) == len(self.members):
@@ -190,8 +195,7 @@ class SessionPicture:
     @property
     def answering(self) -> list[Member]:
         """Those who were asked to answer, or whose answers were given."""
-        seats = self.opened.seats if self.opened else ()
-        asked = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
+        asked = {seat.name for seat in self._seats if "answer" in seat.roles or not seat.roles}
         names = set(self.session.candidates) | (set() if self.are_given else asked)
         return [member for member in self.members if member.name in names]
 
@@ -226,9 +230,17 @@ class SessionPicture:
         return sorted({ballot.round for ballot in self.session.ballots})
 
     @property
-    def candidates(self) -> list[Member]:
-        names = set(self.session.candidates)
+    def working(self) -> list[Member]:
+        """Those who write or read right now."""
+        stage = {"answers": "answer", "reviews": "review"}.get(self.stage, "conclude")
+        names = {seat for seat, at, _ in self.asked - self.ended if at == stage}
         return [member for member in self.members if member.name in names]
+
+    @property
+    def candidates(self) -> list[Member]:
+        """Whose answers are on the ballots; before there are any, whose are expected."""
+        names = set(self.session.candidates)
+        return [member for member in self.members if member.name in names] or self.answering
 
     @cached_property
     def options(self) -> ScoringOptions:
@@ -250,8 +262,9 @@ class SessionPicture:
         return next((r for r in reviews if (r.reviewer, r.round) == (reviewer, round)), None)
 
     def rows(self, round: int) -> list[GridRow]:
-        """The grid of one round, a row for each ballot."""
+        """The grid of one round, a row for each ballot; before the first, for each to come."""
         names = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round}
+        names = names or {seat.name for seat in self._seats if "review" in seat.roles}
         names |= set(self.people) if round == max(self.rounds, default=0) else set()
         return [self.row(member, round) for member in self.members if member.name in names]
 
@@ -289,7 +302,7 @@ class SessionPicture:
         if (reviewer.name, round) in self.not_heard:
             return "not_heard", "not needed: the winner could not change"
         if self.was_asked(reviewer, "review", round):
-            return "reading", "reading"
+            return "reading", "reads and ranks …"
         return "waiting", ""
 
     # -- the whole -----------------------------------------------------------------------------
@@ -305,13 +318,13 @@ class SessionPicture:
 
     @property
     def n_reviewed(self) -> tuple[int, int]:
-        """How many ballots of the last round are done with, and how many there are."""
+        """How many ballots of the last round are done with, and how many there are or will be."""
         last = self.rounds[-1] if self.rounds else 0
         ballots = [ballot for ballot in self.session.ballots if ballot.round == last]
         done = {review.reviewer for review in self.session.reviews if review.round == last}
         done |= {name for name, stage, n in self.failed if (stage, n) == ("review", last)}
         done |= {name for name, n in self.not_heard if n == last}
-        return sum(ballot.reviewer in done for ballot in ballots), len(ballots)
+        return sum(ballot.reviewer in done for ballot in ballots), len(ballots) or len(self.rows(0))
 
     @property
     def n_answered(self) -> tuple[int, int]:

@@ -59,8 +59,8 @@ def web_environment() -> Environment:
         "minute": minute,
         "seconds": seconds,
         "dollars": dollars,
-        "money": lambda bill: money(bill.usd, bill.n_unpriced),
-        "cost_of": money,
+        "cost": lambda bill: cost(bill.usd, bill.n_unpriced),
+        "cost_of": cost,
         "level": level,
         "share_level": share_level,
         "percent": percent,
@@ -125,6 +125,11 @@ def seconds(value: float) -> str:
         return f"{value:.1f} s"
     minutes, rest = divmod(round(value), 60)
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def cost(usd: float, n_unpriced: int = 0) -> str:
+    """What calls cost, as far as it is known."""
+    return money(usd, n_unpriced) if usd or n_unpriced else "free"
 
 
 def dollars(value: float) -> str:
