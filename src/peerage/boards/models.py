@@ -8,7 +8,7 @@ from them. Two-way intervals add the spread of reviewers, for claims beyond this
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,25 +30,6 @@ MAX_SWEEPS = 5_000
 FLAT = 1e-12
 MEANS = {"borda": ("share", "held"), "mean_rank": ("place", "held"), "hybrid": ("blend", "scored")}
 LOWER_IS_BETTER = ("mean_rank",)
-
-COLUMNS = (
-    "model",
-    "rank",
-    "rank_low",
-    "rank_high",
-    "tier",
-    "aggregate_borda",
-    "share",
-    "share_low",
-    "share_high",
-    "total_votes",
-    "total_wins",
-    "appearances",
-    "mean_score",
-    "mean_score_plain",
-    "z_score",
-)
-WHOLE = ("total_votes", "total_wins", "appearances")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +107,15 @@ class ModelTotals:
         return reviewer[kept], self._place[candidate][kept], columns
 
 
+def _borda(totals: ModelTotals) -> Floats:
+    held = totals.column("held")
+    return totals.column("borda") / np.where(held > 0.0, held, np.nan)
+
+
+def _mean_score(totals: ModelTotals) -> Floats:
+    return by_cluster.quotient(totals.column("score"), totals.column("scored"))
+
+
 def board_columns(
     totals: ModelTotals,
     rule: str,
@@ -143,17 +133,7 @@ def board_columns(
         ranked = share if rule == "borda" else mean_estimates(totals, rule)
     models = totals.models
     order, rank = standing(ranked.value, totals.column("wins"), models, ranked.lower_is_better)
-    held = totals.column("held")
-    voted = np.where(held > 0.0, held, np.nan)
-    values = {
-        "aggregate_borda": totals.column("borda") / voted,
-        "total_votes": totals.column("votes"),
-        "total_wins": totals.column("wins"),
-        "appearances": totals.column("appeared"),
-        "mean_score": fitted_scores(totals),
-        "mean_score_plain": by_cluster.quotient(totals.column("score"), totals.column("scored")),
-        "z_score": z_scores(totals),
-    }
+    values = {name: make(totals) for name, make in VALUES.items()}
     columns = columns_of(models, order, rank, ranked, share, values)
     if "lengths" in totals.sums.tables:
         columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
@@ -166,7 +146,7 @@ def columns_of(
     rank: Mapping[int, int],
     ranked: Estimates,
     share: Estimates,
-    values: Mapping[str, Floats],
+    values: Mapping[str, Floats | Ints],
 ) -> dict[str, list[Any]]:
     """The columns of a board in their order; a column without values is None in every row."""
     estimated = {
@@ -183,9 +163,7 @@ def columns_of(
     for name, places in zip(("rank_low", "rank_high", "tier"), _rank_ranges(ranked), strict=True):
         columns[name] = [place or None for place in places[list(order)].tolist()]
     for name in COLUMNS[len(columns) :]:
-        held = estimated.get(name, nothing)
-        whole = name in WHOLE
-        columns[name] = [int(held[i]) for i in order] if whole else rounded(held, order)
+        columns[name] = rounded(estimated.get(name, nothing), order)
     if ranked is not share:
         columns["value"] = rounded(ranked.value, order)
         columns["value_low"] = rounded(ranked.low, order)
@@ -193,8 +171,11 @@ def columns_of(
     return columns
 
 
-def rounded(values: Floats, order: Sequence[int]) -> list[float | None]:
-    picked = [float(values[i]) for i in order]
+def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
+    """Values in this order: counts as they are, numbers rounded, None for what is undefined."""
+    picked: list[Any] = values[list(order)].tolist()
+    if np.issubdtype(values.dtype, np.integer):
+        return picked
     return [round(v, DECIMALS) + 0.0 if math.isfinite(v) else None for v in picked]
 
 
@@ -511,3 +492,17 @@ def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
     np.add.at(found, (cluster, above), gain)
     np.add.at(found, (cluster, below), -gain)
     return found
+
+
+# Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
+VALUES: Mapping[str, Callable[[ModelTotals], Floats | Ints]] = {
+    "aggregate_borda": _borda,
+    "total_votes": lambda totals: totals.column("votes").astype(np.int64),
+    "total_wins": lambda totals: totals.column("wins").astype(np.int64),
+    "appearances": lambda totals: totals.column("appeared").astype(np.int64),
+    "mean_score": fitted_scores,
+    "mean_score_plain": _mean_score,
+    "z_score": z_scores,
+}
+PLACES = ("model", "rank", "rank_low", "rank_high", "tier", "aggregate_borda")
+COLUMNS = tuple(dict.fromkeys((*PLACES, "share", "share_low", "share_high", *VALUES)))

@@ -63,7 +63,12 @@ def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
         rank,
         ranked,
         _share_estimates(share, won, tied, lost),
-        {"aggregate_borda": share, "total_votes": n, "total_wins": won, "appearances": n},
+        {
+            "aggregate_borda": share,
+            "total_votes": n.astype(np.int64),
+            "total_wins": won.astype(np.int64),
+            "appearances": n.astype(np.int64),
+        },
     )
 
 

@@ -18,7 +18,7 @@ from peerage.boards import Board
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
-from peerage.doors.render.report_views import board_table
+from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
@@ -67,6 +67,10 @@ SORTS = {
     "appearances": "sessions",
     "mean_score": "mean mark",
     "z_score": "calibrated",
+}
+IN_TEMPLATE = {  # or left to the JSON; a column that is not here comes after them
+    *SORTS,
+    *("share", "value", "aggregate_borda", "mean_score_plain", "share_length_controlled"),
 }
 
 
@@ -186,6 +190,11 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "rules": rules.names(),
         "sort": sort,
         "sorts": SORTS,
+        "more_columns": [
+            (name, column.head.capitalize())
+            for name, column in BOARD_COLUMNS.items()
+            if name in board.columns and name not in IN_TEMPLATE
+        ],
         "search": given.get("search", ""),
         "categories": categories_of(service),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
