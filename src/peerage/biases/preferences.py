@@ -102,7 +102,7 @@ def _preferences(
     answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
     """
     k = len(scales.sd)
-    cells = beside_base(table, sums.base, lambda subject: subject // k)
+    cells = beside_base(table, sums.base, k)
     is_pair = cells.subject // k != cells.subject % k
 
     def contrast(own: Floats, fit: Fit) -> tuple[Floats, Floats]:

@@ -169,6 +169,9 @@ class Provider(ABC):
         """Whether to send a seat's calls with a schema, by what is known of its model so far."""
         return self.constrains
 
+    async def prepare(self) -> None:  # noqa: B027
+        """Load what the first call would have to wait for."""
+
     @abstractmethod
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         """Give the whole reply, or raise `CallError`; tell pieces if asked to and able to.

@@ -143,6 +143,10 @@ class Local(Provider):
         options = seat_options(LocalOptions, seat)
         return options.weights, options.context_tokens, options.threads
 
+    async def prepare(self) -> None:
+        """Load the weights: while that takes, no other thread of this process goes on."""
+        await asyncio.wrap_future(self.loaded().load())
+
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         """Wait for the model's thread; who stops waiting stops the making."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -337,6 +341,10 @@ class LoadedModel:
         self._server: Any = None
         self._generation: Generation | None = None
 
+    def load(self) -> Future[Any]:
+        """Load the weights on the model's thread, if they are not yet."""
+        return self._worker.submit(self._loaded)
+
     def start(self, generation: Generation) -> Future[None]:
         """Make a reply on the model's thread, when those before it are done."""
         return self._worker.submit(self._generate, generation)
@@ -358,19 +366,22 @@ class LoadedModel:
         if generation.stop.is_set():
             return
         self._generation = generation
-        if self._server is None:
-            self._server = self._load()
+        server = self._loaded()
         request = dict(generation.request)
         try:
             if generation.schema is not None:
                 request["grammar"] = runtime().json_schema_to_grammar(dict(generation.schema))
-            self._server.handle_chat_completions(request, generation.take_in)
+            server.handle_chat_completions(request, generation.take_in)
         except ValueError as error:
             raise CallError("bad_request", f"the local model refused: {error}") from error
         except RuntimeError as error:
             raise CallError("provider", f"the local model failed: {error}") from error
         finally:
             self._generation = None
+
+    def _loaded(self) -> Any:
+        self._server = self._server or self._load()
+        return self._server
 
     def _load(self) -> Any:
         library = runtime()

@@ -85,9 +85,7 @@ def _export_reviews(files: Sequence[str], path: Path) -> int:
     from peerage.imports.exports import check_table_format, write_reviews
 
     check_table_format(path)
-    written: list[int] = []
-    write_file(path, lambda fresh: written.append(write_reviews(files, path.suffix, fresh)))
-    return written[0]
+    return write_file(path, lambda fresh: write_reviews(files, path.suffix, fresh))
 
 
 def move(

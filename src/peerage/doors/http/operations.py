@@ -64,7 +64,7 @@ class PanelCheck:
 
     async def _ask(self, service: Service) -> None:
         seats, caller = service.settings.seats, service.council.caller
-        found = await service.call(together(answers(caller, seat) for seat in seats))
+        found = await together(answers(caller, seat) for seat in seats)
         self.answering = {seat.name: ok for seat, ok in zip(seats, found, strict=True)}
         self.at = time.monotonic()
 

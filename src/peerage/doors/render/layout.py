@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -144,7 +145,7 @@ def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
     for text, cut in short.items():
         alike.setdefault(cut, []).append(text)
     for group in (group for group in alike.values() if len(group) > 1):
-        at = _n_shared(group)
+        at = len(commonprefix(group))  # noqa: RUF071 - characters are meant
         short |= {text: _cut_around(text, at, room, dots) for text in group}
     return short
 
@@ -187,14 +188,8 @@ def shared_prefix(names: Collection[str]) -> str:
     vendored = [name for name in names if "/" in name]
     if len(set(vendored)) < 2:
         return ""
-    return vendored[0][: vendored[0].rfind("/", 0, _n_shared(vendored)) + 1]
-
-
-def _n_shared(texts: Collection[str]) -> int:
-    """How many characters all of the texts begin with."""
-    first, last = min(texts), max(texts)
-    pairs = enumerate(zip(first, last, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), len(first))
+    prefix = commonprefix(vendored)  # noqa: RUF071
+    return prefix[: prefix.rfind("/") + 1]
 
 
 # -- tables ------------------------------------------------------------------------------------

@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peerage.boards import Board
 from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from peerage.boards import Board
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")

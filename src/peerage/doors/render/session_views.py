@@ -33,20 +33,20 @@ from peerage.doors.render.phrases import (
     seconds,
     session_flags,
 )
-from peerage.reports.sessions import (
-    AnswerView,
-    Bill,
-    Remark,
-    ReviewView,
-    SessionEntry,
-    SessionView,
-)
-from peerage.scoring import Scored
-from peerage.types import Audit, Failure
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
     from peerage.reports import SessionList
+    from peerage.reports.sessions import (
+        AnswerView,
+        Bill,
+        Remark,
+        ReviewView,
+        SessionEntry,
+        SessionView,
+    )
+    from peerage.scoring import Scored
+    from peerage.types import Audit, Failure
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line

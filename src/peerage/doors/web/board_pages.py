@@ -19,8 +19,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
 from peerage.doors.render.report_views import board_table
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import headers_with, kept_page
+from peerage.doors.web.templating import PageRoute, headers_with, kept_page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures

@@ -13,9 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving
-from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.session_picture import SessionPicture
-from peerage.doors.web.templating import dollars, page
+from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
 from peerage.providers.calling import seat_price

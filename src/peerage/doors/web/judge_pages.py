@@ -13,8 +13,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import FORESTS, forest_chart, position_chart
 from peerage.doors.render.phrases import audit_verdict, finding_value
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import page
+from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError
 from peerage.reports.held_rows import TwoReviewers, compare_reviewers, stored_rows
 from peerage.reports.options import AuditOptions

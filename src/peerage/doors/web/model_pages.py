@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.web.judge_pages import findings_in_words
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import page
+from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, PeerageError
 from peerage.events import opening_of
 from peerage.reports.held_rows import SessionShare, duels, marks_of, sessions_of, stored_rows

@@ -14,8 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from peerage.doors.http.access import Client, Reviewer, Serving
 from peerage.doors.http.people_routes import contribute_items, give_opinions
 from peerage.doors.http.session_routes import SessionId
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import page
+from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of
 from peerage.panel import recorded_options

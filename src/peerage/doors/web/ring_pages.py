@@ -13,8 +13,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.web.board_pages import PEOPLE, simulated_tables
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import page
+from peerage.doors.web.templating import PageRoute, page
 from peerage.reports import Reports
 from peerage.reports.options import RingsOptions
 from peerage.service import Service

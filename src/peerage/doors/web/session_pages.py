@@ -22,9 +22,8 @@ from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
-from peerage.doors.web.page_route import PageRoute
 from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
-from peerage.doors.web.templating import headers_with, page
+from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
 from peerage.reports.sessions import Remark, remarks_of

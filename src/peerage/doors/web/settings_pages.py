@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
-from peerage.doors.web.page_route import PageRoute
-from peerage.doors.web.templating import page
+from peerage.doors.web.templating import PageRoute, page
 from peerage.service import Service
 from peerage.stores import without_password
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
+from http import HTTPStatus
 from importlib.resources import files
 from typing import Any
 
+from fastapi import HTTPException
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from jinja2 import ChoiceLoader, Environment, PackageLoader
 from starlette.requests import Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
+from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
 from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
+from peerage.errors import PeerageError
 from peerage.stores import without_password
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 NAV = (
@@ -114,6 +122,36 @@ def static_version() -> str:
     style = files("peerage.doors.render").joinpath("templates/style.css").read_bytes()
     script = files("peerage.doors.web").joinpath("static/app.js").read_bytes()
     return hashlib.sha256(style + script).hexdigest()[:10]
+
+
+# -- errors -------------------------------------------------------------------------------------
+
+
+class PageRoute(APIRoute):
+    """A route whose errors are pages: a person is told in words what is wrong, not in JSON."""
+
+    def get_route_handler(self) -> Handler:
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except PeerageError as error:
+                return error_page(request, int(status_of(error)), error.message, error.hint)
+            except RequestValidationError as error:
+                first = error.errors()[0]
+                name = str(first["loc"][-1]).replace("_", " ")
+                return error_page(request, 422, f"{name}: {first['msg']}.")
+            except HTTPException as error:
+                return error_page(request, error.status_code, str(error.detail))
+
+        return handle
+
+
+def error_page(request: Request, status: int, message: str, hint: str = "") -> Response:
+    """A page that says what is wrong."""
+    title = HTTPStatus(status).phrase
+    return page(request, "error.html", code=status, title=title, message=message, hint=hint)
 
 
 # -- words ---------------------------------------------------------------------------------------
