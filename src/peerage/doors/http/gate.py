@@ -106,6 +106,8 @@ class RequestGate:
             if not status:
                 await refused.response(scope, receive, told)
         except TimeoutError:  # a reader that stopped reading: its connection is dropped
+            if not status:
+                raise
             client = scope.get("peerage.client")
         await self._note(scope, client, status, place, time.perf_counter() - started)
 

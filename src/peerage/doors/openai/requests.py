@@ -127,28 +127,18 @@ def _input_turns(given: str | list[dict[str, Any]]) -> list[tuple[str, str]]:
     """The turns in the input of a response; what a model thought before is no turn."""
     if isinstance(given, str):
         return [("user", given)]
-    return [
-        (ChatMessage.model_validate(one).role, _text(one.get("content")))
-        for one in given
-        if one.get("type", "message") == "message"
-    ]
+    messages = [one for one in given if one.get("type", "message") == "message"]
+    return [_turn(ChatMessage.model_validate(one)) for one in messages]
 
 
-def _text(content: object) -> str:
+def _text(content: str | list[dict[str, Any]] | None) -> str:
     """The text of a message, which may come in parts."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise InputError("the content of a message is neither text nor parts.")
-    parts = []
-    for part in content:
-        text = part.get("text") if isinstance(part, Mapping) else None
-        if not isinstance(text, str):
-            raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
-        parts.append(text)
-    return "\n".join(parts)
+    if content is None or isinstance(content, str):
+        return content or ""
+    texts: list[Any] = [part.get("text") for part in content]
+    if not all(isinstance(text, str) for text in texts):
+        raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
+    return "\n".join(texts)
 
 
 def _session_request(
