@@ -15,12 +15,13 @@ import secrets
 import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 from peerage import config
 from peerage.council.blinding import lone_ordinal
@@ -51,7 +52,7 @@ from peerage.stores import (
     stored_events,
 )
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import LoopThread, finish
+from peerage.tasks import finish
 from peerage.text import valid_text
 from peerage.types import (
     Event,
@@ -66,6 +67,7 @@ from peerage.types import (
 )
 
 T = TypeVar("T")
+
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
 NO_SEATS = (
@@ -111,6 +113,14 @@ class AskKeywords(CouncilKeywords, total=False):
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
+class BegunSession(NamedTuple):
+    """A session that is to be run: a lease to release at its end, and its events."""
+
+    lease: Lease
+    history: list[Event]  # those in the log already
+    events: AsyncGenerator[Event, None]
+
+
 class Council:
     """Seats that answer and review each other, and the store that keeps it.
 
@@ -148,7 +158,7 @@ class Council:
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
-        self._is_held = False  # somebody will close it: until then connections stay open
+        self.is_held = False  # somebody will close it: until then connections stay open
         self._n_running = 0
 
     @classmethod
@@ -159,18 +169,24 @@ class Council:
         return cls(settings_of(path, flags))
 
     async def __aenter__(self) -> Council:
-        self._is_held = True
+        self.is_held = True
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def __enter__(self) -> Council:
-        self._is_held, self._thread = True, LoopThread()
+        self.is_held, self._thread = True, LoopThread()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close_sync()
+
+    async def prepare(self) -> None:
+        """Load what the first session would wait for: rules, and models of this process."""
+        with suppress(ConfigError):  # whoever asks is told
+            self.session_config("")
+        await self.caller.prepare(self.settings.seats)
 
     async def close(self) -> None:
         await self.caller.close()
@@ -223,17 +239,19 @@ class Council:
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
         if "resume" in options:
-            lease, events = await self.resume(text, live=live, **options)
+            begun = await self.resume(text, live=live, **options)
         else:
             spec, session_config = self._new_session(text, category, options)
             lease = await self._claim(spec.id)
-            events = self._events(spec, session_config, [], live, lease)
+            begun = BegunSession(lease, [], self._events(spec, session_config, [], live, lease))
         try:
-            async with aclosing(events):
+            for event in begun.history:
+                yield event
+            async with aclosing(begun.events) as events:
                 async for event in events:
                     yield event
         finally:
-            await self._release(lease)
+            await self._release(begun.lease)
 
     async def open(
         self,
@@ -243,8 +261,8 @@ class Council:
         live: bool = False,
         by: str = "",
         **options: Unpack[AskKeywords],
-    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
-        """Put a session in the log; its lease, to be released, and its events, read to run it.
+    ) -> BegunSession:
+        """Put a session in the log; it runs as its events are read.
 
         What is never read, or not to its end, can be resumed.
         """
@@ -254,11 +272,12 @@ class Council:
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
         lease = await self._claim(spec.id)
         await lease.append(opened)
-        return lease, self._events(spec, session_config, [opened], live, lease)
+        events = self._events(spec, session_config, [opened], live, lease)
+        return BegunSession(lease, [opened], events)
 
     async def resume(
         self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
-    ) -> tuple[Lease, AsyncGenerator[Event, None]]:
+    ) -> BegunSession:
         """Take over a session that nobody runs any more; as for `open`."""
         id_ = await asyncio.to_thread(full_id, self.store, options["resume"])
         lease = await self._claim(id_)
@@ -268,7 +287,8 @@ class Council:
         except BaseException:
             await self._release(lease)
             raise
-        return lease, self._events(spec, session_config, history, live, lease)
+        events = self._events(spec, session_config, history, live, lease)
+        return BegunSession(lease, history, events)
 
     async def _release(self, lease: Lease) -> None:
         with suppress(StoreError):  # then it runs out
@@ -292,7 +312,7 @@ class Council:
         live: bool,
         lease: Lease,
     ) -> AsyncGenerator[Event, None]:
-        """The events of a session: those of its history, then what it does."""
+        """The events of a session after those of its history."""
         caller = self.caller
         if spec.budget_usd is not None:
             refuse_unpriced(session_config.seats)
@@ -303,14 +323,12 @@ class Council:
         )
         self._n_running += 1
         try:
-            for event in history:
-                yield event
             async with aclosing(session):
                 async for event in session:
                     yield event
         finally:
             self._n_running -= 1
-            if not self._is_held and not self._n_running:
+            if not self.is_held and not self._n_running:
                 await finish(self.caller.close())
 
     def _new_session(
@@ -447,6 +465,28 @@ class Council:
         """Refuse prompts that nobody would answer."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+
+
+class LoopThread:
+    """An event loop on a thread of its own, which stays for connections that outlive a call."""
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "peerage")
+        self._runner = asyncio.Runner()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of the work; an interruption from the keyboard cancels it."""
+        future = self._executor.submit(self._runner.run, work)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            loop = self._runner.get_loop()
+            loop.call_soon_threadsafe(lambda: [task.cancel() for task in asyncio.all_tasks(loop)])
+            raise
+
+    def close(self) -> None:
+        self._executor.submit(self._runner.close).result()
+        self._executor.shutdown()
 
 
 def _changed(settings: config.Settings, flags: Mapping[str, object]) -> config.Settings:

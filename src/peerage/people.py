@@ -110,9 +110,14 @@ class PersonBallot:
         }
 
 
-def next_ballot(store: Store, person: str, category: str | None = None) -> PersonBallot | None:
-    """A ballot of a session that this person has not judged and few others have, or None."""
-    for session_id in store.least_judged(category, MAX_LOOKED_AT):
+def next_ballot(
+    store: Store, person: str, category: str | None = None, session: str | None = None
+) -> PersonBallot | None:
+    """A ballot of a session that this person may judge and few others have, or None.
+
+    With a session's id, of that one.
+    """
+    for session_id in [session] if session else store.least_judged(category, MAX_LOOKED_AT):
         events = store.events(session_id)
         if may_review(events, person):
             return deal_ballot(events)

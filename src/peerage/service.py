@@ -3,10 +3,6 @@
 The doors for programs and people (HTTP, OpenAI, MCP, the web pages) all stand on it. A session is
 in the log before its id is given out; what a crash or a shutdown cuts off goes on at the next
 start. A watcher reads a list that all watchers share, so one that reads slowly costs nothing.
-
-Sessions run on an event loop of their own, in a thread, and so do the connections to models;
-whoever asks a door never waits for their turns. What happens in them is told here, some
-milliseconds of all sessions at a time.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -37,12 +33,12 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.panel import AskKeywords, Council
+from peerage.panel import AskKeywords, BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.tasks import LoopThread, Signal, end, finish
+from peerage.tasks import Signal, end, finish
 from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
@@ -50,8 +46,6 @@ if TYPE_CHECKING:
     from peerage.stores import Store
 
 T = TypeVar("T")
-Begun = tuple[Lease, AsyncGenerator[Event, None]]
-Begin = Callable[[], Awaitable[Begun]]
 log = logging.getLogger(__name__)
 
 OPENED, FINISHED = KIND_BY_TYPE[Opened], KIND_BY_TYPE[Finished]
@@ -66,7 +60,7 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
-TELL_EVERY_S = 0.02  # what happens in sessions is told together
+WAKE_EVERY_S = 0.05  # watchers of a session: what happens meanwhile they are told together
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -130,8 +124,7 @@ class HostedSession:
     """A session that runs or waits here, and what its watchers are to see of it."""
 
     id: str
-    lease: Lease | None = None  # None until it is its turn, where another left it
-    taken_over: bool = False
+    begun: BegunSession | None = None  # None until it is its turn, where another left it
     since: float = 0.0  # what happened earlier was another process's, and told there
     events: list[Event] = field(default_factory=list)  # stored ones and live ones, as they came
     task: asyncio.Task[None] | None = None
@@ -139,14 +132,25 @@ class HostedSession:
     failure: BaseException | None = None
     cancelled: bool = False
     signal: Signal = field(default_factory=Signal)
+    wakes_soon: bool = False
+
+    @property
+    def lease(self) -> Lease | None:
+        return self.begun.lease if self.begun else None
 
     def add(self, event: Event) -> None:
         self.events.append(event)
+        if not self.wakes_soon:
+            self.wakes_soon = True
+            asyncio.get_running_loop().call_later(WAKE_EVERY_S, self.wake)
+
+    def wake(self) -> None:
+        self.wakes_soon = False
         self.signal.wake()
 
 
 class Service:
-    """Runs a council's sessions beside the event loop that it is made in; close it to end them."""
+    """Runs a council's sessions as tasks of the event loop; close it to end them."""
 
     def __init__(
         self,
@@ -162,6 +166,7 @@ class Service:
         self.clock = clock
         self.closing = False
         council.role = SERVER
+        council.is_held = True
         self.n_running = 0
         self.n_takeovers = 0
         self.observers: list[Callable[[Event], None]] = []  # told what is stored
@@ -172,9 +177,6 @@ class Service:
         self._turn = asyncio.Semaphore(max_running)
         self._durations_s: deque[float] = deque(maxlen=N_DURATIONS)
         self._threads = ThreadPoolExecutor(READ_THREADS, "peerage-read")
-        self._home = asyncio.get_running_loop()
-        self._untold: deque[tuple[HostedSession, Event]] = deque()
-        self._tells_soon = False
 
     # -- what doors read -----------------------------------------------------------------------
 
@@ -202,14 +204,6 @@ class Service:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, partial(function, *args))
 
-    @cached_property
-    def _sessions(self) -> LoopThread:
-        return LoopThread()
-
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of work on the loop of the sessions, where connections to models are."""
-        return await self._sessions.call(work)
-
     # -- sessions ------------------------------------------------------------------------------
 
     async def start(self, request: SessionRequest) -> str:
@@ -225,17 +219,18 @@ class Service:
         try:
             if by is not None:
                 await self._reserve(by, asked)
-            begun = await self.call(
-                self.council.open(request.query, request.category, live=True, by=payer, **asked)
+            begun = await self.council.open(
+                request.query, request.category, live=True, by=payer, **asked
             )
         except PeerageError:
             await self._give_back(payer, asked.get("budget_usd", 0.0))
             raise
         finally:
             self._n_opening -= 1
-        id_ = begun[0].session_id
-        self._host(HostedSession(id_, lease=begun[0]), lambda: _already(begun))
-        return id_
+        hosted = HostedSession(begun.lease.session_id)
+        self._begin(hosted, begun)
+        self._host(hosted)
+        return hosted.id
 
     async def _reserve(self, token: AccessToken, asked: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
@@ -268,6 +263,10 @@ class Service:
         if isinstance(last, Finished) and last.cost_usd is not None and not last.unpriced_calls:
             await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
 
+    async def prepare(self) -> None:
+        """Load what the first session would wait for."""
+        await self.council.prepare()
+
     async def resume(self) -> None:
         """Go on with what a server that is gone has left; now, and whenever that happens."""
         await self._take_over()
@@ -285,15 +284,24 @@ class Service:
         """Host every session that a server let go of, or was silent for too long to keep."""
         for id_ in await self.read(self.store.unfinished, SERVER):
             if not (self.closing or id_ in self._hosted or id_ in self._refused):
-                hosted = HostedSession(id_, taken_over=True, since=self.clock())
-                self._host(hosted, partial(self._resumed, id_))
+                self._host(HostedSession(id_, since=self.clock()))
 
-    async def _resumed(self, id_: str) -> Begun:
-        return await self.call(self.council.resume(live=True, resume=id_))
+    def _begin(self, hosted: HostedSession, begun: BegunSession) -> None:
+        """Tell what is in the log of a session already; its first watchers wait for nothing."""
+        hosted.begun = begun
+        for event in begun.history:
+            self._tell(hosted, event)
 
-    def _host(self, hosted: HostedSession, begin: Begin) -> None:
+    async def _take_up(self, hosted: HostedSession) -> BegunSession:
+        """Begin a session where another server has left it."""
+        begun = await self.council.resume(live=True, resume=hosted.id)
+        self.n_takeovers += 1
+        self._begin(hosted, begun)
+        return begun
+
+    def _host(self, hosted: HostedSession) -> None:
         self._hosted[hosted.id] = hosted
-        hosted.task = asyncio.create_task(self._hold(hosted, begin))
+        hosted.task = asyncio.create_task(self._hold(hosted))
         hosted.task.add_done_callback(partial(self._ended, hosted))
 
     def hosts(self, id: str) -> bool:
@@ -343,8 +351,7 @@ class Service:
         """End the sessions as `drain` does, then let go of the store and the models."""
         await self.drain(grace_s)
         self._threads.shutdown(wait=False)
-        await self.call(self.council.close())
-        await asyncio.to_thread(self._sessions.close)
+        await self.council.close()
 
     def _check_room(self) -> None:
         if self.closing:
@@ -358,16 +365,17 @@ class Service:
         mean_s = sum(known) / len(known) if known else USUAL_S
         return min(MAX_RETRY_S, max(1.0, mean_s / self.max_running))
 
-    async def _hold(self, hosted: HostedSession, begin: Begin) -> None:
+    async def _hold(self, hosted: HostedSession) -> None:
         """Run one session when it is its turn; however it ends, its watchers are told."""
         try:
             async with self._turn:
-                hosted.lease, events = await begin()
-                self.n_takeovers += hosted.taken_over
+                begun = hosted.begun or await self._take_up(hosted)
                 self.n_running += 1
                 started = self.clock()
                 try:
-                    await self.call(self._run(hosted, events))
+                    async with aclosing(begun.events) as events:
+                        async for event in events:
+                            self._tell(hosted, event)
                 finally:
                     self.n_running -= 1
                 self._durations_s.append(self.clock() - started)
@@ -381,28 +389,6 @@ class Service:
                 with suppress(StoreError):  # then it runs out
                     await finish(self.store.release(hosted.lease))
                     await finish(self._settle(hosted))
-
-    async def _run(self, hosted: HostedSession, events: AsyncGenerator[Event, None]) -> None:
-        """Run one session to its end, on the loop of the sessions."""
-        loop = asyncio.get_running_loop()
-        try:
-            async with aclosing(events):
-                async for event in events:
-                    self._untold.append((hosted, event))
-                    if not self._tells_soon:
-                        self._tells_soon = True
-                        loop.call_later(TELL_EVERY_S, self._pass_on)
-        finally:
-            self._home.call_soon_threadsafe(self._tell_all)
-
-    def _pass_on(self) -> None:
-        self._tells_soon = False
-        self._home.call_soon_threadsafe(self._tell_all)
-
-    def _tell_all(self) -> None:
-        """Tell what has happened in sessions since the last time."""
-        while self._untold:
-            self._tell(*self._untold.popleft())
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
         hosted.add(event)
@@ -451,10 +437,6 @@ class Service:
             after = max([after, *(event.seq for event in events)])
             await self.store.changed(id, POLL_S)
             events = await self.read(self.store.events, id, after)
-
-
-async def _already(begun: Begun) -> Begun:
-    return begun
 
 
 def _keywords(request: SessionRequest) -> AskKeywords:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from concurrent.futures import Future, wait
 from contextlib import aclosing, suppress
-from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -120,71 +117,3 @@ _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDict
 async def read_aside(read: Callable[[], T], n_characters: int) -> T:
     """Call a pure function; over a long text in a thread, so that the event loop goes on."""
     return await (in_turn(read) if n_characters <= INLINE_CHARACTERS else asyncio.to_thread(read))
-
-
-class LoopThread:
-    """An event loop on a thread of its own, which stays for connections that outlive a call."""
-
-    def __init__(self) -> None:
-        started: Future[asyncio.AbstractEventLoop] = Future()
-        self._ended = asyncio.Event()
-        self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._stay(started)), name="peerage", daemon=True
-        )
-        self._thread.start()
-        self._loop = started.result()
-
-    async def _stay(self, started: Future[asyncio.AbstractEventLoop]) -> None:
-        started.set_result(asyncio.get_running_loop())
-        await self._ended.wait()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; an interruption from the keyboard cancels it."""
-        result, cancel = self._begin(work)
-        try:
-            return result.result()
-        except KeyboardInterrupt:
-            cancel()
-            wait([result])
-            raise
-
-    async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of the work; who is cancelled cancels it, and waits until it has ended."""
-        result, cancel = self._begin(work)
-        ended = asyncio.wrap_future(result)
-        try:
-            return await asyncio.shield(ended)
-        except asyncio.CancelledError:
-            cancel()
-            with suppress(asyncio.CancelledError):
-                await finish(ended)
-            raise
-
-    def _begin(self, work: Coroutine[Any, Any, T]) -> tuple[Future[T], Callable[[], None]]:
-        """The result that work will have when it has ended, and what cancels it."""
-        result: Future[T] = Future()
-        begun: list[asyncio.Task[T]] = []
-
-        def begin() -> None:
-            begun.append(self._loop.create_task(work))
-            begun[0].add_done_callback(partial(_hand_over, result))
-
-        def cancel() -> None:
-            self._loop.call_soon_threadsafe(lambda: begun[0].cancel())
-
-        self._loop.call_soon_threadsafe(begin)
-        return result, cancel
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
-
-
-def _hand_over(result: Future[T], task: asyncio.Task[T]) -> None:
-    """Give another thread what a task has come to."""
-    if task.cancelled():
-        result.cancel()
-    elif (error := task.exception()) is not None:
-        result.set_exception(error)
-    else:
-        result.set_result(task.result())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
@@ -47,6 +48,10 @@ def make_token(
             f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
             hint="People review under it.",
         )
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"a token cannot make {rate:g} requests a minute.", hint="More than 0.")
+    if budget_usd is not None and not 0 <= budget_usd < math.inf:
+        raise UsageError(f"a token cannot have a budget of {budget_usd:g} USD.", hint="0 or more.")
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"
     return text, AccessToken(id_, name, chosen, hashed(text), budget_usd, rate, at)

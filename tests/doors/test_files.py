@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from peerage.doors.files import write_file
+from peerage.doors.cli.screen import write_file
 from peerage.errors import UsageError
 from peerage.imports.exports import export
 

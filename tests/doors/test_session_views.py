@@ -10,7 +10,7 @@ import pytest
 
 from peerage.council.fold import fold
 from peerage.doors.cli.terminal import Terminal
-from peerage.doors.render.page_blocks import blocks_markdown, excerpt
+from peerage.doors.render.layout import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
 from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
 from peerage.events import (

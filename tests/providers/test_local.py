@@ -23,11 +23,9 @@ from peerage.providers import Call, CallError, Reply, providers
 from peerage.providers.local import (
     Generation,
     Local,
-    acquire_model,
     available,
     local_seats,
     narrowed,
-    release_model,
 )
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
@@ -227,9 +225,7 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
             talk.stop.set()
 
     talk = Generation(request, None, tell)
-    shared = acquire_model(*Local.endpoint(SEAT))
-    shared.start(talk).result()
-    release_model(shared)
+    model.loaded().start(talk).result()
     assert len(pieces) == 3
     assert talk.finish == ""
 
@@ -262,9 +258,7 @@ def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
 @needs_model
 def test_the_runtimes_own_port_is_closed_to_others(model: Local) -> None:
     reply_to(model, ask("k", max_tokens=1))
-    shared = acquire_model(*Local.endpoint(SEAT))
-    address = shared.address
-    release_model(shared)
+    address = model.loaded().address
     request = urllib.request.Request(  # noqa: S310 - an address of our own
         f"{address}/v1/chat/completions", data=b'{"messages": []}', method="POST"
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from peerage.config.keys import KEY_NAMES
+from peerage.config import KEY_NAMES
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Kind, Reply, providers
 from peerage.providers.openai_compatible import OpenAICompatible, is_loopback, retry_after_s

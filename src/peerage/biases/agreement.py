@@ -25,7 +25,7 @@ def agreement(sums: DeviationSums, scales: Scales) -> list[Measurement]:
 
     The standard error is that of the correlation itself; a contrarian is named in the note.
     """
-    cells = beside_base(sums.agreement, sums.base, lambda subject: subject)
+    cells = beside_base(sums.agreement, sums.base)
 
     def correlation(own: Floats, _: Fit) -> tuple[Floats, Floats]:
         return centred_correlation(own), np.zeros(len(own))

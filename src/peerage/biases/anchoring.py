@@ -31,7 +31,7 @@ def anchoring(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     """
     if sums.anchor is None:
         return []
-    cells = beside_base(sums.anchor, sums.base, lambda subject: subject)
+    cells = beside_base(sums.anchor, sums.base)
 
     def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
         _, one, y, q, squares = own.T

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, compared_with_others, estimated, signed, unknown
+from peerage.biases.thresholds import Tested, all_compared, estimated, signed
 from peerage.reviews.cells import Cells, beside, pooled, single_cell, table_of
 from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates
@@ -137,15 +137,12 @@ def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
 
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
-    found = panel.compared.lengths
-    if not found:
-        why = "no answer of known length was judged by two reviewers"
-        return [unknown(RELATIVE, panel.n_min(RELATIVE), why)]
     note = (
         "points per standard deviation of log words, beyond what the other reviewers give the "
         "same answers; a taste for length that all share needs known quality to be seen"
     )
-    return [compared_with_others(RELATIVE, one, panel, note) for one in found]
+    why = "no answer of known length was judged by two reviewers"
+    return all_compared(RELATIVE, panel.compared.lengths, panel, note, why)
 
 
 WHY = "the words of each answer"

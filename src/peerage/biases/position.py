@@ -155,7 +155,7 @@ def _equation(
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """A reviewer's equation: its own weight, what it gives, how quality tilts, and the mean of x.
 
-    `line` has the columns of `LINE`, `lone` what answers nobody else judged add (xx, xy).
+    `line` has the columns of a line, `lone` what answers nobody else judged add (xx, xy).
     """
     n, x, y, q, xx, xy, xq = np.moveaxis(line[..., :7], -1, 0)
     mean = np.zeros_like(x) if compares else x / np.maximum(n, 1.0)
@@ -170,7 +170,7 @@ class _PositionSystem:
 
     scales: Scales
     reviewer: Ints
-    line: Floats  # clusters, reviewers, columns of LINE
+    line: Floats  # clusters, reviewers, columns of a line
     base: Floats
     others: Floats  # clusters, reviewers, reviewers, the two sums of others' firsts
     lone: Floats  # clusters (what leaving each out takes away), reviewers, xx and xy

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, compared_with_others, unknown
+from peerage.biases.thresholds import Tested, all_compared, compared_with_others, unknown
 from peerage.reviews.cells import Cells
 from peerage.reviews.deviations import DeviationSums, totals_by
 from peerage.reviews.measurements import ONE_OTHER, Fit, Measurement, beside_base, has_one_other
@@ -27,20 +27,16 @@ TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was 
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
     note = "own answers beside the others' view of them, all on one scale"
+    why = "no own answer was reviewed by its author and by others who can be compared"
     found = self_preference(panel.compared.sums, panel.compared.scales)
-    if not found:
-        why = "no own answer was reviewed by its author and by others who can be compared"
-        return [unknown(OWN, panel.n_min(OWN), why)]
-    return [compared_with_others(OWN, one, panel, note) for one in found if one.n > 0]
+    return all_compared(OWN, [one for one in found if one.n > 0], panel, note, why)
 
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
     note = "answers of its own family beside the view of reviewers outside of it, on one scale"
+    why = "no two seats of one family reviewed each other, with two others beside them"
     found = family_preference(panel.compared.sums, panel.compared.scales)
-    if not found:
-        why = "no two seats of one family reviewed each other, with two others beside them"
-        return [unknown(FAMILY, panel.n_min(FAMILY), why)]
-    return [compared_with_others(FAMILY, one, panel, note) for one in found]
+    return all_compared(FAMILY, found, panel, note, why)
 
 
 def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -106,7 +102,7 @@ def _preferences(
     answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
     """
     k = len(scales.sd)
-    cells = beside_base(table, sums.base, lambda subject: subject // k)
+    cells = beside_base(table, sums.base, k)
     is_pair = cells.subject // k != cells.subject % k
 
     def contrast(own: Floats, fit: Fit) -> tuple[Floats, Floats]:

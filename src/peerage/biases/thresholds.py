@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -93,6 +94,14 @@ def compared_with_others(
         return unknown(metric, n_min, one.note, name, one.n)
     edge = panel.healthy(metric) * one.unit if edge is None else edge
     return Tested(metric, name, one.value, one.low, one.high, one.p, one.n, n_min, edge, note)
+
+
+def all_compared(
+    metric: str, found: Sequence[Measurement], panel: Panel, note: str, otherwise: str
+) -> list[Tested]:
+    """Every measurement as a finding; where there is none, the reason why."""
+    tested = [compared_with_others(metric, one, panel, note) for one in found]
+    return tested or [unknown(metric, panel.n_min(metric), otherwise)]
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:

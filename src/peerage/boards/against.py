@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.opinions import Floats, Ints
+from peerage.reviews.rows import Floats, Ints
 from peerage.stats.correlations import fisher_interval
 from peerage.stats.rank_correlations import kendall_tau, midranks, spearman
 

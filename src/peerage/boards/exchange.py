@@ -1,7 +1,7 @@
 """Who exchanges reviews with whom, and the blocks of people who exchange many.
 
 Opinions are not looked at here: friends, topics and mutual attention are honest, and a block
-is only where to look. ExchangeBlocks therefore stay the same however opinions are dealt.
+is only where to look. Blocks therefore stay the same however opinions are dealt.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from peerage.boards.opinions import Community, Floats, Ints, sums_by
+from peerage.boards.opinions import Community, sums_by
+from peerage.reviews.rows import Floats, Ints
 
 SIZES = (3, 4, 5, 6, 8, 10, 12, 16, 20)
 MOST_COUNTED = 4  # reviews of one by the other; what more there are adds little

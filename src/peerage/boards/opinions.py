@@ -7,17 +7,14 @@ community holds what was imported; `eligible` is what every board counts.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from peerage.errors import ConfigError, UsageError
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.types import CommunityCoefficients
 
-Ints = NDArray[np.integer[Any]]
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 Names = NDArray[np.object_]
 
 DAY_S = 86_400.0

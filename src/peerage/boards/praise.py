@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.exchange import CHUNK, Exchange, ExchangeBlocks
-from peerage.boards.opinions import Bools, Community, Floats, Ints, cells_of, sums_by
+from peerage.boards.opinions import Community, cells_of, sums_by
+from peerage.reviews.rows import Bools, Floats, Ints
 
 SWEEPS = 60
 REFIT_SWEEPS = 2  # from the fit to the real opinions, which is near

@@ -1,4 +1,4 @@
-"""Reputation: what a reviewer's word weighs, found from the opinions themselves.
+"""Reputation: what a reviewer's word weighs, found from the opinions or votes themselves.
 
 Iterative filtering: who is far from the weighted opinion weighs less, until nothing moves.
 C. de Kerchove and P. Van Dooren, Iterative filtering in reputation systems, SIAM Journal on
@@ -8,16 +8,24 @@ Dawid–Skene stands beside it: a model with another idea of error (each reviewe
 level for each other at their own rates). It is there to compare, not to confirm.
 A. P. Dawid and A. M. Skene, Maximum likelihood estimation of observer error-rates using the
 EM algorithm, Applied Statistics 28 (1979).
+
+On the board of models a reviewer may weigh what the panel thinks of its own answers: its own
+score, scaled from 0 for the lowest to 1 for the highest, while scores are weighted means over
+reviewers. Each follows from the other, so they are found in turn. R. Li, T. Patel and X. Du,
+PRD: Peer rank and discussion improve large language model based evaluations, Transactions on
+Machine Learning Research (2024).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Bools, Community, Floats
+from peerage.boards.opinions import Community
+from peerage.reviews.rows import Bools, Floats
 
 Places = NDArray[np.intp]
 
@@ -27,6 +35,7 @@ FIRMNESS = 0.99  # of the weight that the worst possible reviewer loses
 
 DAWID_SKENE_ROUNDS = 200
 DAWID_SKENE_CLOSE = 1e-6
+N_ROUNDS = 5  # of peers
 PSEUDO_COUNT = 0.01  # in every cell of a confusion table, so that no chance is zero
 
 
@@ -141,3 +150,61 @@ def _truth(prior: Floats, errors: Floats, item: Places, said: Places, n_items: i
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
     truth: Floats = chances / chances.sum(axis=1, keepdims=True)
     return truth
+
+
+# -- peers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PeerWeights:
+    """The weights of reviewers, in sum 1: those of the last round's scores, and what follows.
+
+    A round is scores under the weights so far (`used`), then `weight` from those scores.
+    """
+
+    used: Floats
+    score: Floats
+    weight: Floats
+    outsiders: tuple[int, ...]  # reviewers that are no models: they weigh the mean of the others
+
+
+def peer_weights(
+    shares: Floats, votes: Floats, model_of: Sequence[int], n_rounds: int = N_ROUNDS
+) -> PeerWeights | None:
+    """Weights after some rounds, from reviewers × models sums of shares and counts of votes.
+
+    `model_of` is the model that each reviewer is, −1 for none. None where no reviewer is a
+    model: there is nothing to weigh anyone by.
+    """
+    own = np.asarray(model_of)
+    inside = own >= 0
+    if not inside.any():
+        return None
+    given = shares / np.where(votes > 0.0, votes, 1.0)
+    voted = votes > 0.0
+    weight = np.full(len(own), 1.0 / len(own))
+    for _ in range(n_rounds):
+        used = weight
+        score = _scores(given, voted, used)
+        weight = _scaled(score, own, inside)
+    return PeerWeights(used, score, weight, tuple(np.flatnonzero(~inside).tolist()))
+
+
+def _scores(given: Floats, voted: Bools, weight: Floats) -> Floats:
+    held = weight @ voted
+    score: Floats = np.where(held > 0.0, weight @ (given * voted), np.nan)
+    return score / np.where(held > 0.0, held, 1.0)
+
+
+def _scaled(score: Floats, own: Places, inside: Bools) -> Floats:
+    """Own scores from 0 for the lowest to 1 for the highest of all models, then in sum 1."""
+    known = score[np.isfinite(score)]
+    low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
+    mine = np.where(inside, score[own], np.nan)
+    if not high > low:
+        return np.full(len(own), 1.0 / len(own))
+    scaled = (mine - low) / (high - low)
+    mean = float(np.nanmean(scaled)) if np.isfinite(scaled).any() else 1.0
+    scaled = np.where(np.isfinite(scaled), scaled, mean)
+    total = float(scaled.sum())
+    return scaled / total if total > 0.0 else np.full(len(own), 1.0 / len(own))

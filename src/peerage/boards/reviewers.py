@@ -14,18 +14,9 @@ import numpy as np
 
 from peerage.boards import Board
 from peerage.boards.items import ItemSums, item_sums
-from peerage.boards.opinions import (
-    SAME,
-    Bools,
-    Coefficients,
-    Community,
-    Floats,
-    Ints,
-    cells_of,
-    ranked,
-    sums_by,
-)
+from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, ranked, sums_by
 from peerage.reviews.cells import Cells, merge
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
 

@@ -1,6 +1,6 @@
 """Rings: people who praise each other's items more than habits and the items explain.
 
-ExchangeBlocks of people who exchange many reviews are found without looking at opinions; then each
+Blocks of people who exchange many reviews are found without looking at opinions; then each
 is tested for praise beyond what its members' habits and the items explain, against opinions
 dealt again within items. A block that exchanges much and judges fairly is a cluster, and no
 fault. What is found is unexplained mutual praise: shown, and left to the operator to judge.
@@ -22,7 +22,7 @@ from peerage.boards.exchange import (
     exchanges,
     pair_blocks,
 )
-from peerage.boards.opinions import Bools, Community, Floats, Ints, cells_of, pair_keys, sums_by
+from peerage.boards.opinions import Community, cells_of, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
     Praise,
@@ -32,6 +32,7 @@ from peerage.boards.praise import (
     refit,
     weigh_blocks,
 )
+from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import ratio_interval
 from peerage.stats.resampling import generator
 from peerage.stats.tails import benjamini_hochberg, normal_p

@@ -13,17 +13,19 @@ from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
+from urllib.parse import urlsplit
 
 from peerage.config.checks import validated
-from peerage.config.keys import KEY_NAMES, key_name, secret, usual_key_name
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Settings
-from peerage.config.sources import CONFIG, Merged, merge
+from peerage.config.sources import CONFIG, merge
 from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
+from peerage.types import Seat
 
 __all__ = [
     "KEY_NAMES",
+    "OPENAI_URL",
     "Settings",
     "changed",
     "default_seats",
@@ -40,6 +42,37 @@ __all__ = [
 FILE = Path("peerage.toml")
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ENOUGH = 3  # vendors with a key, each giving its first seat, before one gives a second
+
+OPENAI_URL = "https://api.openai.com/v1"  # where a seat without a base_url goes
+
+# The names under which people keep their keys, by the host that the key is for. It is sent
+# there and nowhere else: to the host itself or a name under it, and only by https.
+KEY_NAMES: Mapping[str, tuple[str, ...]] = {
+    "api.openai.com": ("OPENAI_API_KEY",),
+    "api.anthropic.com": ("ANTHROPIC_API_KEY",),
+    "openrouter.ai": ("OPENROUTER_API_KEY",),
+    "generativelanguage.googleapis.com": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "api.mistral.ai": ("MISTRAL_API_KEY",),
+    "api.groq.com": ("GROQ_API_KEY",),
+    "api.deepseek.com": ("DEEPSEEK_API_KEY",),
+    "api.x.ai": ("XAI_API_KEY",),
+    "api.together.xyz": ("TOGETHER_API_KEY",),
+    "api.together.ai": ("TOGETHER_API_KEY",),
+    "api.fireworks.ai": ("FIREWORKS_API_KEY",),
+    "api.cerebras.ai": ("CEREBRAS_API_KEY",),
+    "api.perplexity.ai": ("PERPLEXITY_API_KEY",),
+    "api.cohere.com": ("COHERE_API_KEY", "CO_API_KEY"),
+    "api.cohere.ai": ("COHERE_API_KEY", "CO_API_KEY"),
+    "api.deepinfra.com": ("DEEPINFRA_API_KEY", "DEEPINFRA_TOKEN"),
+    "api.sambanova.ai": ("SAMBANOVA_API_KEY",),
+    "api.moonshot.ai": ("MOONSHOT_API_KEY",),
+    "api.z.ai": ("ZAI_API_KEY",),
+    "dashscope-intl.aliyuncs.com": ("DASHSCOPE_API_KEY",),
+    "dashscope.aliyuncs.com": ("DASHSCOPE_API_KEY",),
+    "integrate.api.nvidia.com": ("NVIDIA_API_KEY",),
+    "router.huggingface.co": ("HF_TOKEN",),
+    "models.github.ai": ("GITHUB_TOKEN",),
+}
 
 
 def load(
@@ -81,13 +114,11 @@ def seated(settings: Settings, names: Sequence[str]) -> Settings:
         near = meant(name, known)
         listed = "" if near.startswith("Known") else f" Known: {', '.join(known)}."
         raise ConfigError(f"there is no seat {shown(name)}.", hint=near + listed)
-    tree = settings.model_dump()
-    tree["seat"] = [seat for seat in tree["seat"] if seat["name"] in wanted]
-    if tree["council"]["chair"] not in wanted:
-        tree["council"]["chair"] = None
-    result = validated(Merged(tree))
-    result._notes = settings.notes
-    return result
+    council = settings.council
+    if council.chair not in wanted:
+        council = council.model_copy(update={"chair": None})
+    seats = [seat.model_dump() for seat in settings.seat if seat.name in wanted]
+    return changed(settings.model_copy(update={"council": council}), {"seat": seats})
 
 
 def with_note(settings: Settings, note: str) -> Settings:
@@ -152,7 +183,11 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
     """
     environ = os.environ if environ is None else environ
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
-    vendors = [v for v in tomllib.loads(text)["vendor"] if _has_key(v["base_url"], environ)]
+    vendors = [
+        vendor
+        for vendor in tomllib.loads(text)["vendor"]
+        if secret(usual_key_name(vendor["base_url"], environ), environ) is not None
+    ]
     n_each = 1 if len(vendors) >= ENOUGH else 2 if len(vendors) == 2 else ENOUGH
     if vendors and "openrouter" in vendors[0]["base_url"]:
         vendors, n_each = vendors[:1], len(vendors[0]["seats"])
@@ -167,5 +202,30 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
     ]
 
 
-def _has_key(base_url: str, environ: Mapping[str, str]) -> bool:
-    return secret(usual_key_name(base_url, environ), environ) is not None
+# -- keys of models ----------------------------------------------------------------------------
+
+
+def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """The key that a variable holds, or None where it is not named, not set or blank.
+
+    A line end that came along from a file is no part of a key, and a header that carried
+    it would be refused by a library that prints the header.
+    """
+    return ((os.environ if environ is None else environ).get(name) or "").strip() or None
+
+
+def key_name(seat: Seat, environ: Mapping[str, str] | None = None) -> str:
+    """The variable with a seat's key: its own, or the vendor's usual one; empty where none is."""
+    if seat.api_key_env or seat.provider != "openai":
+        return seat.api_key_env
+    return usual_key_name(seat.base_url or OPENAI_URL, environ)
+
+
+def usual_key_name(base_url: str, environ: Mapping[str, str] | None = None) -> str:
+    """The usual variable for an address, of several the one that is set; empty for others."""
+    parts = urlsplit(base_url)
+    host = parts.hostname or ""
+    for vendor, names in KEY_NAMES.items():
+        if parts.scheme == "https" and (host == vendor or host.endswith(f".{vendor}")):
+            return next((name for name in names if secret(name, environ)), names[0])
+    return ""

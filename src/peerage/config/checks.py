@@ -115,7 +115,10 @@ SENTENCES: dict[str, str] = {
 def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
     """One complaint of the typed tree as a sentence, with a hint where a slip is likely."""
     path, kind = detail["loc"], detail["type"]
-    context = {name: _digits(value) for name, value in detail.get("ctx", {}).items()}
+    context = {  # a number as a person writes it, 1,000 and not 1000.0
+        name: f"{value:,.10g}" if isinstance(value, float) else value
+        for name, value in detail.get("ctx", {}).items()
+    }
     if kind == "missing":
         return Problem(f"{shown(path[-1])} is missing.", at=path[:-1])
     is_secret = any(part in NEVER_SHOWN for part in path)
@@ -129,11 +132,6 @@ def _in_words(detail: ErrorDetails, with_hint: bool) -> Problem:
         hint = meant(detail["input"], choices)
         hint = hint if hint.startswith("Did") else ""
     return Problem(message, hint, path)
-
-
-def _digits(value: object) -> object:
-    """A number as a person writes it, 1,000 and not 1000.0; anything else as it is."""
-    return f"{value:,.10g}" if isinstance(value, float) else value
 
 
 def _keys_beside(path: KeyPath) -> list[str]:

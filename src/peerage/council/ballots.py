@@ -31,8 +31,8 @@ from peerage.council.rankings import (
     RANK_KEYS,
     Labels,
     Ranking,
-    Stated,
     Tiers,
+    Told,
     canonical_label,
     is_refusal,
     label_of,
@@ -92,11 +92,11 @@ def parse(text: object, ballot: Ballot) -> Review:
     inner = _loaded(body, '"', '"')  # a reply that was encoded once too often
     if isinstance(inner, str) and inner.lstrip().startswith("{"):
         body, how = valid_text(inner), ("json_string",)
-    labels = Labels(ballot)
-    stated = _stated(body, labels)
+    stated = _stated(body, ballot, Labels(ballot))
     if isinstance(stated, str):
         return abstain(ballot, stated, text)
-    return _review(stated.data, ballot, labels, text, (*how, *stated.how))
+    reading, recovered = stated
+    return reading.review(text, (*how, *recovered))
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
@@ -115,7 +115,7 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
         return abstain(ballot, "empty" if data is None else "not_an_object", raw)
     if not data:
         return abstain(ballot, "empty", raw)
-    return _review(folded(data), ballot, labels, raw)
+    return _Reading(folded(data), ballot, labels).review(raw)
 
 
 def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] = ()) -> Review:
@@ -123,27 +123,36 @@ def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] =
     return Review(ballot.reviewer, abstained=reason, flags=flags, raw=raw, round=ballot.round)
 
 
-def _stated(text: str, labels: Labels) -> Stated | str:
-    """The verdict of a reply and how it was come by, or why there is none."""
+Stated = tuple["_Reading", tuple[str, ...]]  # what a reply says, and how that was come by
 
-    def is_verdict(value: Object) -> bool:
-        return bool(abstention(value)) or names_a_label(value, labels)
 
-    reply = objects_of(text, VOTE_KEYS | {"abstained", "notes"}, is_verdict)
+def _stated(text: str, ballot: Ballot, labels: Labels) -> Stated | str:
+    """The verdict of a reply, or why there is none."""
+
+    def read(value: Object) -> _Reading | None:
+        reading = _Reading(value, ballot, labels)
+        return reading if reading.abstained or reading.votes else None
+
+    reply = objects_of(text, VOTE_KEYS | {"abstained", "notes"}, read)
     last = reply.last_word()
     if isinstance(last, Found):
         if says_worst_first(last.context):
             return "ambiguous"
-        if last.state != "whole" and not is_verdict(last.value):
+        if last.verdict is None:
             return "truncated" if last.state == "cut" else "unparsed"
-        return Stated(last.value, last.repairs + HOW_BY_STATE[last.state])
+        return last.verdict, last.repairs + HOW_BY_STATE[last.state]
     if last == "quoted":
         return _quoted_end(reply)
     if last != "none":
         return last
+    unwrapped = _unwrapped(reply, read)
+    if unwrapped:
+        return unwrapped
     prose = reply.prose()
-    stated = _unwrapped(reply, labels, is_verdict) or stated_in_prose(prose, labels)
-    return stated or _reason(prose, reply)
+    told = stated_in_prose(prose, labels)
+    if isinstance(told, Told):
+        return _Reading(told.data, ballot, labels), told.how
+    return told or _reason(prose, reply)
 
 
 def _quoted_end(reply: Reply) -> Stated | str:
@@ -155,10 +164,10 @@ def _quoted_end(reply: Reply) -> Stated | str:
     is_led = not lead or OWN_WORDS.fullmatch(lead)
     if len(reply.verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
         return "quoted"
-    return Stated(last.value, (*last.repairs, "quoted"))
+    return last.verdict, (*last.repairs, "quoted")
 
 
-def _unwrapped(reply: Reply, labels: Labels, is_verdict: Callable[[Object], bool]) -> Stated | None:
+def _unwrapped(reply: Reply, read: Callable[[Object], _Reading | None]) -> Stated | None:
     """A verdict under other names, in an envelope or as a bare list, if it ends the reply.
 
     None of these is a verdict by the letter, so none is looked for inside a longer text:
@@ -166,25 +175,23 @@ def _unwrapped(reply: Reply, labels: Labels, is_verdict: Callable[[Object], bool
     """
     if not reply.objects:
         body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
-        ranking = _loaded(body, "[", "]")
-        named = isinstance(ranking, list) and Ranking(labels).names_a_label(ranking)
-        return Stated({"ranking": ranking}, ("bare_list",)) if named else None
+        reading = read({"ranking": _loaded(body, "[", "]")})
+        return (reading, ("bare_list",)) if reading else None
     found = reply.objects[0]
     if len(reply.objects) > 1 or found.state != "whole" or found.standing != "own":
         return None
     if reply.text[found.end :].strip(FENCE_AND_SPACE) or says_worst_first(found.context):
         return None
-    renamed = {OTHER_NAMES.get(key, key): value for key, value in found.value.items()}
-    if names_a_label(renamed, labels):
-        return Stated(renamed, (*found.repairs, "other_names"))
+    reading = read({OTHER_NAMES.get(key, key): value for key, value in found.value.items()})
+    if reading:
+        return reading, (*found.repairs, "other_names")
     inside = [
         folded(value)
         for key, value in found.value.items()
         if key in ENVELOPES and isinstance(value, dict)
     ]
-    if len(inside) == 1 and is_verdict(inside[0]):
-        return Stated(inside[0], (*found.repairs, "envelope"))
-    return None
+    reading = read(inside[0]) if len(inside) == 1 else None
+    return (reading, (*found.repairs, "envelope")) if reading else None
 
 
 def _loaded(body: str, start: str, end: str) -> Any:
@@ -252,7 +259,7 @@ def parse_decision(text: str) -> Decision:
     reply = objects_of(
         body,
         DECISION_KEYS | {"reasons", "reason", "confidence", "abstained"},
-        lambda value: not DECISION_KEYS.isdisjoint(value) or bool(abstention(value)),
+        lambda value: value if DECISION_KEYS & value.keys() or abstention(value) else None,
     )
     last = reply.last_word()
     if isinstance(last, str):
@@ -350,40 +357,10 @@ def abstention(data: Object) -> str:
     ) or "abstained"
 
 
-def names_a_label(data: Object, labels: Labels) -> bool:
-    """Whether a ranking, evaluations or scores mention the ballot at all.
-
-    Whether what they say can be used is asked later: a last word that is unusable must
-    not make room for an earlier one, which may be a quotation.
-    """
-    if "ranking" in data and Ranking(labels).names_a_label(data["ranking"]):
-        return True
-    for name in ("evaluations", "scores"):
-        if name in data and any(labels.find(label) for label, _ in _entries(data[name], labels)):
-            return True
-    return False
-
-
-def _review(
-    data: Object, ballot: Ballot, labels: Labels, raw: str, recovered: Iterable[str] = ()
-) -> Review:
-    """The review in a verdict; without a usable word on any label, an abstention.
-
-    So is one that says it abstains: that is the reviewer's word even beside a vote.
-    """
-    reason = abstention(data)
-    if reason:
-        beside = names_a_label(data, labels)
-        return abstain(ballot, reason, raw, ("abstained_beside_a_vote",) if beside else ())
-    reading = _Reading(ballot, labels)
-    reading.read(data)
-    return reading.review(raw, "+".join(dict.fromkeys(recovered)))
-
-
 class _Reading:
-    """A review in the making."""
+    """What an object says about a ballot."""
 
-    def __init__(self, ballot: Ballot, labels: Labels) -> None:
+    def __init__(self, data: Object, ballot: Ballot, labels: Labels) -> None:
         self.ballot = ballot
         self.labels = labels
         self.ranking: Tiers = []
@@ -396,10 +373,21 @@ class _Reading:
         self.flags: dict[str, None] = {}
         self.dimensions: set[str] = set()
         self.names_a_label = False
+        # Whether a ranking, evaluations or scores mention the ballot at all. If what they say
+        # cannot be used, no earlier verdict stands in for it: that may be a quotation.
+        self.votes = False
+        self.abstained = abstention(data)
+        self._read(data)
 
-    def review(self, raw: str, recovered: str) -> Review:
-        """The review as it was read, all of its text valid Unicode."""
-        ballot = self.ballot
+    def review(self, raw: str, how: Iterable[str] = ()) -> Review:
+        """The review as it was read; without a usable word on any label, an abstention.
+
+        So is one that says it abstains: that is the reviewer's word even beside a vote.
+        """
+        ballot, recovered = self.ballot, "+".join(dict.fromkeys(how))
+        if self.abstained:
+            beside = ("abstained_beside_a_vote",) if self.votes else ()
+            return abstain(ballot, self.abstained, raw, beside)
         known = ballot.author_by_label
         ranked = any(name in known for tier in self.ranking for name in tier)
         if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
@@ -419,16 +407,19 @@ class _Reading:
             round=ballot.round,
         )
 
-    def read(self, data: Object) -> None:
+    def _read(self, data: Object) -> None:
         self._flag_repeats(data)
         for name in ("evaluations", "scores"):
             self._evaluations(name, data.get(name))
+        self.votes = self.names_a_label
         for name in ("notes", "comments", "critiques"):
             notes = data.get(name)
             for label, note in self._labelled(notes.items() if isinstance(notes, dict) else ()):
                 self._note(label, note)
         ranking = Ranking(self.labels)
         self.ranking = ranking.tiers(data.get("ranking") or self.ranks)
+        named = any(self.labels.find(label) for tier in self.ranking for label in tier)
+        self.votes = self.votes or named or bool(ranking.unclear)
         self._flag(*ranking.dropped)
         self.unclear = self.unclear or ranking.unclear
         words = [*data, *(value for value in data.values() if isinstance(value, str))]

@@ -11,11 +11,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import product
+from string import ascii_uppercase
 
 from peerage.errors import InputError
 from peerage.types import MAX_LABELS, Ballot, Order, Response, Slot
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LABELS = tuple("".join(letters) for n in (1, 2) for letters in product(ascii_uppercase, repeat=n))
+INDEX_BY_LABEL = {text: index for index, text in enumerate(LABELS)}
 
 
 def label(index: int) -> str:
@@ -25,17 +28,12 @@ def label(index: int) -> str:
             f"a ballot has labels for {MAX_LABELS} candidates, A to ZZ, not for {index + 1}.",
             hint="Split the candidates over several sessions.",
         )
-    first, last = divmod(index, 26)
-    return (LETTERS[first - 1] if first else "") + LETTERS[last]
+    return LABELS[index]
 
 
 def label_index(text: str) -> int | None:
     """The position a label stands for (A is 0), or None where it is no such label."""
-    if not 1 <= len(text) <= 2 or any(letter not in LETTERS for letter in text):
-        return None
-    if len(text) == 1:
-        return LETTERS.index(text)
-    return 26 * (LETTERS.index(text[0]) + 1) + LETTERS.index(text[1])
+    return INDEX_BY_LABEL.get(text)
 
 
 class Draws:
@@ -104,11 +102,9 @@ def deal_order(
 
 def slot_of(label: str, author: str, answer: Response | None) -> Slot:
     """An answer as a reviewer sees it; None where its text is not known here."""
-    return (
-        Slot(label, author)
-        if answer is None
-        else Slot(label, author, answer.text, answer.truncated)
-    )
+    if answer is None:
+        return Slot(label, author)
+    return Slot(label, author, answer.text, answer.truncated)
 
 
 def deal(

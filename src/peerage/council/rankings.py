@@ -62,10 +62,8 @@ def canonical_label(text: str) -> str:
     if joined:
         return joined[1]
     bare = bare.casefold()
-    heading = HEADING.match(bare)
-    while heading:
+    while heading := HEADING.match(bare):
         bare = bare[heading.end() :]
-        heading = HEADING.match(bare)
     match = WORD_AND_LETTERS.fullmatch(bare) or LETTERS.fullmatch(bare)
     return match[1].upper() if match else bare or text.casefold()
 
@@ -99,14 +97,7 @@ class Labels:
         label = self.exactly(text)
         if label is not None or NOT_APPLICABLE.fullmatch(text):
             return label
-        text = text[:MAX_PHRASE]
-        remark = REMARK.search(text, 1)
-        if remark:
-            label = self.exactly(text[: remark.start()])
-        if label is None:
-            match = NAMED_IN_FULL.match(text)
-            label = self.exactly(match[1]) if match else None
-        return label
+        return next(filter(None, map(self.exactly, _labels_in(text))), None)
 
     def read(self, phrase: str) -> str:
         """The label that a phrase names, or the phrase's own form."""
@@ -123,14 +114,21 @@ class Labels:
         if not isinstance(phrase, str) or phrase.isascii() or self.find(phrase) is not None:
             return False
         text = _compatible(phrase[:MAX_PHRASE])
-        remark = REMARK.search(text, 1)
-        named = NAMED_IN_FULL.match(text)
-        for part in (text, text[: remark.start()] if remark else "", named[1] if named else ""):
+        for part in (text, *_labels_in(text)):
             words = part.strip(WRAPPING).split()
             letters = words[-1].strip(WRAPPING) if words and len(words) <= 2 else ""
             if letters and len(letters) <= 2 and letters.isalpha() and not letters.isascii():
                 return True
         return False
+
+
+def _labels_in(phrase: str) -> Iterator[str]:
+    """What may be the label of a phrase with more in it: before a remark, or named in full."""
+    phrase = phrase[:MAX_PHRASE]
+    if remark := REMARK.search(phrase, 1):
+        yield phrase[: remark.start()]
+    if named := NAMED_IN_FULL.match(phrase):
+        yield named[1]
 
 
 def _compatible(text: str) -> str:
@@ -200,8 +198,8 @@ def shown(value: Any) -> str:
         return "a huge number"
     if value is None or isinstance(value, NUMBERS):
         return json.dumps(value)
-    kinds = ((dict, "an object"), (LISTS, "a list"), (object, type(value).__name__))
-    return next(name for kind, name in kinds if isinstance(value, kind))
+    kind = "a list" if isinstance(value, LISTS) else type(value).__name__
+    return "an object" if isinstance(value, dict) else kind
 
 
 def one_line(text: str, limit: int) -> str:
@@ -293,13 +291,6 @@ class Ranking:
         elif value is not None:
             self._drop(shown(value))
         return [] if self.unclear else tiers
-
-    def names_a_label(self, value: Any) -> bool:
-        """Whether a ranking mentions the ballot, or seems to and is unclear."""
-        if isinstance(value, list) and any(self.labels.find(item) for item in value):
-            return True  # the usual case, told quickly
-        named = any(self.labels.find(label) for tier in self.tiers(value) for label in tier)
-        return named or bool(self.unclear)
 
     def is_all_labels(self, text: str) -> bool:
         """Whether a text is a ranking of labels on the ballot and nothing else."""
@@ -415,11 +406,8 @@ class Ranking:
                 return tiers
         elif any(map(NUMBERED.match, texts)) and not any(map(self.labels.exactly, texts)):
             return self.numbered(texts)
-        first, last = (
-            one[0][:MAX_PHRASE] if one and isinstance(one[0], str) else ""
-            for one in (items[:1], items[-1:])
-        )
-        if len(items) > 1 and (WORST.search(first) or BEST.search(last)):
+        ends = [item[:MAX_PHRASE] if isinstance(item, str) else "" for item in items]
+        if len(items) > 1 and (WORST.search(ends[0]) or BEST.search(ends[-1])):
             self._give_up("worst_first")
         tiers = []
         for item in items:
@@ -500,7 +488,7 @@ class Ranking:
 # -- replies without a verdict in JSON -------------------------------------------------------------
 
 
-class Stated(NamedTuple):
+class Told(NamedTuple):
     """A verdict as data with folded keys, and how it was come by."""
 
     data: dict[str, Any]
@@ -529,7 +517,7 @@ def is_refusal(prose: str) -> bool:
     return REFUSAL.search(prose) is not None
 
 
-def stated_in_prose(prose: str, labels: Labels) -> Stated | str | None:
+def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
     """The verdict of a table or a final ranking, or of both where the table has no ranks.
 
     None where there is neither, and a reason where it can be read in two ways.
@@ -540,13 +528,13 @@ def stated_in_prose(prose: str, labels: Labels) -> Stated | str | None:
     if ranking.unclear or isinstance(table, str):
         return "ambiguous"
     if table is None:
-        return Stated({"ranking": tiers}, ("final_ranking",)) if tiers else None
+        return Told({"ranking": tiers}, ("final_ranking",)) if tiers else None
     if not tiers:
-        return Stated({"evaluations": table}, ("table",))
+        return Told({"evaluations": table}, ("table",))
     ranks = {answer["label"]: answer["rank"] for answer in table if "rank" in answer}
     if ranks and ranking.tiers(ranks) != tiers:
         return "ambiguous"
-    return Stated({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
+    return Told({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
 
 
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from peerage.council.jsonish import (
     KEY,
@@ -48,6 +48,7 @@ class Found(NamedTuple):
     repairs: tuple[str, ...] = ()
     state: Literal["whole", "broken", "cut"] = "whole"
     standing: Standing = "own"
+    verdict: Any = None  # what it says, where it is a verdict
     is_verdict: bool = False  # or the ruin of one
     context: str = ""  # the clauses right before and behind it
 
@@ -270,23 +271,22 @@ STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
 
-def objects_of(text: str, keys: frozenset[str], is_verdict: Callable[[Object], bool]) -> Reply:
+def objects_of(text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> Reply:
     """The objects of a reply in order, each with whose word it is; in linear time.
 
-    By one of the keys an object that cannot be read is known to be the ruin of a verdict.
+    `read` says what an object says, or None where it is no verdict. By one of the keys an
+    object that does not end is known to be the ruin of a verdict.
     """
-    return _Walk(text, keys, is_verdict).run()
+    return _Walk(text, keys, read).run()
 
 
 class _Walk:
     """One pass over a reply, gathering what stands on its own."""
 
-    def __init__(
-        self, text: str, keys: frozenset[str], is_verdict: Callable[[Object], bool]
-    ) -> None:
+    def __init__(self, text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> None:
         self.text = text
         self.keys = keys
-        self.is_verdict = is_verdict
+        self.read = read
         self.reader = Reader(text)
         self.marks = _asides(text)
         self.at_mark = 0
@@ -354,13 +354,15 @@ class _Walk:
         if isinstance(read, Whole):
             standing: Standing = "doubtful" if self._is_in_a_ruin(start) else "own"
             value = folded(read.value)
-            is_verdict = self.is_verdict(value)
-            self.found.append(
-                Found(start, read.end, value, read.repairs, "whole", standing, is_verdict)
-            )
+            self._add(Found(start, read.end, value, read.repairs, standing=standing))
             return read.end
         self.reread += read.resume - start
         return self._ruin(start, read) if read.open_braces else start + 1
+
+    def _add(self, found: Found) -> None:
+        verdict = self.read(found.value)
+        is_verdict = found.is_verdict or verdict is not None
+        self.found.append(found._replace(verdict=verdict, is_verdict=is_verdict))
 
     def _is_in_a_ruin(self, start: int) -> bool:
         """Whether an object may be part of an earlier one that never ended."""
@@ -387,7 +389,7 @@ class _Walk:
         if broken.misquoted or n_votes > 1:
             value = {}  # some of it may have been said in a string
         resume = max(broken.resume, start + 1)
-        self.found.append(
+        self._add(
             Found(
                 start,
                 end or resume,
@@ -395,7 +397,7 @@ class _Walk:
                 broken.repairs,
                 "broken" if end else "cut",
                 "own" if begins_line and not inside else "doubtful",
-                n_votes > 0 or (is_like and (begins_line or not inside)) or self.is_verdict(value),
+                is_verdict=n_votes > 0 or (is_like and (begins_line or not inside)),
             )
         )
         if end:

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Frame: TypeAlias = "nw.LazyFrame[Any]"
+Add: TypeAlias = Callable[[Sequence[T]], T]
 QUERY = sql("query_id")
 NUMBER_DIGITS = 20  # of a row's number as a text: any sorts in its order
+PATH = (str, os.PathLike)
 MANY_PARTS = 16  # are added up before there are more
 Names = Any  # texts in order: a tuple, or an array of objects
 Columns = dict[str, Any]  # numpy arrays by name, all of one length
@@ -48,10 +50,8 @@ Source = Any  # a path, a list of paths (no patterns), or any table that speaks 
 
 def paths_of(source: Source | None) -> list[str]:
     """The paths that a source is; none where it is a table."""
-    listed = [source] if isinstance(source, (str, os.PathLike)) else source
-    if not isinstance(listed, Sequence) or not all(
-        isinstance(p, (str, os.PathLike)) for p in listed
-    ):
+    listed = [source] if isinstance(source, PATH) else source
+    if not isinstance(listed, Sequence) or not all(isinstance(one, PATH) for one in listed):
         return []
     return [os.fspath(path) for path in listed]
 
@@ -117,7 +117,7 @@ class Block:
 class PartialSums(Generic[T]):
     """Parts of a sum that come one after the other, never many of them at a time."""
 
-    def __init__(self, add: Callable[[Sequence[T]], T]) -> None:
+    def __init__(self, add: Add[T]) -> None:
         self.add = add
         self.parts: list[T] = []
 
@@ -161,13 +161,7 @@ class Engine(Protocol):
         """The same rows, kept so that reading them again is cheap."""
         ...
 
-    def fold(
-        self,
-        frame: Frame,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         """The sum of a pure function's values on blocks of whole groups, one at least."""
         ...
 

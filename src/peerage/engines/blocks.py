@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import Block, PartialSums, Reading
+from peerage.engines import Add, Block, PartialSums, Reading
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.rows import Ints, clusters_of
@@ -176,9 +176,7 @@ class ScatteredError(Exception):
     """A group's rows do not all stand together."""
 
 
-def streamed(
-    projected: Relation, group: str, each: Callable[[Batch], T], add: Callable[[Sequence[T]], T]
-) -> T | None:
+def streamed(projected: Relation, group: str, each: Callable[[Batch], T], add: Add[T]) -> T | None:
     """The sum of a function's values on batches of whole groups; None if rows are not in runs."""
     sums = PartialSums(add)
     runs: list[Hashes] = []

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from peerage.embedded import database, located, pattern
 from peerage.engines import (
     NUMBER_DIGITS,
+    Add,
     Block,
     Columns,
     EngineError,
@@ -219,55 +220,34 @@ class DuckDB:
             written = relation.project(zone_of(quoted(column))).distinct().fetchall()
         return {zone or "" for (zone,) in written}
 
-    def fold(
-        self,
-        frame: Frame,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
+        relation = _native(frame)
         with reported(self._place):
-            return self._fold(_native(frame), reading, kernel, add)
+            encode = Encoder(self.connection, relation, reading)
+            projected = relation.project(encode.projection())
+            n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
+            n_blocks = -(-n_rows // self.block_rows)
+            if n_blocks <= 1:
+                return add([kernel(encode.block(projected.fetchnumpy()))])
 
-    def _fold(
-        self,
-        relation: Relation,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
-        encode = Encoder(self.connection, relation, reading)
-        projected = relation.project(encode.projection())
-        n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
-        n_blocks = -(-n_rows // self.block_rows)
-        if n_blocks <= 1:
-            return add([kernel(encode.block(projected.fetchnumpy()))])
+            def each(rows: Mapping[str, NDArray[Any]]) -> T:
+                return kernel(encode.block(rows))
 
-        def each(rows: Mapping[str, NDArray[Any]]) -> T:
-            return kernel(encode.block(rows))
-
-        if not reading.whole_queries and find_spec("pyarrow") is not None:
-            total = streamed(projected, reading.group, each, add)
-            if total is not None:
-                return total
-        block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
-        coded = relation.project(listed([encode.projection(), block]))
-        # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
-        # whoever repeats one meets its other sessions. Which block a group is in changes nothing.
-        sums = PartialSums(add)
-        with self._lent(coded) as kept:
-            for i in range(n_blocks):
-                sums.take(each(kept.filter(sql("block % {} = {}", n_blocks, i)).fetchnumpy()))
-        return sums.total()
-
-    @contextmanager
-    def _lent(self, rows: Relation) -> Iterator[Relation]:
-        """The relation materialised for a while."""
-        kept, drop = self._kept(rows)
-        try:
-            yield kept
-        finally:
-            drop()
+            if not reading.whole_queries and find_spec("pyarrow") is not None:
+                total = streamed(projected, reading.group, each, add)
+                if total is not None:
+                    return total
+            # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
+            # whoever repeats one meets its other sessions. Which block it is changes nothing.
+            block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
+            kept, drop = self._kept(relation.project(listed([encode.projection(), block])))
+            sums = PartialSums(add)
+            try:
+                for i in range(n_blocks):
+                    sums.take(each(kept.filter(sql("block % {} = {}", n_blocks, i)).fetchnumpy()))
+            finally:
+                drop()
+            return sums.total()
 
     def _kept(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
         """The relation materialised, if it is ours, and how to be rid of it.

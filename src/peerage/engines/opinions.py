@@ -17,11 +17,12 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community, Floats, Names, listed_names
-from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
+from peerage.boards.opinions import Community, Names, listed_names
+from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.engines.reviews import require
 from peerage.errors import InputError, few
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
+from peerage.reviews.rows import Floats
 
 T = TypeVar("T")
 Places = NDArray[np.int32]
@@ -47,7 +48,7 @@ class Opinions:
         self.level_by_text = level_by_text  # where opinions are written as texts
         self.latest = latest  # None where no opinion has a time
 
-    def fold(self, kernel: Callable[[Community], T], add: Callable[[Sequence[T]], T]) -> T:
+    def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
         """The sum of a pure function's values on the members with some whole items' opinions."""
         if "rows" in self.__dict__:
             return add([kernel(self.rows)])

@@ -5,14 +5,14 @@ Everything here is narwhals expressions, the same on every engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.engines import Block, Columns, Engine, Frame, Reading, Source
+from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError, few
 from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, Column, is_number, required
 from peerage.reviews.rows import N_PANEL, Rows
@@ -261,7 +261,7 @@ def fold_rows(
     frame: Frame,
     reading: RowsReading,
     kernel: Callable[[Rows], T],
-    add: Callable[[Sequence[T]], T],
+    add: Add[T],
 ) -> T:
     """The sum of a pure function's values on the rows of whole sessions."""
     return engine.fold(frame, reading.columns, lambda block: kernel(reading.rows(block)), add)

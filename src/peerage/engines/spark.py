@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from peerage.engines import (
     MANY_PARTS,
     NUMBER_DIGITS,
+    Add,
     Block,
     Columns,
     EngineError,
@@ -114,13 +115,7 @@ class Spark:
         written = table.selectExpr(zone_of(quoted(column, SPARK_NAME))).distinct().collect()
         return {zone or "" for (zone,) in written}
 
-    def fold(
-        self,
-        frame: Frame,
-        reading: Reading,
-        kernel: Callable[[Block], T],
-        add: Callable[[Sequence[T]], T],
-    ) -> T:
+    def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         table = _native(frame)
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
@@ -239,7 +234,7 @@ def _work(encode: _Encoder, kernel: Callable[[Block], Any]) -> Callable[[Any], A
     return work
 
 
-def _pile(add: Callable[[Sequence[Any]], Any]) -> Callable[[Any], Any]:
+def _pile(add: Add[Any]) -> Callable[[Any], Any]:
     """What a worker does with a pile of parts: their sum, as bytes."""
 
     def work(table: Any) -> Any:

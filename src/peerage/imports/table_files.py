@@ -131,8 +131,6 @@ def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
 
 def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
     """Whose these items are, by the tables that were imported."""
-    import narwhals.stable.v2 as nw
-
     mirror = Mirror(store.mirror_folder)
     files = [str(file) for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
     if not files:

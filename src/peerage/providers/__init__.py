@@ -6,6 +6,7 @@ are the business of `calling`, so that a provider of somebody else's gets them t
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
@@ -73,6 +74,12 @@ class Call:
     attempt: int = 0
     deadline_s: float | None = None  # for all tries together; None: each has the seat's timeout
     may_retry: bool = True
+
+    @property
+    def digest(self) -> bytes:
+        """What this try draws from: the same for the same key, and another for another try."""
+        text = f"{self.key}|{self.attempt}"
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
     @property
     def messages(self) -> tuple[Turn, ...]:
@@ -161,6 +168,9 @@ class Provider(ABC):
     def can_constrain(self, seat: Seat) -> bool:  # noqa: ARG002
         """Whether to send a seat's calls with a schema, by what is known of its model so far."""
         return self.constrains
+
+    async def prepare(self) -> None:  # noqa: B027
+        """Load what the first call would have to wait for."""
 
     @abstractmethod
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:

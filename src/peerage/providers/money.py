@@ -14,7 +14,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING
 
-from peerage.config.keys import OPENAI_URL
+from peerage.config import OPENAI_URL
 from peerage.errors import BudgetError
 from peerage.types import Seat, Usage
 

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from peerage.config import key_name, secret
-from peerage.config.keys import OPENAI_URL
+from peerage.config import OPENAI_URL, key_name, secret
 from peerage.errors import ConfigError
 from peerage.providers import (
     MAX_REPLY_BYTES,

@@ -54,7 +54,9 @@ class Redactor:
                 self._forms_by_first.setdefault(first, []).append(form)
         self._longest = sum(max(map(len, _all(spellings))) for spellings in self._form)
         self._plain_start = key[:MIN_KEY_CHARACTERS].lower()
-        self._start = re.compile(_pattern(self._form[:MIN_KEY_CHARACTERS]))
+        opening = self._form[:MIN_KEY_CHARACTERS]
+        choices = ("|".join(map(re.escape, _all(spellings))) for spellings in opening)
+        self._start = re.compile("".join(f"(?:{choice})" for choice in choices))
 
     def redact(self, text: str) -> str:
         """The text, valid Unicode, without the key and without one that breaks off at its end."""
@@ -185,10 +187,6 @@ def _by_first(spellings: Iterable[str]) -> Spellings:
 
 def _all(spellings: Spellings) -> list[str]:
     return [spelling for of_one in spellings.values() for spelling in of_one]
-
-
-def _pattern(form: Form) -> str:
-    return "".join(f"(?:{'|'.join(map(re.escape, _all(spellings)))})" for spellings in form)
 
 
 def _follow(text: str, start: int, form: Form) -> Followed:

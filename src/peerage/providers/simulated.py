@@ -84,7 +84,7 @@ class SimulatedProvider(Provider):
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         temper = self._temper
-        rng = _rng(call.key, call.attempt)
+        rng = random.Random(int.from_bytes(call.digest, "big"))
         if temper.latency_ms:
             await asyncio.sleep(temper.latency_ms / 1000)
         if rng.random() < temper.failure_rate:
@@ -96,11 +96,13 @@ class SimulatedProvider(Provider):
                 text, finish = " ".join(words[: len(words) // 2]), "length"
             else:
                 finish = "stop"
-        tokens_in, tokens_out = _n_words(call), len(text.split())
-        usage = Usage(tokens_in, tokens_out, _cost(call.seat, tokens_in, tokens_out))
+        tokens_in = sum(len(message.content.split()) for message in call.messages)
+        tokens_out = len(text.split())
+        price_in, price_out = call.seat.price_in or 0, call.seat.price_out or 0
+        cost_usd = (tokens_in * price_in + tokens_out * price_out) / 1e6  # nothing, as a rule
         return Reply(
             text,
-            usage,
+            Usage(tokens_in, tokens_out, cost_usd),
             finish_reason=finish,
             latency_ms=temper.latency_ms,
             constrained=call.schema is not None,
@@ -190,17 +192,3 @@ def _dimensions(schema: Mapping[str, Any] | None) -> list[str]:
 
 def _mark(score: float) -> int:
     return max(1, min(10, round(score)))
-
-
-def _n_words(call: Call) -> int:
-    return sum(len(message.content.split()) for message in call.messages)
-
-
-def _cost(seat: Seat, tokens_in: int, tokens_out: int) -> float:
-    """Nothing, unless the seat names a price: nobody pays for a drawn answer."""
-    return (tokens_in * (seat.price_in or 0) + tokens_out * (seat.price_out or 0)) / 1e6
-
-
-def _rng(key: str, attempt: int) -> random.Random:
-    digest = hashlib.sha256(f"{key}|{attempt}".encode("utf-8", "surrogatepass")).digest()
-    return random.Random(int.from_bytes(digest, "big"))

@@ -15,14 +15,12 @@ import numpy as np
 
 from peerage.boards import Board
 from peerage.boards.against import Trial, compare, tune
-from peerage.boards.contributors import Standings, contributors, standings
-from peerage.boards.items import ItemSums, items
+from peerage.boards.items import ItemSums, Standings, contributors, items, standings
 from peerage.boards.opinions import (
-    Bools,
     Coefficients,
     Community,
     Counting,
-    Floats,
+    Names,
     counted,
     decay,
     of_category,
@@ -48,6 +46,7 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.reviews.rows import Bools
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.rules import rules
 from peerage.types import CommunityCoefficients
@@ -147,19 +146,16 @@ class CommunityBoards:
     @cached_property
     def _counted(self) -> Community:
         """The opinions that count, row by row, those inside rings among them."""
-
         return counted(self.table.rows, self.counting)
 
     @cached_property
     def rings(self) -> Rings:
-
         if self.options.literal:
             raise UsageError("rings are sought among eligible opinions, not literal ones.")
         return replace(find_rings(self._counted), flags=tuple(self.flags))
 
     @cached_property
     def _flagged(self) -> Bools:
-
         return flagged_rows(self._counted, self.rings.rings)
 
     @cached_property
@@ -169,7 +165,6 @@ class CommunityBoards:
 
     @cached_property
     def reputation(self) -> Reputation | None:
-
         if self.options.reputation == "fixed":
             return None
         return iterate(self.community, decay(self.community, self.counting))
@@ -177,13 +172,11 @@ class CommunityBoards:
     @cached_property
     def dawid_skene(self) -> DawidSkene | None:
         """Beside an iterated reputation, for comparison."""
-
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
     def sums(self) -> OpinionSums:
         """The sums of the opinions: made of rows where they are needed here anyway."""
-
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
             return self.table.fold(partial(_summed, self.counting, n_min), add_sums)
@@ -199,12 +192,10 @@ class CommunityBoards:
 
     @cached_property
     def standings(self) -> Standings:
-
         return standings(self.members, self.by_item, self.coefficients)
 
     @cached_property
     def alignment(self) -> Alignment:
-
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
@@ -228,20 +219,17 @@ class CommunityBoards:
         return self.items()
 
     def contributors(self, everyone: bool = False, by: RankedBy = "total") -> Board:
-
         literal = self.options.literal and self.members.registered is not None
-        return self._echoed(
-            contributors(
-                self.members,
-                self.standings,
-                everyone=everyone or literal,
-                only_registered=literal,
-                sort=COLUMN_RANKED_BY[by],
-            )
+        made = contributors(
+            self.members,
+            self.standings,
+            everyone=everyone or literal,
+            only_registered=literal,
+            sort=COLUMN_RANKED_BY[by],
         )
+        return self._echoed(made)
 
     def reviewers(self, everyone: bool = False) -> Board:
-
         made = reviewers(
             self.members,
             self.alignment,
@@ -250,21 +238,25 @@ class CommunityBoards:
             everyone=everyone,
             only_registered=self.options.literal,
         )
-        beside = self.dawid_skene
-        return self._echoed(made if beside is None else _beside(made, self, beside.accuracy))
+        return self._echoed(self._beside(made, self.members.people, "accuracy"))
 
     def items(self) -> Board:
-
         made = items(self.members, self.by_item, self.standings.total, self.coefficients)
-        beside = self.dawid_skene
-        return self._echoed(made if beside is None else _beside(made, self, beside.quality))
+        return self._echoed(self._beside(made, self.members.items, "quality"))
+
+    def _beside(self, made: Board, names: Names, value: str) -> Board:
+        """The board with what Dawid and Skene's model says, in the board's order."""
+        model = self.dawid_skene
+        if model is None:
+            return made
+        place = {name: code for code, name in enumerate(names)}
+        codes = [place[name] for name in made.columns[SCORES[made.board][0]]]
+        columns = {**made.columns, "dawid_skene": getattr(model, value)[codes]}
+        flag = f"dawid_skene_did_not_converge:{model.iterations}"
+        return replace(made, columns=columns, flags=() if model.converged else (flag,))
 
     def _echoed(self, made: Board) -> Board:
-        flags = list(self.flags)
-        beside = self.dawid_skene if "dawid_skene" in made.columns else None
-        if beside is not None and not beside.converged:
-            flags.append(f"dawid_skene_did_not_converge:{beside.iterations}")
-        return replace(made, parameters=self.parameters(), flags=tuple(flags))
+        return replace(made, parameters=self.parameters(), flags=(*self.flags, *made.flags))
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
@@ -289,27 +281,14 @@ class CommunityBoards:
 
 def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
     """The sums of the opinions of a block that count."""
-
     community = counted(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
 
 
 def _latest(category: str, block: Community) -> float:
     """When the latest opinion of a block on items of a category was given."""
-
     at = of_category(block, category).at
     return -np.inf if at is None else float(at.max(initial=-np.inf))
-
-
-def _beside(made: Board, boards: CommunityBoards, values: Floats) -> Board:
-    """The board with what Dawid and Skene's model says, in the board's order."""
-    members = boards.members
-    key, names = (
-        ("reviewer", members.people) if made.board == "reviewers" else ("item_id", members.items)
-    )
-    place = {name: code for code, name in enumerate(names)}
-    codes = [place[name] for name in made.columns[key]]
-    return replace(made, columns={**made.columns, "dawid_skene": values[codes]})
 
 
 # -- beside a ranking from elsewhere -------------------------------------------------------------

@@ -31,7 +31,7 @@ from peerage.boards.models import (
     ratings,
     standing,
 )
-from peerage.boards.peers import peer_weights
+from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few
 from peerage.plugins import PluginError

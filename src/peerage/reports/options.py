@@ -6,6 +6,7 @@ A new option is one field, with its description, default and allowed values.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self, TypedDict
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -44,43 +45,37 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
         return UsageError(
             f"there is no option {name!r} here.", hint=meant(name, options.model_fields)
         )
-    spelt = name.replace("_", " ")
-    if "expected" in (detail := first.get("ctx", {})):
-        return UsageError(
-            f"{spelt} cannot be {shown(value)}.", hint=f"Known: {detail['expected']}."
-        )
-    return UsageError(f"{spelt} cannot be {shown(value)}.", hint=f"{first['msg']}.")
+    expected = first.get("ctx", {}).get("expected")
+    hint = f"Known: {expected}." if expected else f"{first['msg']}."
+    return UsageError(f"{name.replace('_', ' ')} cannot be {shown(value)}.", hint=hint)
 
 
-def _known_rule(name: str) -> str:
+def _checked(read: Callable[[Any], object]) -> AfterValidator:
+    """The value as it is, if it can be read."""
+
+    def same(value: Any) -> Any:
+        read(value)
+        return value
+
+    return AfterValidator(same)
+
+
+def _rule(name: str) -> object:
     from peerage.rules import rules
 
-    rules.get(name)
-    return name
-
-
-def _a_span(text: str) -> str:
-    span_s(text)
-    return text
-
-
-def _an_instant(value: str | float) -> str | float:
-    instant_s(value)
-    return value
+    return rules.get(name)
 
 
 RULES = "borda, mean_rank, hybrid, bradley_terry, elo, copeland, schulze, or a plug-in's."
 RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
-Rule = Annotated[str, AfterValidator(_known_rule), Field(description=RULES)]
+Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
 Own = Annotated[OwnVotes, Field(description=OWN)]
 OwnIfGiven = Annotated[OwnVotes | None, Field(description=OWN)]
-Since = Annotated[
-    str, AfterValidator(_a_span), Field(description="How far back: 30d, 12h, 4w or all.")
-]
+Since = Annotated[str, _checked(span_s), Field(description="How far back: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
-    Annotated[str | float, AfterValidator(_an_instant)] | None,
+    Annotated[str | float, _checked(instant_s)] | None,
     Field(description="Where the window ends: a time in ISO 8601, or seconds since 1970."),
 ]
 Category = Annotated[str | None, Field(description="One category only.")]

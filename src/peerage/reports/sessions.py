@@ -154,7 +154,6 @@ class SessionView:
     query: Query
     season: str
     seats: tuple[SeatRecord, ...]
-    verdict_kind: str  # that was asked for
     verdict: Verdict | None
     scored: Scored | None  # None: there are no ballots
     answers: tuple[AnswerView, ...]  # the best first
@@ -202,7 +201,6 @@ def session_view(session: Session, events: Sequence[Event], options: ScoringOpti
         query=session.query,
         season=opened.season,
         seats=panel_of(facts),
-        verdict_kind=opened.law.verdict,
         verdict=session.verdict,
         scored=scored,
         answers=_answers(session, scored, facts),
@@ -483,3 +481,19 @@ def _cost_document(view: SessionView) -> dict[str, Any]:
         "by_seat": {seat: one.usd for seat, one in view.bill_by_seat.items()},
         "by_stage": {stage: one.usd for stage, one in view.bill_by_stage.items()},
     }
+
+
+def answer_of(session: Session) -> str:
+    """The words of the verdict, or the best answer where none was written."""
+    verdict = session.verdict
+    if verdict is None:
+        best = session.scores[0].model if session.scores else ""
+        return next((r.text for r in session.responses if r.model == best), "")
+    if verdict.approved is None:
+        return verdict.text or verdict.note
+    return _decision(verdict)
+
+
+def _decision(verdict: Verdict) -> str:
+    word = "Approved" if verdict.approved else "Not approved"
+    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)

@@ -62,7 +62,9 @@ def review_rows(
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
     query_id = _query_id(session.query, asked_first)
     panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
-    people = {event.seq: fact for event in events if (fact := _person_reviewed(event)) is not None}
+    people = {
+        event.seq: fact for event in events if isinstance(fact := read_event(event), PersonReviewed)
+    }
     untold = {response.model: response.text for response in session.responses}
     ends = [event for event in events if event.seq not in people]
     for ballot, review, place in _standing(session, panel):
@@ -79,11 +81,6 @@ def review_rows(
             for row in _rows(session, panel, ballot, review, rubric):
                 row |= {"query_id": query_id}
                 yield row | {"at": event.at, "deal": deal, "place": fact.place, "person": 1}
-
-
-def _person_reviewed(event: Event) -> PersonReviewed | None:
-    fact = read_event(event)
-    return fact if isinstance(fact, PersonReviewed) else None
 
 
 def _standing(

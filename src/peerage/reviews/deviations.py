@@ -21,15 +21,7 @@ from peerage.reviews.rows import Bools, Floats, Ints, group
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
-# Columns of the tables.
-BASE = ("n", "y", "q", "others_level", "others_scale", "n2", "y2", "q2", "yq2", "p2", "qq2")
-FIT = slice(5, 10)  # what a scale is fitted from: n2 to p2
-PAIR = ("n", "y", "q", "ballots")
-GROUP = (*PAIR, "n_base", "y_base", "q_base")  # the last three: what of the base is not the rest
-LINE = ("n", "x", "y", "q", "xx", "xy", "xq", "ballots")
-AGREE = ("n", "yy", "qq", "yq")
-ANCHOR = ("ballots", "one", "y", "q", "squares")
-LONE = ("n", "x", "y", "xx", "xy", "yy", "ballots")
+FIT = slice(5, 10)  # of the columns of `base`: what a scale is fitted from
 
 
 def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
@@ -49,17 +41,17 @@ class DeviationSums:
     one other reviewer stands behind the qualities it is held against.
     """
 
-    base: Cells
-    pairs: Cells
+    base: Cells  # n, y, q, others' level and scale; with two others n, y, q, yq, p, qq
+    pairs: Cells  # n, y, q, ballots
     cast: Cells
-    agreement: Cells
-    length: Cells | None = None
-    week: Cells | None = None
-    first: Cells | None = None
+    agreement: Cells  # n, yy, qq, yq
+    length: Cells | None = None  # a line: n, x, y, q, xx, xy, xq
+    week: Cells | None = None  # a line
+    first: Cells | None = None  # a line, and ballots
     first_others: Cells | None = None
-    first_alone: Cells | None = None
-    anchor: Cells | None = None
-    family: Cells | None = None  # by reviewer × (names + 1), as if a pair with itself
+    first_alone: Cells | None = None  # n, x, y, xx, xy, yy, ballots
+    anchor: Cells | None = None  # ballots, one, y, q, squares
+    family: Cells | None = None  # by reviewer × (names + 1): as pairs; n, y, q not of the rest
     family_cast: Cells | None = None
 
 

@@ -136,10 +136,13 @@ class SubjectCells:
         return measurements(named, self.reviewer, value, spread, n, scales, reasons)
 
 
-def beside_base(table: Cells, base: Cells, reviewer_of: Callable[[Ints], Ints]) -> SubjectCells:
-    """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero."""
+def beside_base(table: Cells, base: Cells, n_each: int = 1) -> SubjectCells:
+    """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero.
+
+    A reviewer has `n_each` subjects: with itself alone one, and with every candidate as many.
+    """
     subject = np.unique(table.subject)
-    reviewer = reviewer_of(subject)
+    reviewer = subject // n_each
     starts = np.searchsorted(base.subject, reviewer, "left")
     sizes = np.searchsorted(base.subject, reviewer, "right") - starts
     place = np.repeat(np.arange(len(subject)), sizes)
@@ -191,8 +194,8 @@ def measurements(
 
 
 def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> list[Measurement]:
-    """Each reviewer's slope of deviation on what a table of `LINE` columns has as x, times step."""
-    cells = beside_base(table, sums.base, lambda subject: subject)
+    """Each reviewer's slope of deviation on what a table of lines has as x, times step."""
+    cells = beside_base(table, sums.base)
 
     def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
         n, x, y, q, xx, xy, xq = own.T

@@ -105,8 +105,8 @@ def simultaneous_ranks(
     largest = np.zeros(len(drawn))
     for i in range(n - 1):
         spread = drawn[:, i : i + 1] - drawn[:, i + 1 :]
-        spread = spread - spread.sum(axis=0) / len(drawn)
-        variance = (spread * spread).sum(axis=0) / (len(drawn) - 1)
+        spread = spread - spread.sum(axis=0) / max(len(drawn), 1)
+        variance = (spread * spread).sum(axis=0) / max(len(drawn) - 1, 1)
         width = _errors(values, variance, i)
         errors[i, i + 1 :] = errors[i + 1 :, i] = width
         told = np.isfinite(width)

@@ -48,7 +48,7 @@ def move(source: Store, target: Store, step: Callable[[str], None] = lambda _: N
         step("comparing")
         counts = {table: _compared(table, rows, copied, target.place) for table in TABLES}
         _refuse_held(source)
-        ((n_events,),) = source.reader.execute("SELECT count(*) FROM events")
+        ((n_events,),) = source.execute("SELECT count(*) FROM events")
         if n_events != counts["events"]:
             raise StoreError(
                 f"it was written to meanwhile: {n_events} events now, {counts['events']} before.",
@@ -60,7 +60,7 @@ def move(source: Store, target: Store, step: Callable[[str], None] = lambda _: N
 
 def _refuse_held(store: Store) -> None:
     """Refuse a store in which a session is being run."""
-    ((n_held,),) = store.reader.execute(
+    ((n_held,),) = store.execute(
         "SELECT count(*) FROM leases WHERE owner <> '' AND ends_at > now_s()"
     )
     if n_held:

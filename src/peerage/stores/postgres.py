@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from peerage.errors import MissingExtraError
 from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS, Sql, migrating
-from peerage.stores.sql_store import Snapshot
-from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, Db
+from peerage.stores.sql_store import Snapshot, known_version
+from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, WRITTEN, Db
 
 if TYPE_CHECKING:
     import psycopg
@@ -137,11 +137,17 @@ class PostgresStore(Store):
         self._pool = server.pool()
         self._let_go = weakref.finalize(self, self._pool.close)
         self._listener: _Listener | None = None
-        self.reader = _PoolReader(server, self._pool)
         super().__init__(server.place)
 
     def _writing(self) -> _ServerWriter:
         return _ServerWriter(self._server)
+
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        def read(_: bool) -> list[tuple[Any, ...]]:
+            with self._pool.connection() as connection:
+                return connection.execute(_marked(text), values or None).fetchall()
+
+        return self._server.patiently(read)
 
     @contextmanager
     def transaction(self) -> Iterator[Db]:
@@ -278,9 +284,7 @@ class _Server:
     def store_error(self, error: psycopg.Error) -> StoreError:
         """What is wrong, in words, and what to do about it; never with the password in it."""
         if (error.sqlstate or "").startswith("23"):
-            return SessionTakenError(
-                "another process has written this session.", place=self.place, hint=TAKEN_HINT
-            )
+            return SessionTakenError(WRITTEN, place=self.place, hint=TAKEN_HINT)
         text = str(error)
         for words, problem, hint in PROBLEMS:
             if words == error.sqlstate or re.search(words, text):
@@ -413,14 +417,7 @@ def _version(connection: Connection, place: str) -> int:
             )
         return 0
     (version,) = connection.execute("SELECT version FROM meta").fetchone() or (0,)
-    if version > len(MIGRATIONS):
-        raise StoreError(
-            f"this store has version {version}, and this peerage knows only up to"
-            f" {len(MIGRATIONS)}.",
-            place=place,
-            hint="Update peerage, or name another database.",
-        )
-    return int(version)
+    return known_version(version, place, "name another database")
 
 
 def _migrate(connection: Connection, version: int) -> None:
@@ -435,21 +432,7 @@ def _migrate(connection: Connection, version: int) -> None:
     connection.execute("UPDATE meta SET version = %s", (len(MIGRATIONS),))
 
 
-# -- reading and writing ------------------------------------------------------------------------
-
-
-class _PoolReader:
-    """Reads on whatever thread asks, by any connection that is free."""
-
-    def __init__(self, server: _Server, pool: ConnectionPool[Connection]) -> None:
-        self._server, self._pool = server, pool
-
-    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        def read(_: bool) -> list[tuple[Any, ...]]:
-            with self._pool.connection() as connection:
-                return connection.execute(_marked(text), values or None).fetchall()
-
-        return self._server.patiently(read)
+# -- writing and listening ----------------------------------------------------------------------
 
 
 class _ServerWriter:

@@ -175,12 +175,9 @@ def _csv(path: Path) -> Iterator[Any]:
 
 def _header(line: str) -> tuple[list[str], str]:
     """The columns of a CSV file and what parts them: what shows a query, or else most columns."""
-    found = [([*_cells(line, separator)], separator) for separator in SEPARATORS]
-    return max(found, key=lambda header: ("query" in header[0], len(header[0])))
-
-
-def _cells(line: str, separator: str) -> Iterator[str]:
-    return (cell.strip() for row in csv.reader([line], delimiter=separator) for cell in row)
+    rows = [(next(csv.reader([line], delimiter=mark), []), mark) for mark in SEPARATORS]
+    headers = [([cell.strip() for cell in row], mark) for row, mark in rows]
+    return max(headers, key=lambda header: ("query" in header[0], len(header[0])))
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:

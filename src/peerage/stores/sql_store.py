@@ -30,7 +30,7 @@ from peerage.stores.records import (
     stored_event_of,
     stored_text,
 )
-from peerage.stores.schema import Sql
+from peerage.stores.schema import MIGRATIONS, Sql
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
@@ -126,10 +126,16 @@ RETRY_WEBHOOK = """
 ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
 
 
-class StatementReader(Protocol):
-    """Runs one reading statement on the caller's thread."""
-
-    def execute(self, text: Sql, values: Sequence[Any] = (), /) -> list[tuple[Any, ...]]: ...
+def known_version(version: int, place: str, otherwise: str) -> int:
+    """The version of a store's tables; one that a newer peerage has made is refused."""
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"this store has version {version}, and this peerage knows only up to"
+            f" {len(MIGRATIONS)}.",
+            place=place,
+            hint=f"Update peerage, or {otherwise}.",
+        )
+    return int(version)
 
 
 class Snapshot(Protocol):
@@ -141,7 +147,6 @@ class Snapshot(Protocol):
 class Store(ABC):
     """A log of events that is also read: on the caller's thread; appends are on the writer's."""
 
-    reader: StatementReader
     mirror_folder: Path  # where this store's columnar mirror belongs
 
     def __init__(self, place: str) -> None:
@@ -151,6 +156,10 @@ class Store(ABC):
     @abstractmethod
     def _writing(self) -> Connection:
         """A connection for the writer's thread."""
+
+    @abstractmethod
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one reading statement, read on the caller's thread."""
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[Db]:
@@ -191,7 +200,7 @@ class Store(ABC):
 
     def events(self, session_id: str, after: int = -1) -> list[Event]:
         """The events of a session, or those after a place in it."""
-        rows = self.reader.execute(
+        rows = self.execute(
             "SELECT session_id, seq, kind, at, body FROM events"
             " WHERE session_id = ? AND seq > ? ORDER BY seq",
             (stored_text(session_id), after),
@@ -208,7 +217,7 @@ class Store(ABC):
         Of a season, or of all sessions. One that cannot be read is left out.
         """
         last = 0
-        while rows := self.reader.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
+        while rows := self.execute(OPENINGS, (last, season, season, OPENINGS_AT_ONCE)):
             for row in rows:
                 with suppress(UnreadableError):
                     yield stored_event_of(row[1:])
@@ -219,7 +228,7 @@ class Store(ABC):
 
         It is the end of a session, or a person's review of one.
         """
-        rows = self.reader.execute(
+        rows = self.execute(
             "SELECT id, session_id, kind FROM events"
             " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
             (row, limit),
@@ -228,7 +237,7 @@ class Store(ABC):
 
     def version(self) -> str:
         """A text that changes with every review or table that boards are made from."""
-        (rows,) = self.reader.execute(VERSION)
+        (rows,) = self.execute(VERSION)
         return ".".join(str(row or 0) for row in rows)
 
     # -- who writes to a session ---------------------------------------------------------------
@@ -254,7 +263,7 @@ class Store(ABC):
     def unfinished(self, owner: str = "") -> list[str]:
         """Open sessions whose lease has run out, held last by an owner that begins like this."""
         owner = stored_text(owner)
-        return [row[0] for row in self.reader.execute(UNFINISHED, (len(owner), owner))]
+        return [row[0] for row in self.execute(UNFINISHED, (len(owner), owner))]
 
     # -- sessions and seasons ------------------------------------------------------------------
 
@@ -266,18 +275,18 @@ class Store(ABC):
         With a limit the latest; with `before` those opened before the session of this id.
         """
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
-        rows = self.reader.execute(LATEST, (season, season, before, before, n))
+        rows = self.execute(LATEST, (season, season, before, before, n))
         return [listing(row) for row in reversed(rows)]
 
     def find(self, prefix: str) -> list[str]:
         """The ids that begin with this; where it is one itself, that alone."""
         prefix = stored_text(prefix)
-        rows = self.reader.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
+        rows = self.execute(BEGINNING_WITH, (prefix, len(prefix), prefix, prefix))
         return [str(row[0]) for row in rows]
 
     def least_judged(self, category: str | None, limit: int) -> list[str]:
         """Sessions that came to their end, of the latest, those that fewest people judged first."""
-        rows = self.reader.execute(LEAST_JUDGED, (category, category, limit))
+        rows = self.execute(LEAST_JUDGED, (category, category, limit))
         return [str(row[0]) for row in rows]
 
     def season_seed(self, season: str, drawn: str) -> str:
@@ -294,14 +303,12 @@ class Store(ABC):
 
     def imports(self) -> list[Import]:
         """What was imported, in the order it came."""
-        rows = self.reader.execute(
-            "SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id"
-        )
+        rows = self.execute("SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id")
         return [Import(*row) for row in rows]
 
     def import_parts(self, import_id: int) -> Iterator[bytes]:
         part = 0
-        while rows := self.reader.execute(
+        while rows := self.execute(
             "SELECT data FROM import_parts WHERE import_id = ? AND part = ?", (import_id, part)
         ):
             yield rows[0][0]
@@ -345,12 +352,12 @@ class Store(ABC):
     ) -> list[tuple[int, Contribution]]:
         """What people gave, beyond a row, in the order it came; each with the number of its row."""
         n = MAX_INTEGER if limit is None else limit
-        rows = self.reader.execute(CONTRIBUTIONS, (kind, after, n))
+        rows = self.execute(CONTRIBUTIONS, (kind, after, n))
         return [(int(row[0]), Contribution(*row[1:])) for row in rows]
 
     def contributor_of(self, item_id: str) -> str | None:
         """Whose an item is, by what people gave."""
-        rows = self.reader.execute(CONTRIBUTOR, (stored_text(item_id),))
+        rows = self.execute(CONTRIBUTOR, (stored_text(item_id),))
         return str(rows[0][0]) if rows else None
 
     # -- messages to be sent -------------------------------------------------------------------
@@ -371,7 +378,7 @@ class Store(ABC):
 
         Nobody else is given them for so long.
         """
-        due = [(id_, one) for id_, one in self.reader.execute(DUE_WEBHOOKS) if one in targets]
+        due = [(id_, one) for id_, one in self.execute(DUE_WEBHOOKS) if one in targets]
         claimed = []
         for session_id, target in due[:limit]:
             with self.transaction() as db:
@@ -393,7 +400,7 @@ class Store(ABC):
     # -- who may use a server ------------------------------------------------------------------
 
     def tokens(self) -> list[AccessToken]:
-        rows = self.reader.execute("SELECT * FROM tokens ORDER BY created_at, id")
+        rows = self.execute("SELECT * FROM tokens ORDER BY created_at, id")
         return [AccessToken(row[0], row[1], tuple(row[2].split()), *row[3:]) for row in rows]
 
     def add_token(self, token: AccessToken) -> None:
@@ -419,7 +426,7 @@ class Store(ABC):
 
     def actions(self, limit: int) -> list[Action]:
         """The latest things that were done, the last one first."""
-        rows = self.reader.execute(
+        rows = self.execute(
             "SELECT at, who, what, about FROM actions ORDER BY id DESC LIMIT ?", (limit,)
         )
         return [Action(*row) for row in rows]

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 
 from peerage.stores import SessionTakenError, Store, StoreError, stores
 from peerage.stores.schema import MIGRATIONS, Sql, migrating
-from peerage.stores.sql_store import Snapshot
-from peerage.stores.writer import TAKEN_HINT, Db
+from peerage.stores.sql_store import Snapshot, known_version
+from peerage.stores.writer import TAKEN_HINT, WRITTEN, Db
 
 T = TypeVar("T")
 
@@ -47,12 +47,15 @@ class SqliteStore(Store):
         self._db = _connect(path)
         self._lock = threading.Lock()  # held during a transaction on the shared connection
         self._let_go = weakref.finalize(self, self._db.close)
-        self.reader = _FileReader(self._db, path)
         self.mirror_folder = path.with_name(path.name + ".mirror")
         super().__init__(str(path))
 
     def _writing(self) -> _FileWriter:
         return _FileWriter(self.path)
+
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        with _reported(self.path):
+            return self._db.execute(text, values).fetchall()
 
     @contextmanager
     def transaction(self) -> Iterator[Db]:
@@ -74,17 +77,6 @@ class SqliteStore(Store):
         """Write what is queued, then let go of the file."""
         await super().close()
         self._let_go()
-
-
-class _FileReader:
-    """Reads on whatever thread asks."""
-
-    def __init__(self, db: sqlite3.Connection, path: Path) -> None:
-        self.db, self.path = db, path
-
-    def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with _reported(self.path):
-            return self.db.execute(text, values).fetchall()
 
 
 class _FileWriter:
@@ -191,14 +183,7 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
             place=str(path),
             hint="Choose another file with --store.",
         )
-    if version > len(MIGRATIONS):
-        raise StoreError(
-            f"this store has version {version}, and this peerage knows only up to"
-            f" {len(MIGRATIONS)}.",
-            place=str(path),
-            hint="Update peerage, or choose another file with --store.",
-        )
-    return int(version)
+    return known_version(version, str(path), "choose another file with --store")
 
 
 def _migrate(db: sqlite3.Connection) -> None:
@@ -249,10 +234,6 @@ def _primary_code(error: sqlite3.Error) -> int:
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if isinstance(error, sqlite3.IntegrityError):
-        return SessionTakenError(
-            "another process has written this session.",
-            place=str(path),
-            hint=TAKEN_HINT,
-        )
+        return SessionTakenError(WRITTEN, place=str(path), hint=TAKEN_HINT)
     problem, hint = PROBLEMS.get(_primary_code(error), (f"SQLite says: {error}.", ""))
     return StoreError(problem, place=str(path), hint=hint)

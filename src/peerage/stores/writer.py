@@ -14,7 +14,7 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +32,7 @@ from peerage.stores.schema import Sql
 
 T = TypeVar("T")
 
+WRITTEN = "another process has written this session."
 GAP = "an earlier event of this session could not be kept."
 TAKEN_HINT = "Let it end, then give the same command again: it goes on from there."
 RENEWALS = 3  # in the length of a lease
@@ -306,10 +307,14 @@ def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
         by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
     for loop, settled in by_loop.items():
         with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
-            loop.call_soon_threadsafe(_resolve, settled)
+            loop.call_soon_threadsafe(_resolve, iter(settled))
 
 
-def _resolve(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
+def _resolve(settled: Iterator[tuple[asyncio.Future[Any], Any]]) -> None:
+    """Tell the first of those who wait, and the others one by one in later rounds of the loop.
+
+    Sessions that were committed together would else go on in one, and all others wait for them.
+    """
     for future, value in settled:
         if future.done():
             continue
@@ -317,3 +322,5 @@ def _resolve(settled: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
             future.set_exception(type(value)(value.message, place=value.place, hint=value.hint))
         else:
             future.set_result(value)
+        future.get_loop().call_soon(_resolve, settled)
+        return

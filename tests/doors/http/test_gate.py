@@ -1,14 +1,17 @@
 """What stands in front of every route: hosts, origins, tokens, sizes, and a log of it all."""
 
 import logging
+import math
 
 import httpx
 import pytest
 
 from peerage.doors.http import AppSettings
 from peerage.doors.http.gate import AccessRules, is_loopback
-from peerage.doors.http.logs import JsonLines
+from peerage.doors.http.operations import JsonLines
+from peerage.errors import UsageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER
+from peerage.tokens import make_token
 
 PROBLEM = "application/problem+json"
 
@@ -91,6 +94,14 @@ def test_a_token_has_a_rate_and_a_budget(serving, token):
         server.client.get(f"{held.headers['location']}/events", headers=slow | poor)
         spent = {one.name: one.spent_usd for one in server.service.store.tokens()}
         assert spent["Bob"] == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(
+    "limits", [{"rate": 0.0}, {"rate": -1.0}, {"rate": math.nan}, {"budget_usd": math.inf}]
+)
+def test_a_token_with_a_limit_that_is_none_is_refused(limits):
+    with pytest.raises(UsageError):
+        make_token("you", ["run"], 0.0, **limits)
 
 
 def test_who_did_what_is_kept(serving, token):

@@ -64,10 +64,6 @@ def demo(
     _goodbye(console)
 
 
-def _title(console: Terminal, number: int, text: str) -> None:
-    console.title(f"{number}. {text}")
-
-
 def _wait(console: Terminal, pause: bool) -> None:
     if pause:
         console.input("Enter for the next screen …")
@@ -80,7 +76,7 @@ def _wait(console: Terminal, pause: bool) -> None:
 def _local_council(console: Terminal, folder: Path, question: str) -> None:
     from peerage.providers.local import available, local_seats
 
-    _title(console, 1, "A real council, on a small model inside this process")
+    console.title("1. A real council, on a small model inside this process")
     missing = available()
     if missing is not None:
         console.print(f"Left out: {missing}", style="yellow")
@@ -97,8 +93,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     session = fold(events)
     console.show_blocks(ask_blocks(session_view(session, events, scoring_options(settings))))
     console.print()
-    for line in _positions(session):
-        console.print(line, style="dim")
+    console.print(_positions(session), style="dim")
 
 
 async def _ask(console: Terminal, council: Council, question: str) -> list[Event]:
@@ -109,7 +104,7 @@ async def _ask(console: Terminal, council: Council, question: str) -> list[Event
     return events
 
 
-def _positions(session: Session) -> list[str]:
+def _positions(session: Session) -> str:
     """How often the first-shown answer was ranked first: the habit that balance is there for."""
     firsts = [
         (ballot.slots[0].label, review.ranking[0])
@@ -118,17 +113,17 @@ def _positions(session: Session) -> list[str]:
         if review.reviewer == ballot.reviewer and review.ranking
     ]
     n = sum(label in tier for label, tier in firsts)
-    return [
+    return (
         f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. "
         "In one session that is an anecdote; `peerage audit` tells when it is evidence."
-    ]
+    )
 
 
 # -- exact scores --------------------------------------------------------------------------------
 
 
 def _exact_scores(console: Terminal) -> None:
-    _title(console, 2, "What the marks are for: a lovely lie does not win")
+    console.title("2. What the marks are for: a lovely lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
@@ -146,7 +141,7 @@ def _exact_scores(console: Terminal) -> None:
 async def _season(console: Terminal, folder: Path, pause: bool) -> None:
     from peerage.reports import Reports, audit, board_models
 
-    _title(console, 3, f"A season of {N_SESSIONS} simulated sessions, with known faults")
+    console.title(f"3. A season of {N_SESSIONS} simulated sessions, with known faults")
     console.print(
         "From able to echo they answer worse and worse. baker gives 1.5 points too much to "
         "whatever it is shown first, and charlie 2 points to itself. Do the board and the audit "
@@ -160,7 +155,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
         sources = Reports(settings).review_files()
     show_board(console, board_models(sources, since="all"))
     _wait(console, pause)
-    _title(console, 4, "The audit of its reviewers")
+    console.title("4. The audit of its reviewers")
     show_audit(console, audit(sources), quiet=True)
 
 
@@ -199,7 +194,7 @@ def _community(console: Terminal) -> None:
     from peerage.reports import InputTables, read_community_boards
     from peerage.simulate import Population, simulate
 
-    _title(console, 5, "People, too: a community with a voting ring in it")
+    console.title("5. People, too: a community with a voting ring in it")
     console.print(
         "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
@@ -232,7 +227,7 @@ def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.
 
 
 def _goodbye(console: Terminal) -> None:
-    _title(console, 6, "Go on")
+    console.title("6. Go on")
     for command, what in (
         ('peerage ask "…"', "a council of your own models"),
         ("peerage run prompts.jsonl", "a season of them; then board models, audit"),

@@ -20,16 +20,15 @@ from peerage.doors.cli.screen import write_line
 from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
 from peerage.doors.render.layout import Cell, TableColumn, TextTable, cell_width, short_names
 from peerage.doors.render.phrases import seconds
+from peerage.doors.render.progress import ProgressLines
 from peerage.events import (
     Answered,
     Asked,
     Dealt,
-    Fact,
     Failed,
     Noted,
     Opened,
     Reviewed,
-    StoppedEarly,
     TextPiece,
     Waiting,
     read_event,
@@ -56,6 +55,7 @@ class PlainView:
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
+        self.lines = ProgressLines(max_characters=None)
 
     def __enter__(self) -> Self:
         return self
@@ -64,28 +64,9 @@ class PlainView:
         return None
 
     def see(self, event: Event) -> None:
-        fact = read_event(event)
-        line = _line(fact)
-        if line and (not self.quiet or isinstance(fact, Failed)):
+        line = self.lines.line(event)
+        if line and (not self.quiet or isinstance(read_event(event), Failed)):
             write_line(line, to_stderr=True)
-
-
-def _line(fact: Fact | None) -> str | None:
-    match fact:
-        case Answered():
-            return f"{fact.seat} answered ({len(fact.text.split())} words)"
-        case Reviewed():
-            return f"{fact.reviewer} reviewed"
-        case Noted() as fact:
-            return fact.text
-        case Failed(kind="skipped", message=""):
-            return None  # said before
-        case Failed():
-            return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
-        case StoppedEarly():
-            return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
-        case _:
-            return None
 
 
 @dataclass(slots=True)

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.screen import say, write_json
-from peerage.doors.files import write_file
+from peerage.doors.cli.screen import say, write_file, write_json
 from peerage.errors import UsageError
 from peerage.reports import InputTables, Reports
 from peerage.types import Documented

@@ -192,13 +192,14 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
     if not console.is_terminal:
         yield _every(PLAIN_LINE_EVERY_S, lambda: _write_state(progress, began))
         return
-    with _bar(console) as bar:
-        task = bar.add_task("", total=progress.total, state="")
+    bar = _bar(console)
+    task = bar.add_task("", total=progress.total, state="")
 
-        def show() -> None:
-            state, _ = _state(progress, began)
-            bar.update(task, completed=progress.done, state=state)
+    def show() -> None:
+        state, _ = _state(progress, began)
+        bar.update(task, completed=progress.done, state=state)
 
+    with bar:
         try:
             yield _every(REFRESH_S, show)
         finally:

@@ -1,4 +1,4 @@
-"""The one way to stdout and stderr for plain text and documents.
+"""The one way to stdout, stderr and files for plain text and documents.
 
 Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes to a stream.
 """
@@ -9,12 +9,18 @@ import codecs
 import csv
 import io
 import os
+import secrets
+import shutil
 import sys
-from collections.abc import Iterable, Sequence
-from typing import IO, Any, TextIO
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, TextIO, TypeVar
 
 from peerage.errors import InputError, PeerageError, UsageError
 from peerage.text import csv_cell, json_text, visible
+
+T = TypeVar("T")
 
 PARTIAL = 3  # the exit code where some of what was asked for could not be had
 INTERRUPTED = 130  # and after Ctrl-C
@@ -122,3 +128,42 @@ def _sent(stream: TextIO) -> bool:
         os.close(nowhere)
         return False
     return True
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+def write_file(path: Path, write_to: Callable[[Path], T]) -> T:
+    """Let a function write a file under a name of its own, then put it in place at once.
+
+    What it returns is given back. A device or a pipe is written to directly. What the system
+    refuses is a UsageError.
+    """
+    try:
+        target = Path(os.path.realpath(path))  # a link stays a link
+        if target.is_dir():
+            raise UsageError("this is a folder.", place=str(path), hint="Name a file.")
+        if not target.parent.is_dir():
+            raise UsageError("its folder does not exist.", place=str(path), hint="Make it first.")
+        if target.exists() and not target.is_file():
+            return write_to(target)
+        return _replaced(target, write_to)
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"cannot be written: {reason}.", place=str(path)) from None
+
+
+def _replaced(target: Path, write_to: Callable[[Path], T]) -> T:
+    if target.exists() and not os.access(target, os.W_OK):
+        raise PermissionError(None, "the file is read-only", str(target))
+    fresh = target.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        written = write_to(fresh)
+        if target.exists():
+            shutil.copymode(target, fresh)
+        fresh.replace(target)
+        return written
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise

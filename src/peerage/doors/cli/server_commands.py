@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 CONNECTIONS_END_S = 5  # after sessions have
-SWITCH_S = 0.0005  # that a thread of sessions may go on while a request waits
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
 Level = Literal["debug", "info", "warning", "error"]
@@ -99,7 +98,7 @@ def serve(
         import uvicorn
 
         from peerage.doors.http import AppSettings, create_app
-        from peerage.doors.http.logs import log_to_stderr
+        from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service
 
@@ -119,10 +118,11 @@ def serve(
     log_to_stderr("warning" if common.quiet else log)
 
     async def run() -> Service:
-        return Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+        service = Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+        await service.prepare()
+        return service
 
-    sys.setswitchinterval(SWITCH_S)
-    with asyncio.Runner() as runner:
+    with asyncio.Runner(loop_factory=_quick_loop()) as runner:
         service = runner.run(run())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
@@ -136,7 +136,18 @@ def serve(
             ws="none",
             timeout_graceful_shutdown=CONNECTIONS_END_S,
         )
+        gc.collect()
+        gc.freeze()  # what was loaded stays: no collection need look through it again
         runner.run(Server(config).serve([listening]))
+
+
+def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """The maker of uvloop's event loops, where there is one for this machine."""
+    try:
+        from uvloop import new_event_loop
+    except ModuleNotFoundError:
+        return None
+    return new_event_loop
 
 
 def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -20,7 +19,7 @@ from peerage.doors.cli.screen import (
     write_json,
     write_line,
 )
-from peerage.doors.render.page_blocks import blocks_markdown
+from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.session_views import (
     ask_blocks,
     bare_verdict,
@@ -33,11 +32,11 @@ from peerage.doors.render.session_views import (
 )
 from peerage.errors import BudgetError, InputError, UsageError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
-from peerage.reports.sessions import SessionView, session_document, session_view
 from peerage.types import Event, ScoringOptions, Session
 
 if TYPE_CHECKING:
     from peerage.panel import AskKeywords, Council
+    from peerage.reports.sessions import SessionView
     from peerage.scoring import Scored
 
 REFUSED = 1
@@ -61,6 +60,8 @@ def ask(
     common: Common = Common(),
 ) -> int:
     """Put a question to the council; the exit code says how it ended."""
+    import asyncio
+
     from peerage.council.fold import fold
     from peerage.events import opening_of
     from peerage.panel import Council, recorded_options
@@ -112,6 +113,8 @@ def _show_asked(
     session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
 ) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
+    from peerage.reports.sessions import session_document, session_view
+
     if common.json:
         write_json(session_document(session, events, scoring))
         return

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from peerage import config
-from peerage.config.keys import OPENAI_URL
+from peerage.config import OPENAI_URL
 from peerage.doors.cli.options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable

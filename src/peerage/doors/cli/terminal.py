@@ -18,14 +18,16 @@ from rich.segment import Segment, Segments
 from rich.text import Text
 
 from peerage.doors.cli.screen import ReaderLeftError, takes_unicode
-from peerage.doors.render.layout import TextTable, ascii_drawing, cell_width
-from peerage.doors.render.page_blocks import (
+from peerage.doors.render.layout import (
     Block,
     Heading,
     Line,
     Quote,
+    TextTable,
     Verbatim,
+    ascii_drawing,
     blocks_markdown,
+    cell_width,
 )
 from peerage.text import visible
 
@@ -140,9 +142,9 @@ def joined(*parts: Text | str) -> Text:
     return Text.assemble(*(styled(part) if isinstance(part, str) else part for part in parts))
 
 
-def paragraph(text: str, style: str = "") -> Text:
-    """Text of several lines in a style."""
-    return Text(visible(text, multiline=True), style)
+def paragraph(text: str) -> Text:
+    """Text of several lines."""
+    return Text(visible(text, multiline=True))
 
 
 def markdown(text: str) -> Markdown:

@@ -12,8 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from peerage.doors.cli.options import Common, open_terminal
-from peerage.doors.cli.screen import write_json, write_line
-from peerage.doors.files import write_file
+from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.errors import UsageError
 from peerage.text import visible
@@ -86,9 +85,7 @@ def _export_reviews(files: Sequence[str], path: Path) -> int:
     from peerage.imports.exports import check_table_format, write_reviews
 
     check_table_format(path)
-    written: list[int] = []
-    write_file(path, lambda fresh: written.append(write_reviews(files, path.suffix, fresh)))
-    return written[0]
+    return write_file(path, lambda fresh: write_reviews(files, path.suffix, fresh))
 
 
 def move(

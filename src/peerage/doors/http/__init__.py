@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from peerage.doors import openai
 from peerage.doors.http import (
-    health_routes,
-    login_routes,
-    metrics,
+    access,
+    operations,
     people_routes,
     report_routes,
     session_routes,
@@ -25,8 +24,7 @@ from peerage.doors.http import (
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.gate import AccessRules, QueryNames, RequestGate
-from peerage.doors.http.health_routes import PanelCheck
-from peerage.doors.http.metrics import Metrics
+from peerage.doors.http.operations import Metrics, PanelCheck
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.telemetry import Telemetry
@@ -38,9 +36,8 @@ if TYPE_CHECKING:
 
 SUMMARY = "Peer review for language models: blind ballots, honest scores, audited reviewers."
 ROUTERS: tuple[APIRouter, ...] = (
-    health_routes.router,
-    metrics.router,
-    login_routes.router,
+    operations.router,
+    access.router,
     session_routes.router,
     report_routes.router,
     people_routes.router,

@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peerage.doors.http.access import LOCAL, Client, TokenBook
+from peerage.doors.http.access import COOKIE, LOCAL, Client, TokenBook
 from peerage.doors.http.problems import peerage_problem, problem
 from peerage.errors import PeerageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
@@ -30,7 +30,6 @@ from peerage.tokens import PREFIX as TOKEN_PREFIX
 
 access_log = logging.getLogger("peerage.access")
 
-COOKIE = "peerage_token"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 OPEN_PATHS = ("/healthz", "/login", "/static/")  # for whoever has no token yet
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
@@ -123,29 +122,23 @@ class RequestGate:
                 raise RefusedError(RedirectResponse("/login", status_code=303))
             detail = "a token is needed." if not (bearer or cookie) else "this token is not good."
             raise RefusedError(problem(401, detail, {"WWW-Authenticate": "Bearer"}))
-        if client is not None and client.token is not None:
-            self._count(client)
-            if not bearer and scope["method"] not in SAFE_METHODS:
-                _check_same_site(headers)
+        by_cookie = client is not None and client.token is not None and not bearer
+        if by_cookie and scope["method"] not in SAFE_METHODS:
+            _check_same_site(headers)
         return client
 
     async def _client(self, text: str) -> Client | None:
+        """Whom a token makes, its request counted; None where it opens nothing."""
         # Clients of OpenAI's protocol always send a key; here one that is no token of ours is none.
         if not self.rules.needs_token and not text.startswith(TOKEN_PREFIX):
             return LOCAL
-        if not text:
-            return None
         try:
-            return await self.book.client(text)
-        except StoreError as error:
-            raise RefusedError(peerage_problem(error)) from None
-
-    def _count(self, client: Client) -> None:
-        try:
-            if client.token is not None:
+            client = await self.book.client(text) if text else None
+            if client is not None and client.token is not None:
                 self.book.count(client.token)
         except PeerageError as error:
             raise RefusedError(peerage_problem(error)) from None
+        return client
 
     def _check_host(self, headers: Headers) -> None:
         """Refuse a name that somebody else made point to this machine."""

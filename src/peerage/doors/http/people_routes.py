@@ -15,11 +15,9 @@ from peerage.people import (
     ItemGiven,
     OpinionGiven,
     PersonReview,
-    deal_ballot,
     keep_items,
     keep_opinions,
     keep_review,
-    may_review,
     next_ballot,
 )
 
@@ -49,16 +47,12 @@ async def next_ballot_to_judge(
     ] = None,
 ) -> Response:
     """A ballot in an order of its own, without names; nothing where all is judged."""
-    if session is not None:
-        events = await service.read(service.store.events, await service.full_id(session))
-        if not may_review(events, client.name):
-            raise HTTPException(409, "you cannot review this session (again).")
-        ballot = deal_ballot(events)
-    else:
-        found = await service.read(next_ballot, service.store, client.name, category)
-        if found is None:
-            return Response(status_code=204)
-        ballot = found
+    id_ = None if session is None else await service.full_id(session)
+    ballot = await service.read(next_ballot, service.store, client.name, category, id_)
+    if ballot is None and id_ is not None:
+        raise HTTPException(409, "you cannot review this session (again).")
+    if ballot is None:
+        return Response(status_code=204)
     return JSONResponse(ballot.document(service.settings))
 
 

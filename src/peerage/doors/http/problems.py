@@ -16,11 +16,9 @@ from starlette.exceptions import HTTPException
 
 from peerage.errors import (
     BudgetError,
-    InputError,
     MissingExtraError,
     NotFoundError,
     PeerageError,
-    UsageError,
     shown,
 )
 from peerage.service import BusyError, NoVerdictError
@@ -42,8 +40,6 @@ STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (BudgetError, HTTPStatus.PAYMENT_REQUIRED),
     (MissingExtraError, HTTPStatus.NOT_IMPLEMENTED),
-    (InputError, HTTPStatus.UNPROCESSABLE_ENTITY),
-    (UsageError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (PeerageError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
+from peerage.reports import Reports
 from peerage.reports.options import (
     AuditOptions,
     ContributorBoardOptions,
@@ -26,7 +27,6 @@ from peerage.reports.options import (
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
-from peerage.types import Documented
 
 router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, dependencies=[READ])
 
@@ -34,13 +34,10 @@ MAX_KEPT_BYTES = 64_000_000
 MAX_AT_ONCE = 2  # reports that are computed; the others wait
 
 
-Make = Callable[[Any], Documented]
-
-
 class ReportCache:
-    """Reports as they were sent last, each under a tag of the store's state and its options.
+    """Reports and pages as they were sent last, by the store's state and what was asked.
 
-    The tag is known without computing anything; a report that several ask for is computed once.
+    The tag is known without computing anything; what several ask for is computed once.
     """
 
     def __init__(self, service: Service) -> None:
@@ -51,26 +48,22 @@ class ReportCache:
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def tag(self, name: str, options: BaseModel) -> str:
-        """The ETag of a report as it would be now."""
+    async def tag(self, asked: str) -> str:
+        """The tag of a report as it would be now."""
         state = await self.service.read(self.service.store.version)
-        text = f"{self._salt} {state} {name} {options.model_dump_json()}"
-        return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
+        return hashlib.sha256(f"{self._salt} {state} {asked}".encode()).hexdigest()[:32]
 
-    async def report(self, tag: str, make: Make, options: BaseModel) -> bytes:
-        """The JSON of a report, from the last time if nothing has changed since."""
+    async def report(self, tag: str, compute: Callable[[], bytes]) -> bytes:
+        """What is computed in a thread, or what came of it last if nothing has changed since."""
         if tag in self._kept:
             self._kept.move_to_end(tag)
             return self._kept[tag]
         if tag not in self._making:
-            task = self._making[tag] = asyncio.create_task(self._make(tag, make, options))
+            task = self._making[tag] = asyncio.create_task(self._make(tag, compute))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await asyncio.shield(self._making[tag])
 
-    async def _make(self, tag: str, make: Make, options: BaseModel) -> bytes:
-        def compute() -> bytes:
-            return json_text(make(options).document()).encode()
-
+    async def _make(self, tag: str, compute: Callable[[], bytes]) -> bytes:
         try:
             async with self._turn:
                 made = await self.service.read(compute)
@@ -85,65 +78,69 @@ class ReportCache:
         await end(self._making.values())
 
 
-async def _answer(request: Request, name: str, make: Make, options: BaseModel) -> Response:
-    """A report, or that the client's copy is still good."""
-    cache: ReportCache = request.app.state.report_cache
-    tag = await cache.tag(name, options)
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
-    known = [one.strip().removeprefix("W/") for one in _known_tags(request).split(",")]
-    if tag in known:
-        return Response(status_code=304, headers=headers)
-    body = await cache.report(tag, make, options)
-    return Response(body, media_type="application/json", headers=headers)
+def _add_report(name: str, path: str, kind: type[BaseModel], read: Any, about: str) -> None:
+    """A route that answers with what `read` of the reports makes of its options."""
+
+    async def answer(request: Request, service: Serving, options: Any) -> Response:
+        cache: ReportCache = request.app.state.report_cache
+        tag = await cache.tag(f"{path} {options.model_dump_json()}")
+        headers = {"ETag": f'"{tag}"', "Cache-Control": "private, no-cache"}
+        known = request.headers.get("if-none-match", "").split(",")
+        if headers["ETag"] in [one.strip().removeprefix("W/") for one in known]:
+            return Response(status_code=304, headers=headers)
+
+        def compute() -> bytes:
+            return json_text(read(service.reports, options).document()).encode()
+
+        body = await cache.report(tag, compute)
+        return Response(body, media_type="application/json", headers=headers)
+
+    answer.__annotations__["options"] = Annotated[kind, Query()]
+    router.add_api_route(path, answer, name=name, description=about)
 
 
-def _known_tags(request: Request) -> str:
-    return request.headers.get("if-none-match", "")
-
-
-@router.get("/boards/models")
-async def board_of_models(
-    request: Request, service: Serving, options: Annotated[ModelBoardOptions, Query()]
-) -> Response:
-    """Models, the best first, with intervals, rank ranges and tiers."""
-    return await _answer(request, "models", service.reports.board, options)
-
-
-@router.get("/boards/contributors")
-async def board_of_contributors(
-    request: Request, service: Serving, options: Annotated[ContributorBoardOptions, Query()]
-) -> Response:
-    """Those who contribute items, by the quality of what they contribute."""
-    return await _answer(request, "contributors", service.reports.board, options)
-
-
-@router.get("/boards/reviewers")
-async def board_of_reviewers(
-    request: Request, service: Serving, options: Annotated[ReviewerBoardOptions, Query()]
-) -> Response:
-    """Those who give opinions, by how well they agree with the others."""
-    return await _answer(request, "reviewers", service.reports.board, options)
-
-
-@router.get("/boards/items")
-async def board_of_items(
-    request: Request, service: Serving, options: Annotated[ItemBoardOptions, Query()]
-) -> Response:
-    """Items by the opinions on them."""
-    return await _answer(request, "items", service.reports.board, options)
-
-
-@router.get("/audit")
-async def audit_of_reviewers(
-    request: Request, service: Serving, options: Annotated[AuditOptions, Query()]
-) -> Response:
-    """The audit of the reviewers of many sessions."""
-    return await _answer(request, "audit", service.reports.audit, options)
-
-
-@router.get("/rings")
-async def voting_rings(
-    request: Request, service: Serving, options: Annotated[RingsOptions, Query()]
-) -> Response:
-    """Voting rings among the opinions, with the evidence."""
-    return await _answer(request, "rings", service.reports.rings, options)
+for _report in (
+    (
+        "board_of_models",
+        "/boards/models",
+        ModelBoardOptions,
+        Reports.board,
+        "Models, the best first, with intervals, rank ranges and tiers.",
+    ),
+    (
+        "board_of_contributors",
+        "/boards/contributors",
+        ContributorBoardOptions,
+        Reports.board,
+        "Those who contribute items, by the quality of what they contribute.",
+    ),
+    (
+        "board_of_reviewers",
+        "/boards/reviewers",
+        ReviewerBoardOptions,
+        Reports.board,
+        "Those who give opinions, by how well they agree with the others.",
+    ),
+    (
+        "board_of_items",
+        "/boards/items",
+        ItemBoardOptions,
+        Reports.board,
+        "Items by the opinions on them.",
+    ),
+    (
+        "audit_of_reviewers",
+        "/audit",
+        AuditOptions,
+        Reports.audit,
+        "The audit of the reviewers of many sessions.",
+    ),
+    (
+        "voting_rings",
+        "/rings",
+        RingsOptions,
+        Reports.rings,
+        "Voting rings among the opinions, with the evidence.",
+    ),
+):
+    _add_report(*_report)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Response
@@ -9,12 +12,13 @@ from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
 from peerage.doors.http.access import READ, RUN, Serving
-from peerage.doors.http.event_stream import stream_events
-from peerage.doors.http.problems import RESPONSES
-from peerage.errors import InputError
-from peerage.events import NOT_STORED
+from peerage.doors.http.problems import RESPONSES, status_of
+from peerage.errors import InputError, PeerageError
+from peerage.events import NOT_STORED, event_json
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.service import SessionRequest
+from peerage.tasks import in_batches
+from peerage.types import Event
 
 MAX_ID_CHARACTERS = 200
 
@@ -115,3 +119,32 @@ def _place(last_event_id: str | None) -> int:
     if not last_event_id.isdecimal():
         raise InputError("Last-Event-ID is not the id of an event.", hint="It is a whole number.")
     return int(last_event_id)
+
+
+# -- events as a stream that survives reconnection ------------------------------------------------
+
+HEARTBEAT_S = 10.0
+COMMENT = ": still here\n\n"
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def stream_events(events: AsyncIterator[Event]) -> StreamingResponse:
+    """The response that tells events as they happen, with a comment where nothing does."""
+    return StreamingResponse(_lines(events), media_type="text/event-stream", headers=HEADERS)
+
+
+async def _lines(events: AsyncIterator[Event]) -> AsyncIterator[str]:
+    yield ": events of a session\n\n"
+    try:
+        async with aclosing(in_batches(events, HEARTBEAT_S)) as batches:
+            async for batch in batches:
+                yield "".join(map(_message, batch)) or COMMENT
+    except PeerageError as error:
+        document = {"status": int(status_of(error)), "detail": error.message, "hint": error.hint}
+        yield f"event: problem\ndata: {json.dumps(document)}\n\n"
+
+
+def _message(event: Event) -> str:
+    """One event; what is not stored has no id, so a client resumes at the last that is."""
+    id_ = "" if event.seq == NOT_STORED else f"id: {event.seq}\n"
+    return f"{id_}event: {event.kind}\ndata: {event_json(event)}\n\n"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from peerage.errors import MissingExtraError
-from peerage.events import Failed, Finished, Opened, call_made, read_event
+from peerage.events import Fact, Failed, Finished, Opened, call_made, read_event
 from peerage.types import Event
 
 if TYPE_CHECKING:
@@ -68,15 +68,14 @@ class Telemetry:
                 span.set_attribute(COST_USD, fact.cost_usd)
             span.end(int(event.at * NS))
         elif fact is not None and id_ in self._spans:
-            self._call(event)
+            self._add_call(event, fact)
 
-    def _call(self, event: Event) -> None:
+    def _add_call(self, event: Event, fact: Fact) -> None:
         """A span for the call whose outcome an event is, if it is one."""
         from opentelemetry.trace import set_span_in_context
 
-        fact = read_event(event)
-        call = None if fact is None else call_made(fact)
-        if fact is None or call is None:
+        call = call_made(fact)
+        if call is None:
             return
         latency_ms = getattr(fact, "latency_ms", None) or 0.0
         model = self._models[event.session_id].get(call.seat, "")

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from collections.abc import Iterator
+from contextlib import aclosing, contextmanager
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -16,22 +17,27 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic.fields import FieldInfo
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
 from peerage.doors.http.access import needs
-from peerage.doors.mcp.arguments import BOARDS, BoardArguments, BoardName
-from peerage.doors.openai.deliberation import answer_of
 from peerage.doors.render.progress import ProgressLines
 from peerage.errors import PeerageError
 from peerage.reports import Reports, StoredSession
 from peerage.reports.options import (
     AuditOptions,
+    CommunityBoardOptions,
+    ContributorBoardOptions,
+    ItemBoardOptions,
+    ModelBoardOptions,
+    ReviewerBoardOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
 )
+from peerage.reports.sessions import answer_of
 from peerage.scoring import Scored
 from peerage.service import Service, SessionRequest
 from peerage.tasks import with_pauses
@@ -74,6 +80,48 @@ class SessionAnswer(BaseModel):
     cost_usd: float | None = None
     unpriced_calls: int = 0
     progress: str = ""
+
+
+BoardName = Literal["models", "contributors", "reviewers", "items"]
+BOARDS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
+    "models": ModelBoardOptions,
+    "contributors": ContributorBoardOptions,
+    "reviewers": ReviewerBoardOptions,
+    "items": ItemBoardOptions,
+}
+
+
+class GivenOptions(BaseModel):
+    """Options of a board, of which only those that are given are passed on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    def options_of(self, board: BoardName) -> ModelBoardOptions | CommunityBoardOptions:
+        """The options of one board; what it does not have is refused by name."""
+        return BOARDS[board](**self.model_dump(exclude_none=True))
+
+
+def _argument(boards: list[str], fields: list[FieldInfo]) -> tuple[Any, Any]:
+    """One optional argument, that says which boards it is for where it is not for all."""
+    annotation: Any = fields[0].annotation
+    for other in fields[1:]:
+        annotation = annotation | other.annotation
+    described = fields[0].description or ""
+    where = "" if len(boards) == len(BOARDS) else f" Board of {', '.join(boards)}."
+    return annotation | None, FieldInfo(default=None, description=f"{described}{where}")
+
+
+def _arguments() -> dict[str, tuple[Any, Any]]:
+    names = dict.fromkeys(name for one in BOARDS.values() for name in one.model_fields)
+    found = {}
+    for name in names:
+        boards = [key for key, one in BOARDS.items() if name in one.model_fields]
+        found[name] = _argument(boards, [BOARDS[key].model_fields[name] for key in boards])
+    return found
+
+
+_FIELDS: Any = _arguments()
+BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_FIELDS)
 
 
 class Document(BaseModel):
@@ -126,39 +174,34 @@ def _add_sessions(server: MCPServer, service: Service) -> None:
         Where the council takes longer than wait_s the status is "deliberating"; call `session`
         with the session_id for the rest.
         """
-        request = _request(query=question, seats=tuple(seats or ()), category=category)
-        return await _held(service, request, wait_s, ctx)
+        chosen = tuple(seats or ())
+        return await _held(service, wait_s, ctx, query=question, seats=chosen, category=category)
 
     @server.tool(annotations=CALLS_MODELS)
     async def verdict(claim: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
         """Have the council approve or reject a claim, a change or a plan."""
-        return await _held(service, _request(query=claim, verdict="binary"), wait_s, ctx)
+        return await _held(service, wait_s, ctx, query=claim, verdict="binary")
 
     @server.tool(annotations=READS)
     async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
         """Read a session by its id; one that still runs is waited for."""
-        try:
-            known = await service.full_id(id)
-        except PeerageError as error:
-            raise ToolError(str(error)) from None
-        return await _followed(service, known, wait_s, ctx)
+        with _in_words():
+            return await _followed(service, await service.full_id(id), wait_s, ctx)
 
 
-def _request(**values: Any) -> SessionRequest:
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Has an agent told of what is wrong as a tool's error."""
     try:
-        return SessionRequest(**values)
+        yield
     except PeerageError as error:
         raise ToolError(str(error)) from None
 
 
-async def _held(
-    service: Service, request: SessionRequest, wait_s: float, ctx: Context
-) -> SessionAnswer:
-    try:
-        id_ = await service.start(request)
-    except PeerageError as error:
-        raise ToolError(str(error)) from None
-    return await _followed(service, id_, wait_s, ctx)
+async def _held(service: Service, wait_s: float, ctx: Context, **request: Any) -> SessionAnswer:
+    with _in_words():
+        id_ = await service.start(SessionRequest(**request))
+        return await _followed(service, id_, wait_s, ctx)
 
 
 async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
@@ -174,8 +217,6 @@ async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> 
                     await ctx.report_progress(n_told, message=line)
     except TimeoutError:
         return SessionAnswer(status="deliberating", session_id=id_, progress=latest)
-    except PeerageError as error:
-        raise ToolError(str(error)) from None
     return session_answer(await service.read(service.reports.session, id_))
 
 
@@ -208,10 +249,8 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> Document:
-        try:
+        with _in_words():
             found = await service.read(function, *args)
-        except PeerageError as error:
-            raise ToolError(str(error)) from None
         return Document(**_plain(found.document()))
 
     @server.tool(annotations=READS)
@@ -222,10 +261,8 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     @server.tool(annotations=READS)
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
         """A leaderboard with intervals: of models, or of a community's people and items."""
-        try:
+        with _in_words():
             chosen = (options or BoardArguments()).options_of(board)
-        except PeerageError as error:
-            raise ToolError(str(error)) from None
         return await read(reports.board, chosen)
 
     @server.tool(annotations=READS)

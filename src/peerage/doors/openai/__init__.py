@@ -13,8 +13,15 @@ from fastapi.responses import StreamingResponse
 
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, openai_error, status_of
-from peerage.doors.openai.chat import chunks, completion
-from peerage.doors.openai.deliberation import Step, deliberation, outcome_of
+from peerage.doors.openai.deliberation import (
+    Outcome,
+    ProgressLine,
+    Step,
+    VerdictWords,
+    deliberation,
+    outcome_of,
+    tokens,
+)
 from peerage.doors.openai.requests import MODEL, ChatRequest, ResponseRequest, panel_of
 from peerage.doors.openai.responses import ResponseStream
 from peerage.errors import PeerageError
@@ -52,10 +59,10 @@ async def chat_completions(
     created, url = int(time.time()), _session_url(request, id_)
     steps = _steps(service, id_)
     if body.stream:
-        pieces = chunks(f"chatcmpl-{id_}", created, body.model, steps, url)
+        pieces = _chunks(f"chatcmpl-{id_}", created, body.model, steps, url)
         return _streamed(pieces, named=False)
     outcome = await outcome_of(steps)
-    return completion(f"chatcmpl-{id_}", created, body.model, outcome, url)
+    return _completion(f"chatcmpl-{id_}", created, body.model, outcome, url)
 
 
 @router.post("/responses", response_model=None, dependencies=[RUN])
@@ -124,3 +131,60 @@ async def _lines(events: AsyncIterator[Json], named: bool) -> AsyncIterator[str]
         return
     if not named:
         yield "data: [DONE]\n\n"
+
+
+# -- chat completions -----------------------------------------------------------------------------
+
+
+def _completion(id_: str, created: int, model: str, outcome: Outcome, url: str) -> Json:
+    """A chat completion that was not streamed."""
+    message = {"role": "assistant", "content": outcome.text, "refusal": None}
+    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    return {
+        "id": id_,
+        "object": "chat.completion",
+        "created": created,
+        "model": model,
+        "choices": [choice],
+        "usage": _usage(outcome),
+        "peerage": outcome.extras(url),
+    }
+
+
+async def _chunks(
+    id_: str, created: int, model: str, steps: AsyncIterator[Step], url: str
+) -> AsyncIterator[Json]:
+    """The pieces of a streamed one: progress as reasoning, the verdict, then all the rest."""
+
+    def chunk(delta: Json, finish_reason: str | None = None) -> Json:
+        choice = {
+            "index": 0,
+            "delta": delta,
+            "finish_reason": finish_reason,
+            "logprobs": None,
+        }
+        return {**head, "choices": [choice]}
+
+    head = {"id": id_, "object": "chat.completion.chunk", "created": created, "model": model}
+    yield chunk({"role": "assistant", "content": ""})
+    async for step in steps:
+        match step:
+            case ProgressLine():
+                # Clients read one name or the other.
+                line = f"{step.text}\n"
+                yield chunk({"reasoning_content": line, "reasoning": line})
+            case VerdictWords():
+                for token in tokens(step.text):
+                    yield chunk({"content": token})
+            case Outcome():
+                yield chunk({}, "stop")
+                yield {**head, "choices": [], "usage": _usage(step), "peerage": step.extras(url)}
+
+
+def _usage(outcome: Outcome) -> Json:
+    """The tokens of all calls of the session."""
+    return {
+        "prompt_tokens": outcome.tokens_in,
+        "completion_tokens": outcome.tokens_out,
+        "total_tokens": outcome.tokens_in + outcome.tokens_out,
+    }

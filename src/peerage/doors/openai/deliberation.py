@@ -17,8 +17,9 @@ from peerage.events import (
     read_event,
     total_cost,
 )
+from peerage.reports.sessions import answer_of
 from peerage.service import NoVerdictError, Service
-from peerage.types import Event, Session, Verdict
+from peerage.types import Event, Session
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
@@ -180,22 +181,6 @@ class SpokenVerdict:
         return f"\n\n---\n\n{verdict}"
 
 
-def answer_of(session: Session) -> str:
-    """The words of the verdict, or the best answer where none was written."""
-    verdict = session.verdict
-    if verdict is None:
-        best = session.scores[0].model if session.scores else ""
-        return next((r.text for r in session.responses if r.model == best), "")
-    if verdict.approved is None:
-        return verdict.text or verdict.note
-    return _decision(verdict)
-
-
-def _decision(verdict: Verdict) -> str:
-    word = "Approved" if verdict.approved else "Not approved"
-    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)
-
-
 def _why_nothing(session: Session) -> str:
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
     if session.status == "no_quorum":
@@ -214,3 +199,11 @@ def _outcome(session: Session, facts: list[Fact]) -> Outcome:
         cost_usd,
         n_unpriced,
     )
+
+
+def tokens(text: str) -> list[str]:
+    """A text in pieces of about a word, which add up to it."""
+    pieces: list[str] = []
+    for part in text.split(" "):
+        pieces.append(part if not pieces else f" {part}")
+    return [piece for piece in pieces if piece]

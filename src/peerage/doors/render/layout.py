@@ -1,14 +1,19 @@
-"""Tables of text that fit any terminal, and drawings made of characters.
+"""Tables of text that fit any terminal, drawings made of characters, and blocks of a session.
 
 On a terminal no number is cut, and a name is cut only in its middle and only as far as no two
 look alike; what still does not fit goes by whole columns, and a line below names them. A pipe or
 a file gets a Markdown table at full width.
+
+What is shown of a session is a list of blocks: words of ours, words of others, tables. A page of
+HTML, a terminal and a pipe all draw the same ones, so that none leaves out what another shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Literal, NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -21,6 +26,9 @@ MIN_TEXT = 20
 MIN_FOLDED = 8  # where not even the columns that must stay have room for whole names
 HEAD_ROOMS = (18, 12, 8, 5)  # columns of the screen for a head that is a name, as they fit
 INDENT = "    "  # of what stands below a row
+MAX_EXCERPT = 600  # characters of an answer that is not shown whole
+FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})", re.MULTILINE)
+BACKTICKS = re.compile(r"`+")
 SPARKS = "▁▂▃▄▅▆▇█"
 ASCII = str.maketrans(  # what our drawings become where only ASCII can be shown
     {
@@ -137,7 +145,7 @@ def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
     for text, cut in short.items():
         alike.setdefault(cut, []).append(text)
     for group in (group for group in alike.values() if len(group) > 1):
-        at = _n_shared(group)
+        at = len(commonprefix(group))  # noqa: RUF071 - characters are meant
         short |= {text: _cut_around(text, at, room, dots) for text in group}
     return short
 
@@ -180,14 +188,8 @@ def shared_prefix(names: Collection[str]) -> str:
     vendored = [name for name in names if "/" in name]
     if len(set(vendored)) < 2:
         return ""
-    return vendored[0][: vendored[0].rfind("/", 0, _n_shared(vendored)) + 1]
-
-
-def _n_shared(texts: Collection[str]) -> int:
-    """How many characters all of the texts begin with."""
-    first, last = min(texts), max(texts)
-    pairs = enumerate(zip(first, last, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), len(first))
+    prefix = commonprefix(vendored)  # noqa: RUF071
+    return prefix[: prefix.rfind("/") + 1]
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -446,3 +448,92 @@ def _folded(text: str, width: int) -> list[str]:
         if not lines[-1]:
             lines[-1:] = parts
     return lines
+
+
+# -- blocks ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """What the blocks after it are about."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A sentence of ours; the style is for terminals."""
+
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Markdown that somebody else wrote, under a title; only its first lines where it says so."""
+
+    text: str
+    title: str
+    aside: str = ""
+    is_main: bool = False  # the one that the reader came for
+    n_lines: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A text of others, character for character."""
+
+    text: str
+    title: str
+
+
+Block = Heading | Line | Quote | Verbatim | TextTable
+
+
+def blocks_markdown(blocks: Iterable[Block]) -> str:
+    """The blocks as Markdown: no line is broken, and words of others are quoted but for the main.
+
+    Lines of ours that follow each other make a list.
+    """
+    text, follows_line = "", False
+    for block in blocks:
+        is_line = isinstance(block, Line)
+        part = "\n".join(_markdown_lines(block)).strip("\n")
+        text += (("\n" if is_line and follows_line else "\n\n") if text else "") + part
+        follows_line = is_line
+    return visible(text, multiline=True)
+
+
+def _markdown_lines(block: Block) -> Iterator[str]:
+    match block:
+        case Heading():
+            yield f"## {visible(block.text)}"
+        case Line():
+            yield f"- {visible(block.text)}"
+        case Quote(is_main=True):
+            yield from (f"# {visible(block.title)}", "", block.text)
+        case Quote():
+            text = block.text if block.n_lines is None else excerpt(block.text, block.n_lines)
+            yield from (f"### {visible(block.title)}", "")
+            if block.aside:
+                yield from (f"*{visible(block.aside)}*", "")
+            yield from (f"> {line}".rstrip() for line in text.splitlines())
+            if text != block.text:
+                yield from ("", "*… cut; --full shows all*")
+        case Verbatim():
+            fence = "`" * max(3, 1 + max(map(len, BACKTICKS.findall(block.text)), default=0))
+            yield from (f"*{visible(block.title)}*", "", fence, block.text, fence)
+        case TextTable():
+            yield from block.markdown()
+
+
+def excerpt(text: str, n_lines: int) -> str:
+    """The first lines of a Markdown text, with a block of code that is open at the cut closed."""
+    lines = text.strip("\n").splitlines()
+    kept = "\n".join(lines[:n_lines])
+    if len(kept) > MAX_EXCERPT:
+        kept = kept[:MAX_EXCERPT].rsplit(" ", 1)[0] + " …"
+    elif len(lines) <= n_lines:
+        return text
+    fences = FENCE.findall(kept)
+    return f"{kept}\n{fences[-1]}" if len(fences) % 2 else kept

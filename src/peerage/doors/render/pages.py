@@ -151,27 +151,24 @@ def board_page(board: Board) -> str:
     outside = [agreement(notes["against"])] if "against" in notes else []
     outside += [tuning(notes["tuned"])] if "tuned" in notes else []
     order = [row["model"] for row in board.rows if "model" in row]
-    return (
-        environment()
-        .get_template("board.html")
-        .render(
-            title=board.board.capitalize(),
-            options=board_options(board),
-            flags=[flag_text(flag) for flag in board.flags],
-            parts=[
-                (
-                    name or "no category" if by_category else "",
-                    board_chart(board, rows),
-                    board_table(board, rows[:MAX_ROWS]),
-                    max(0, len(rows) - MAX_ROWS),
-                )
-                for name, rows in parts.items()
-            ],
-            outside=outside,
-            matrix=notes.get("matrix"),
-            weeks=week_chart(notes.get("history") or (), order),
-            rules=rules_table(notes["rules"]) if "rules" in notes else None,
-        )
+    template = environment().get_template("board.html")
+    return template.render(
+        title=board.board.capitalize(),
+        options=board_options(board),
+        flags=[flag_text(flag) for flag in board.flags],
+        parts=[
+            (
+                name or "no category" if by_category else "",
+                board_chart(board, rows),
+                board_table(board, rows[:MAX_ROWS]),
+                max(0, len(rows) - MAX_ROWS),
+            )
+            for name, rows in parts.items()
+        ],
+        outside=outside,
+        matrix=notes.get("matrix"),
+        weeks=week_chart(notes.get("history") or (), order),
+        rules=rules_table(notes["rules"]) if "rules" in notes else None,
     )
 
 
@@ -283,21 +280,18 @@ def audit_page(found: Audit) -> str:
         position_chart(found),
         *(forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()),
     ]
-    return (
-        environment()
-        .get_template("audit.html")
-        .render(
-            n_reviewers=found.views.get("reviewers", 0),
-            n_reviews=found.views.get("reviews", 0),
-            verdict=audit_verdict(found),
-            strong=[
-                (one, finding_value(one))
-                for one in found.findings
-                if one.status in ("evidence", "indicator")
-            ],
-            charts=[chart for chart in charts if chart is not None],
-            findings=findings_table(found.findings, score=found.views.get("score", "score")),
-        )
+    template = environment().get_template("audit.html")
+    return template.render(
+        n_reviewers=found.views.get("reviewers", 0),
+        n_reviews=found.views.get("reviews", 0),
+        verdict=audit_verdict(found),
+        strong=[
+            (one, finding_value(one))
+            for one in found.findings
+            if one.status in ("evidence", "indicator")
+        ],
+        charts=[chart for chart in charts if chart is not None],
+        findings=findings_table(found.findings, score=found.views.get("score", "score")),
     )
 
 

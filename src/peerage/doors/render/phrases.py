@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from peerage.boards import Board
 from peerage.types import Audit, Finding
+
+if TYPE_CHECKING:
+    from peerage.boards import Board
 
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
@@ -169,14 +171,18 @@ def option_value(value: Any) -> str:
 # -- remarks -----------------------------------------------------------------------------------
 
 
+def meaning(name: str) -> str:
+    """What a flag of this name stands for."""
+    return MEANINGS.get(name, name.replace("_", " "))
+
+
 def flag_text(flag: str) -> str:
     """A flag of a board, `name:count` with or without examples after it, in words."""
     name, _, rest = flag.partition(":")
     if " " in name:  # a sentence already
         return flag
     n, _, examples = rest.partition(": ")
-    meaning = MEANINGS.get(name, name.replace("_", " "))
-    return f"{n} {meaning}".strip() + (f": {examples}" if examples else "")
+    return f"{n} {meaning(name)}".strip() + (f": {examples}" if examples else "")
 
 
 def flag_line(flag: str) -> str:
@@ -197,8 +203,7 @@ def session_flags(flags: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _repeated(who: str, name: str, about: Counter[str]) -> str:
-    meaning = MEANINGS.get(name, name.replace("_", " "))
-    text = f"{who}: {meaning}" if who else meaning
+    text = f"{who}: {meaning(name)}" if who else meaning(name)
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
     named = [MEANINGS.get(one, one) for one in about if one]

@@ -17,13 +17,14 @@ from peerage.events import (
 from peerage.text import visible
 from peerage.types import Event, Gate
 
-MAX_CHARACTERS = 200  # of a line
+MAX_CHARACTERS = 200  # of a line that an agent is told
 
 
 class ProgressLines:
     """Says each event of one session in a line, or nothing; it counts who is done."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_characters: int | None = MAX_CHARACTERS) -> None:
+        self.max_characters = max_characters  # of a line
         self.n_seats = 0
         self.n_answered = 0
         self.n_ballots = 0
@@ -35,8 +36,8 @@ class ProgressLines:
         text = self._line(event)
         if text is None:
             return None
-        text = visible(text)
-        return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+        text, longest = visible(text), self.max_characters
+        return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
 
     def _line(self, event: Event) -> str | None:
         match read_event(event):
@@ -52,10 +53,8 @@ class ProgressLines:
                 return fact.text
             case Failed(kind="skipped", message=""):
                 return None  # said before
-            case Failed(kind="skipped", message=""):
-                return None  # said before
             case Failed() as fact:
-                return f"{fact.seat} could not {fact.stage}: {fact.message} ({fact.kind})"
+                return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
             case Gate() as fact if not fact.passed:
                 return f"{fact.model}'s answer did not pass the safety gate"
             case Dealt() as fact:

@@ -50,10 +50,35 @@ Rows = Sequence[Mapping[str, Any]]
 
 def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
     """A board of any kind, with what was asked for beside it."""
-    if board.board == "models":
-        _show_models(console, board, quiet)
-    else:
-        _show_community(console, board, quiet)
+    is_models, notes = board.board == "models", board.notes
+    if is_models and not quiet:
+        console.print(_heading(board), style="bold")
+    parts: dict[str | None, list[Mapping[str, Any]]] = {} if board.rows else {None: []}
+    for row in board.rows:
+        parts.setdefault(row.get("category"), []).append(row)
+    for name, part in parts.items():
+        if name is not None:
+            console.print()
+            console.print(name or "no category", style="bold")
+        console.show_table(board_table(board, part[:MAX_ROWS]))
+        _print_rest(console, len(part))
+    if not board.rows:
+        nothing = "No reviews in this window." if is_models else "Nothing to rank here."
+        console.print(nothing, style="dim")
+    if "matrix" in notes:
+        console.show_table(matrix_table(notes["matrix"]))
+    if "rules" in notes:
+        console.show_table(rules_table(notes["rules"]))
+    if notes.get("history"):
+        order = list(dict.fromkeys(row["model"] for row in board.rows))
+        console.show_table(history_table(notes["history"], order))
+    if "against" in notes:
+        console.print(agreement(notes["against"]))
+        console.show_table(movers_table(notes["against"]["movers"]))
+    if "tuned" in notes:
+        console.print(tuning(notes["tuned"]))
+    for line in () if quiet else _model_notes(board) if is_models else _community_notes(board):
+        console.print(line, style="dim")
 
 
 # Every column that a board can have, in the order in which they are shown.
@@ -145,15 +170,6 @@ def _print_rest(console: Terminal, n: int) -> None:
         console.print(f"… and {n - MAX_ROWS} more (--json and --csv have all)", style="dim")
 
 
-def _print_outside(console: Terminal, board: Board) -> None:
-    """How far the board agrees with an outside ranking, where it was compared with one."""
-    if "against" in board.notes:
-        console.print(agreement(board.notes["against"]))
-        console.show_table(movers_table(board.notes["against"]["movers"]))
-    if "tuned" in board.notes:
-        console.print(tuning(board.notes["tuned"]))
-
-
 def movers_table(movers: Rows) -> TextTable:
     """Who stands elsewhere in the outside ranking."""
     counts = (TableColumn(head) for head in ("here", "there", "moved"))
@@ -161,36 +177,6 @@ def movers_table(movers: Rows) -> TextTable:
     for one in movers:
         table.add(one["name"], f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}")
     return table
-
-
-# -- models ------------------------------------------------------------------------------------
-
-
-def _show_models(console: Terminal, board: Board, quiet: bool) -> None:
-    rows = board.rows
-    if not quiet:
-        console.print(_heading(board), style="bold")
-    parts: dict[str | None, list[Mapping[str, Any]]] = {} if rows else {None: []}
-    for row in rows:
-        parts.setdefault(row.get("category"), []).append(row)
-    for name, part in parts.items():
-        if name is not None:
-            console.print()
-            console.print(name or "no category", style="bold")
-        console.show_table(board_table(board, part[:MAX_ROWS]))
-        _print_rest(console, len(part))
-    if not rows:
-        console.print("No reviews in this window.", style="dim")
-    if "matrix" in board.notes:
-        console.show_table(matrix_table(board.notes["matrix"]))
-    if "rules" in board.notes:
-        console.show_table(rules_table(board.notes["rules"]))
-    if board.notes.get("history"):
-        order = list(dict.fromkeys(row["model"] for row in rows))
-        console.show_table(history_table(board.notes["history"], order))
-    _print_outside(console, board)
-    for line in () if quiet else _model_notes(board):
-        console.print(line, style="dim")
 
 
 def _heading(board: Board) -> str:
@@ -281,31 +267,17 @@ def _model_notes(board: Board) -> list[str]:
     return lines
 
 
-# -- communities -------------------------------------------------------------------------------
-
-
-def _show_community(console: Terminal, board: Board, quiet: bool) -> None:
-    console.show_table(board_table(board, board.rows[:MAX_ROWS]))
-    if not len(board):
-        console.print("Nothing to rank here.", style="dim")
-    _print_rest(console, len(board))
-    _print_outside(console, board)
-    if quiet:
-        return
-    options = board.parameters
+def _community_notes(board: Board) -> list[str]:
+    options, lines = board.parameters, []
     if board.board == "contributors":
-        console.print(
-            "total is the quality of the items plus the bonus of the affiliated.", style="dim"
-        )
-    console.print(
+        lines.append("total is the quality of the items plus the bonus of the affiliated.")
+    lines.append(
         f"{options['opinions']} opinions count; left out: {options['own_left_out']} on own items, "
-        f"{options['superseded_left_out']} replaced by a later one.",
-        style="dim",
+        f"{options['superseded_left_out']} replaced by a later one."
     )
     if options["iterations"] is not None:
-        console.print(f"reputation settled in {options['iterations']} rounds.", style="dim")
-    for flag in board.flags:
-        console.print(flag_line(flag), style="dim")
+        lines.append(f"reputation settled in {options['iterations']} rounds.")
+    return [*lines, *map(flag_line, board.flags)]
 
 
 # -- rings -------------------------------------------------------------------------------------

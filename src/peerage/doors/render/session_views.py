@@ -10,34 +10,43 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from peerage.doors.render.layout import Cell, Content, Interval, TableColumn, TextTable
-from peerage.doors.render.page_blocks import Block, Heading, Line, Quote, Verbatim
+from peerage.doors.render.layout import (
+    Block,
+    Cell,
+    Content,
+    Heading,
+    Interval,
+    Line,
+    Quote,
+    TableColumn,
+    TextTable,
+    Verbatim,
+)
 from peerage.doors.render.phrases import (
-    MEANINGS,
     NOTHING,
     OWN_VOTES,
     counted,
     figure,
+    meaning,
     minute,
     money,
     seconds,
     session_flags,
 )
-from peerage.reports.sessions import (
-    AdviceView,
-    AnswerView,
-    Bill,
-    Remark,
-    ReviewView,
-    SessionEntry,
-    SessionView,
-)
-from peerage.scoring import Scored
-from peerage.types import Audit, Failure
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
     from peerage.reports import SessionList
+    from peerage.reports.sessions import (
+        AnswerView,
+        Bill,
+        Remark,
+        ReviewView,
+        SessionEntry,
+        SessionView,
+    )
+    from peerage.scoring import Scored
+    from peerage.types import Audit, Failure
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
@@ -203,16 +212,21 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
 def _answer_aside(answer: AnswerView) -> str:
     """How long an answer is, what it took, and what is wrong with it."""
     gate = answer.gate
-    usd = answer.usage.cost_usd if answer.usage else None
     parts = [
         counted(answer.words, "word"),
         "judged, not asked for" if answer.given else "",
         "cut off at its token limit" if answer.truncated else "",
-        "" if answer.latency_ms is None else seconds(answer.latency_ms / 1000),
-        "" if usd is None else money(usd),
+        *_took(answer),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
+
+
+def _took(call: AnswerView | ReviewView) -> list[str]:
+    """The time and the money that a reply took, as far as they are known."""
+    usd = call.usage.cost_usd if call.usage else None
+    time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
+    return time if usd is None else [*time, money(usd)]
 
 
 def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
@@ -385,7 +399,7 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
     if not review.is_in:
         return "no review yet" if not view.is_finished else "no review"
     if review.abstained:
-        return f"no vote: {one_line(_in_words(review.abstained), MAX_REASON)}"
+        return f"no vote: {one_line(meaning(review.abstained), MAX_REASON)}"
     reason = review.reason
     if reason is None:
         return ""
@@ -393,13 +407,10 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
     return one_line(f"{about}{reason.note}", MAX_REASON)
 
 
-def _in_words(flag: str) -> str:
-    return MEANINGS.get(flag, flag.replace("_", " "))
-
-
 def _dissent(view: SessionView) -> Iterator[Block]:
     """What the minority says in its own words, of the ranking and of a yes-or-no verdict."""
-    minority = [one for one in view.decisions if _is_minority(view, one)]
+    verdict = view.verdict
+    minority = [one for one in view.decisions if verdict and one.approved is not verdict.approved]
     if not view.dissent and not minority:
         return
     yield Heading("Dissent")
@@ -410,10 +421,6 @@ def _dissent(view: SessionView) -> Iterator[Block]:
     for words in view.dissent:
         far = f"{words.distance:.0%} of pairs the other way"
         yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
-
-
-def _is_minority(view: SessionView, decision: AdviceView) -> bool:
-    return view.verdict is not None and decision.approved is not view.verdict.approved
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
@@ -428,18 +435,12 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     if review.failure is not None:
         yield Line(failure_line(review.failure), "red")
     elif review.abstained:
-        yield Line(f"gave no vote: {_in_words(review.abstained)}", "yellow")
+        yield Line(f"gave no vote: {meaning(review.abstained)}", "yellow")
     yield marks_table(review)
     for flag in session_flags(("", flag) for flag in review.flags):
         yield Line(f"flag: {flag}", "dim")
-    took = [
-        "" if review.latency_ms is None else seconds(review.latency_ms / 1000),
-        ""
-        if review.usage is None or review.usage.cost_usd is None
-        else money(review.usage.cost_usd),
-    ]
-    if any(took):
-        yield Line(" · ".join(filter(None, took)), "dim")
+    if took := _took(review):
+        yield Line(" · ".join(took), "dim")
     if raw and review.raw:
         yield Verbatim(review.raw, f"{review.reviewer}, as it came")
 

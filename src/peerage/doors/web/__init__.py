@@ -20,7 +20,7 @@ from peerage.doors.web import (
     settings_pages,
 )
 from peerage.doors.web.live_fragments import LiveSessions
-from peerage.doors.web.templating import HEADERS, KeptPages
+from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
 PAGES = (
@@ -42,7 +42,6 @@ class OwnFiles(StaticFiles):
 def add_web_pages(app: FastAPI, service: Service) -> None:
     """Add the pages to the app of a service."""
     app.state.live_sessions = LiveSessions(service)
-    app.state.kept_pages = KeptPages(service)
     style = Path(str(files("peerage.doors.render").joinpath("templates/style.css")))
 
     @app.get("/static/style.css", include_in_schema=False)

@@ -19,7 +19,7 @@ from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
 from peerage.doors.render.report_views import board_table
-from peerage.doors.web.templating import KeptPages, PageRoute, headers_with
+from peerage.doors.web.templating import PageRoute, headers_with, kept_page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
@@ -78,17 +78,15 @@ def boards() -> Response:
 @router.get("/boards/models")
 async def model_board(request: Request, service: Serving) -> Response:
     """The models, the best first, with a bar to ask what would be if."""
-    pages: KeptPages = request.app.state.kept_pages
     make = partial(made_model_board, service, given_in(request))
-    return await pages.page(request, "model_board.html", "/boards/models", make)
+    return await kept_page(request, "model_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}")
 async def community_board(request: Request, service: Serving, kind: str) -> Response:
     """A board of people or of items, stored or simulated."""
-    pages: KeptPages = request.app.state.kept_pages
     make = partial(made_community_board, service, known_board(kind), given_in(request))
-    return await pages.page(request, "community_board.html", "/boards/models", make)
+    return await kept_page(request, "community_board.html", "/boards/models", make)
 
 
 @router.get("/boards/{kind}/json")

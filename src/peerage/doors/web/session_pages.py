@@ -18,7 +18,7 @@ from starlette.responses import (
 from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.session_routes import SessionId
-from peerage.doors.render.page_blocks import blocks_markdown
+from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions

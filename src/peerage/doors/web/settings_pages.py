@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, RUN, Serving, client_of
-from peerage.doors.http.health_routes import PanelCheck
+from peerage.doors.http.operations import PanelCheck
 from peerage.doors.web.templating import PageRoute, page
 from peerage.service import Service
 from peerage.stores import without_password

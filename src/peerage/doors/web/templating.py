@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Mapping
 from functools import cache
 from http import HTTPStatus
@@ -19,15 +18,15 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from peerage.doors.http.problems import status_of
+from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
 from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
 from peerage.errors import PeerageError
-from peerage.service import Service
 from peerage.stores import without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
-MAX_KEPT = 64  # pages
+PLACEHOLDER = secrets.token_urlsafe(16)  # in kept pages, where the nonce of each response goes
 NAV = (
     ("/", "Ask"),
     ("/sessions", "Sessions"),
@@ -91,39 +90,26 @@ def page(
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
-class KeptPages:
-    """Pages as they were made last, each under the store's state and its address."""
+async def kept_page(
+    request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
+) -> HTMLResponse:
+    """The page of these values, made again only where the store has changed since.
 
-    def __init__(self, service: Service) -> None:
-        self.service = service
-        self._placeholder = secrets.token_urlsafe(16)  # where the nonce of each response goes
-        self._kept: OrderedDict[str, tuple[str, str]] = OrderedDict()
+    A value `address` is what the browser is to show as the page's address.
+    """
 
-    async def page(
-        self, request: Request, template: str, here: str, make: Callable[[], dict[str, Any]]
-    ) -> HTMLResponse:
-        """The page of these values, made again only where the store has changed since.
-
-        A value `address` is what the browser is to show as the page's address.
-        """
-        state = await self.service.read(self.service.store.version)
-        key = f"{state} {request.url.path}?{request.url.query}"
-        if key not in self._kept:
-            self._kept[key] = await self.service.read(self._made, template, here, make)
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
-        html, address = self._kept[key]
-        nonce = secrets.token_urlsafe(16)
-        headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
-        return HTMLResponse(html.replace(self._placeholder, nonce), headers=headers)
-
-    def _made(
-        self, template: str, here: str, make: Callable[[], dict[str, Any]]
-    ) -> tuple[str, str]:
+    def compute() -> bytes:
         values = make()
         found = web_environment().get_template(template)
-        html = found.render(nonce=self._placeholder, here=here, **values)
-        return html, values.get("address", "")
+        html = found.render(nonce=PLACEHOLDER, here=here, **values)
+        return f"{values.get('address', '')}\n{html}".encode()
+
+    cache: ReportCache = request.app.state.report_cache
+    tag = await cache.tag(f"{request.url.path}?{request.url.query}")
+    address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
+    nonce = secrets.token_urlsafe(16)
+    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
+    return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:

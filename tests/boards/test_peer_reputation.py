@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from peerage.boards.peers import peer_weights
+from peerage.boards.reputation import peer_weights
 
 # Mean shares that three models give each other (rows judge), and a fourth that is only judged.
 GIVEN = np.array([[0.9, 0.6, 0.4, 0.1], [0.8, 0.7, 0.2, 0.3], [0.5, 0.6, 0.6, 0.3]])

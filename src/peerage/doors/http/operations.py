@@ -1,15 +1,23 @@
-"""Counts of what a server does, in the text format of Prometheus."""
+"""What an operator sees: health, metrics for Prometheus, and the log."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from fastapi import APIRouter, Request
-from starlette.responses import PlainTextResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from peerage.doors.http.access import READ
+from peerage.doors.cli.setup_commands import answers
+from peerage.doors.http.access import READ, Serving
+from peerage.doors.http.problems import problem
+from peerage.errors import VENDOR_KEY
 from peerage.events import (
     KIND_BY_TYPE,
     Advised,
@@ -22,9 +30,63 @@ from peerage.events import (
     read_event,
 )
 from peerage.service import Service
+from peerage.tasks import together
 from peerage.types import Event
 
+READY_FOR_S = 60.0  # a check is good for so long
+
 router = APIRouter(tags=["operations"])
+
+
+@dataclass(slots=True)
+class PanelCheck:
+    """Which seats answered when they were last asked; asked again when that is old."""
+
+    at: float = float("-inf")
+    answering: dict[str, bool] = field(default_factory=dict)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def problem_of(self, service: Service) -> str:
+        """Why no session could be held now; nothing where one could."""
+        if service.closing:
+            return "the server is shutting down."
+        async with self.turn:
+            if time.monotonic() - self.at > READY_FOR_S:
+                await self._ask(service)
+        settings = service.settings
+        answering = [seat for seat in settings.seats_that("answer") if self.answering[seat.name]]
+        if len(answering) < settings.quorum:
+            return f"{len(answering)} of {settings.quorum} seats that a session needs answer."
+        chair = settings.chair
+        if chair is not None and not self.answering[chair.name]:
+            return f"the chair {chair.name} does not answer."
+        return ""
+
+    async def _ask(self, service: Service) -> None:
+        seats, caller = service.settings.seats, service.council.caller
+        found = await together(answers(caller, seat) for seat in seats)
+        self.answering = {seat.name: ok for seat, ok in zip(seats, found, strict=True)}
+        self.at = time.monotonic()
+
+
+@router.get("/healthz")
+async def alive() -> dict[str, str]:
+    """Whether the server runs; always quick."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def ready(service: Serving, request: Request) -> Response:
+    """Whether the chair and a quorum of seats answer; asked at most once a minute."""
+    check: PanelCheck = request.app.state.panel_check
+    wrong = await check.problem_of(service)
+    if wrong:
+        return problem(503, wrong, {"Retry-After": str(int(READY_FOR_S))})
+    return JSONResponse({"status": "ready", "seats": check.answering})
+
+
+# -- metrics --------------------------------------------------------------------------------------
+
 
 COUNTED = {KIND_BY_TYPE[one] for one in (Opened, Answered, Reviewed, Advised, Failed, Finished)}
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
@@ -47,7 +109,7 @@ class Counter:
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.about, "counter")
         for labels, value in self.values.items():
-            yield f"{self.name}{_spelt(labels)} {value:g}"
+            yield f"{self.name}{_spelt(labels)} {value:.15g}"
 
 
 @dataclass(slots=True)
@@ -71,7 +133,7 @@ class Histogram:
         for labels, counts in self.counts.items():
             for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), counts, strict=True):
                 yield f"{self.name}_bucket{_spelt((*labels, ('le', limit)))} {n}"
-            yield f"{self.name}_sum{_spelt(labels)} {self.sums[labels]:g}"
+            yield f"{self.name}_sum{_spelt(labels)} {self.sums[labels]:.15g}"
             yield f"{self.name}_count{_spelt(labels)} {counts[-1]}"
 
 
@@ -116,16 +178,19 @@ class Metrics:
     def text(self) -> str:
         """All of it as Prometheus reads it."""
         service = self.service
-        gauges = (
-            ("peerage_sessions_running", "Sessions that run now.", service.n_running),
-            ("peerage_sessions_queued", "Sessions that wait for their turn.", service.n_queued),
+        now = (
+            ("sessions_running", "Sessions that run now.", "gauge", service.n_running),
+            ("sessions_queued", "Sessions that wait for their turn.", "gauge", service.n_queued),
+            (
+                "lease_takeovers_total",
+                "Sessions that were taken over from another server.",
+                "counter",
+                service.n_takeovers,
+            ),
         )
         lines: list[str] = []
-        for name, about, value in gauges:
-            lines += [*_head(name, about, "gauge"), f"{name} {value}"]
-        name = "peerage_lease_takeovers_total"
-        about = "Sessions that were taken over from another server."
-        lines += [*_head(name, about, "counter"), f"{name} {service.n_takeovers}"]
+        for name, about, kind, n in now:
+            lines += [*_head(f"peerage_{name}", about, kind), f"peerage_{name} {n}"]
         kinds = (self.sessions, self.calls, self.failures, self.tokens, self.cost)
         for one in (*kinds, self.latency, self.duration):
             lines += one.lines()
@@ -147,3 +212,33 @@ async def metrics(request: Request) -> PlainTextResponse:
     """Sessions, calls, failures, tokens, cost, queue and takeovers, for Prometheus."""
     counted: Metrics = request.app.state.metrics
     return PlainTextResponse(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# -- the log --------------------------------------------------------------------------------------
+
+MARK = "[key]"
+
+
+class JsonLines(logging.Formatter):
+    """Formats a record as one line of JSON; what looks like a key or token is struck out."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if session := getattr(record, "session", ""):
+            line["session"] = session
+        line |= getattr(record, "fields", {})
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return VENDOR_KEY.sub(MARK, json.dumps(line, default=str))
+
+
+def log_to_stderr(level: str) -> None:
+    """Have everything that is logged written to stderr, from a level on."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
