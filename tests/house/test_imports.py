@@ -61,6 +61,7 @@ IMPURE_MODULES = {
     "sqlite3": "a disk",
     "subprocess": "a disk",
     "tempfile": "a disk",
+    "aiohttp": "a network",
     "http": "a network",
     "httpx": "a network",
     "openai": "a network",
