@@ -12,7 +12,7 @@ import pytest
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli import board_commands
-from peerage.doors.cli.options import Common, ReviewFiles
+from peerage.doors.cli.common_options import Common, ReviewFiles
 from peerage.doors.render.pages import audit_page
 from peerage.doors.render.phrases import audit_verdict
 from peerage.reports import audit

@@ -14,7 +14,7 @@ import pytest
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.doors.cli.board_commands import BoardFiles
-from peerage.doors.cli.options import Common
+from peerage.doors.cli.common_options import Common
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.pages import board_page
 from peerage.doors.render.report_views import show_board

@@ -17,7 +17,7 @@ import pytest
 
 from peerage.doors.cli import board_commands
 from peerage.doors.cli.board_commands import BoardFiles, CommunityBoard, write_parquet
-from peerage.doors.cli.options import Common, OpinionFiles
+from peerage.doors.cli.common_options import Common, OpinionFiles
 from peerage.doors.render.pages import MAX_BARS, board_page
 from peerage.errors import UsageError
 from peerage.reports import board_contributors, board_items, board_reviewers

@@ -17,7 +17,7 @@ from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.many_sessions import add, compared_over, conclude, plan, sums_of
 from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.reviews import fold_rows, read_reviews, reading_of
+from peerage.engines.review_tables import fold_rows, read_reviews, reading_of
 from peerage.errors import InputError, UsageError
 from peerage.types import AuditLimits
 

@@ -14,7 +14,7 @@ from peerage.embedded import database, located
 from peerage.engines import EngineError
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import MAX_COLUMNS, as_parquet, in_little_memory, readable
-from peerage.engines.reviews import MAX_MARKS, read_reviews
+from peerage.engines.review_tables import MAX_MARKS, read_reviews
 from peerage.engines.sql import MAX_NAME_CHARACTERS, SPARK_NAME, is_safe, listed, quoted, sql
 from peerage.errors import InputError, PeerageError
 from peerage.reports import board_models

@@ -11,22 +11,6 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "peerage"
 
-# Twins that are still to be renamed. The set may only get smaller: a name that has no twin any
-# more must leave it.
-ALLOWED: frozenset[str] = frozenset(
-    {
-        # modules
-        # simulate/, doors/cli/
-        "opinions",  # engines/, boards/
-        "options",  # doors/cli/, reports/
-        "reviews",  # simulate/, engines/, and the package
-        # classes
-        "Reading",  # engines/, council/safety
-        "Reply",  # providers/, council/replies
-        "_Walk",  # config/toml_file, council/replies
-    }
-)
-
 
 def modules(package: Path) -> Iterator[tuple[str, str]]:
     """The name and place of every module and of every package below this one."""
@@ -55,10 +39,7 @@ def twins(package: Path) -> Mapping[str, list[str]]:
 
 
 def test_no_two_modules_and_no_two_classes_share_a_name() -> None:
-    found = twins(PACKAGE)
-    new = {name: places for name, places in found.items() if name not in ALLOWED}
-    assert not new, f"one name, several things: {new}"
-    assert set(found) >= ALLOWED, f"no twins any more: {sorted(ALLOWED - set(found))}"
+    assert not twins(PACKAGE), "one name, several things"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ from peerage.council.replies import (
     MAX_REPLY_CHARACTERS,
     OWN_WORDS,
     Found,
-    Reply,
+    ReplyObjects,
     objects_of,
 )
 from peerage.text import valid_text
@@ -155,7 +155,7 @@ def _stated(text: str, ballot: Ballot, labels: Labels) -> Stated | str:
     return told or _reason(prose, reply)
 
 
-def _quoted_end(reply: Reply) -> Stated | str:
+def _quoted_end(reply: ReplyObjects) -> Stated | str:
     """A verdict in backticks, where there is no other and it ends the reply."""
     last = reply.verdicts[-1]
     tail = reply.text[last.end :]
@@ -167,7 +167,7 @@ def _quoted_end(reply: Reply) -> Stated | str:
     return last.verdict, (*last.repairs, "quoted")
 
 
-def _unwrapped(reply: Reply, read: Callable[[Object], _Reading | None]) -> Stated | None:
+def _unwrapped(reply: ReplyObjects, read: Callable[[Object], _Reading | None]) -> Stated | None:
     """A verdict under other names, in an envelope or as a bare list, if it ends the reply.
 
     None of these is a verdict by the letter, so none is looked for inside a longer text:
@@ -202,7 +202,7 @@ def _loaded(body: str, start: str, end: str) -> Any:
         return None
 
 
-def _reason(prose: str, reply: Reply) -> str:
+def _reason(prose: str, reply: ReplyObjects) -> str:
     """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
     own = [found for found in reply.objects if found.standing == "own"]
     if any(not VOTE_KEYS.isdisjoint(found.value) for found in own):

@@ -53,7 +53,7 @@ class Found(NamedTuple):
     context: str = ""  # the clauses right before and behind it
 
 
-class Reply(NamedTuple):
+class ReplyObjects(NamedTuple):
     """A reply's objects in order, and the spans in which nothing is the reviewer's word."""
 
     text: str
@@ -271,16 +271,16 @@ STRING_END = re.compile(r"\"\s{0,200}+[}\],]")
 VOTE_KEY = re.compile(r"[\"'“”](?:ranking|approved)[\"'“”]\s{0,20}+:", re.IGNORECASE)
 
 
-def objects_of(text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> Reply:
+def objects_of(text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> ReplyObjects:
     """The objects of a reply in order, each with whose word it is; in linear time.
 
     `read` says what an object says, or None where it is no verdict. By one of the keys an
     object that does not end is known to be the ruin of a verdict.
     """
-    return _Walk(text, keys, read).run()
+    return _ObjectWalk(text, keys, read).run()
 
 
-class _Walk:
+class _ObjectWalk:
     """One pass over a reply, gathering what stands on its own."""
 
     def __init__(self, text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> None:
@@ -303,7 +303,7 @@ class _Walk:
         self.any_until = 0
         self.after_verdict = False
 
-    def run(self) -> Reply:
+    def run(self) -> ReplyObjects:
         pos, here = 0, -1
         while pos < len(self.text):
             if here < pos:
@@ -319,7 +319,7 @@ class _Walk:
             else:
                 break
         found = _with_standing(self.text, self.found, self.hidden)
-        return Reply(self.text, tuple(found), self.hidden)
+        return ReplyObjects(self.text, tuple(found), self.hidden)
 
     def _heed(self, mark: _Aside) -> int:
         """Pass over a thought or quotation, and return where to look on.

@@ -130,7 +130,7 @@ def _gate(response: Response) -> Gate:
     return Gate(response.model, True)
 
 
-def _matches(reading: Reading) -> Iterator[_Match]:
+def _matches(reading: FoldedText) -> Iterator[_Match]:
     families = {name: family for family, name in PATTERNS}
     for found in _any_phrase().finditer(reading.flat):
         name = found.lastgroup or ""
@@ -205,7 +205,7 @@ FOLDS = str.maketrans(
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FoldedText:
     """One text twice over, folded and flat; each `origin` leads back to the text's characters."""
 
     folded: str
@@ -214,7 +214,7 @@ class Reading:
     flat_origin: array[int]
 
 
-def read(text: str) -> Reading:
+def read(text: str) -> FoldedText:
     """The text as flat words, with one separator character after each that tells what stood there.
 
         " " nothing that matters     "," ";" ":" "—" as they are     "•" the next item of a list
@@ -242,7 +242,7 @@ def read(text: str) -> Reading:
         pieces += folded[start:end], mark
         origin.extend(folded_origin[start:end])
         origin.append(folded_origin[end] if end < len(folded) else len(text))
-    return Reading(folded, folded_origin, "".join(pieces), origin)
+    return FoldedText(folded, folded_origin, "".join(pieces), origin)
 
 
 def _fold(text: str) -> tuple[str, array[int]]:

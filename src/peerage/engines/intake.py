@@ -26,7 +26,7 @@ from peerage.engines.duckdb import (
     first_line,
     timestamp,
 )
-from peerage.engines.reviews import refuse_many_marks
+from peerage.engines.review_tables import refuse_many_marks
 from peerage.engines.sql import (
     MAX_NAME_CHARACTERS,
     is_safe,

@@ -13,8 +13,8 @@ from peerage.embedded import located, pattern
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.intake import refuse_untimely, zones_of
 from peerage.engines.mirror import Mirror
-from peerage.engines.opinions import read_items, read_opinions, read_users
-from peerage.engines.reviews import (
+from peerage.engines.opinion_tables import read_items, read_opinions, read_users
+from peerage.engines.review_tables import (
     as_reviews,
     checked_comparisons,
     is_comparisons,

@@ -21,7 +21,7 @@ from peerage.biases.many_sessions import (
     sums_of,
 )
 from peerage.engines import Engine, Frame, Source
-from peerage.engines.reviews import (
+from peerage.engines.review_tables import (
     Reviews,
     RowsReading,
     fold_rows,

@@ -37,7 +37,7 @@ from peerage.boards.reviewers import (
 from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import zones_of
-from peerage.engines.opinions import Opinions, read_opinions
+from peerage.engines.opinion_tables import Opinions, read_opinions
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
     CommunityBoardOptions,

@@ -15,7 +15,7 @@ from peerage.boards.model_sums import ModelSums, Plan
 from peerage.council.counting import count
 from peerage.council.fold import fold, person_review
 from peerage.engines import engines
-from peerage.engines.reviews import read_reviews
+from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError
 from peerage.events import PersonReviewed, read_events
 from peerage.reports.model_reviews import BoardReviews, placings_of, summed

@@ -31,7 +31,7 @@ from peerage.boards.models import ModelTotals
 from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Frame, Source
 from peerage.engines.mirror import Mirror
-from peerage.engines.reviews import (
+from peerage.engines.review_tables import (
     RowsReading,
     count_comparisons,
     counts_of,

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from peerage.boards import Board
+from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
 from peerage.doors.cli.help_pages import HelpPage
-from peerage.doors.cli.options import FLAT, Common, OpinionFiles, ReviewFiles
 from peerage.doors.cli.screen import say, write_csv
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.options import WITH_NO, Common, open_terminal
+from peerage.doors.cli.common_options import WITH_NO, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.help_pages import HelpPage
-from peerage.doors.cli.options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError

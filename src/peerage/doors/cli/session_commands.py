@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.options import FLAT, WITH_NO, Common, Dash, open_terminal
+from peerage.doors.cli.common_options import FLAT, WITH_NO, Common, Dash, open_terminal
 from peerage.doors.cli.screen import (
     INTERRUPTED,
     PARTIAL,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from peerage import config
 from peerage.config import OPENAI_URL
-from peerage.doors.cli.options import Common, open_terminal
+from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.options import Common, open_terminal
+from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
 from peerage.errors import UsageError

@@ -18,7 +18,7 @@ import pytest
 from peerage.engines import Engine, engines
 from peerage.engines.blocks import Codes
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.opinions import Opinions
+from peerage.engines.opinion_tables import Opinions
 from peerage.errors import InputError
 from peerage.reports import (
     InputTables,

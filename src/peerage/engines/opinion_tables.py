@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.reviews import require
+from peerage.engines.review_tables import require
 from peerage.errors import InputError, few
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 from peerage.reviews.rows import Floats

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from peerage.engines.duckdb import DuckDB
-from peerage.engines.reviews import read_reviews, reading_of, refuse_duplicates
+from peerage.engines.review_tables import read_reviews, reading_of, refuse_duplicates
 from peerage.errors import InputError
 
 GOOD: dict[str, list[Any]] = {
