@@ -43,8 +43,7 @@ def run(
 def test_the_verdict_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     run(table(HARSH))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("Of ")
-    assert "1 is evidence" in lines[0]
+    assert lines[0].startswith("Evidence of bias in 1 of ")
     assert lines[1].lstrip().startswith("evidence  calibration, b:")
     assert any("score by position" in line for line in lines)
     assert any(line.startswith("| metric") for line in lines)
@@ -98,4 +97,4 @@ def test_names_on_the_page_are_text_and_not_markup() -> None:
 
 
 def test_a_verdict_counts_in_words() -> None:
-    assert audit_verdict(audit(table())).startswith("Of 68 findings none is evidence; ")
+    assert audit_verdict(audit(table())).startswith("No evidence of bias in 68 findings; ")

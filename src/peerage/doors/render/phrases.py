@@ -235,10 +235,14 @@ def tuning(found: Mapping[str, Any]) -> str:
 def audit_verdict(found: Audit) -> str:
     """The first line of an audit: how many findings are evidence, and what the others are."""
     by_status = Counter(one.status for one in found.findings)
-    n_evidence = by_status.pop("evidence", 0)
-    rest = ", ".join(f"{count} {status.replace('_', ' ')}" for status, count in by_status.items())
-    what = "1 is" if n_evidence == 1 else f"{n_evidence or 'none'} {'are' if n_evidence else 'is'}"
-    return f"Of {len(found.findings)} findings {what} evidence" + (f"; {rest}." if rest else ".")
+    n, n_evidence = len(found.findings), by_status.pop("evidence", 0)
+    named = {"too_few": "with too few data"}
+    rest = ", ".join(
+        f"{count} {named.get(status, status.replace('_', ' '))}"
+        for status, count in by_status.items()
+    )
+    said = f"Evidence of bias in {n_evidence} of" if n_evidence else "No evidence of bias in"
+    return f"{said} {n} findings" + (f"; {rest}." if rest else ".")
 
 
 def board_options(board: Board) -> str:
