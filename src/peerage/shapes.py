@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 T = TypeVar("T")
 
+SCALARS = (str, int, float, NoneType)
 MAX_INTEGER = 2**53  # what every engine and JSON hold exactly
 
 
@@ -20,6 +21,8 @@ class WrongShapeError(Exception):
 
 def to_json(value: Any) -> Any:
     """A dataclass, named tuple, mapping or sequence as plain JSON values."""
+    if isinstance(value, SCALARS):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {
             one.name: to_json(member)
