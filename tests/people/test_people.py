@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from peerage.engines.mirror import MANY, Mirror
+from peerage.engines.mirror import MANY
 from peerage.errors import InputError, PeerageError
 from peerage.imports import take, take_export
 from peerage.imports.exports import export
@@ -23,7 +23,7 @@ from peerage.people import (
 )
 from peerage.reports import Reports
 from peerage.reports.options import ItemBoardOptions, ModelBoardOptions
-from peerage.reports.stored_reviews import synced
+from peerage.reports.stored_reviews import mirror_of, synced
 from peerage.stores import open_store
 from peerage.types import Seat
 
@@ -57,7 +57,7 @@ def test_opinions_given_one_at_a_time_make_the_board_of_one_table(store_url, tmp
     other = f"sqlite:///{tmp_path / 'other.db'}"
     take(open_store(other), tmp_path / "o.csv", "opinions", lambda: 0.0)
     assert board(store_url) == board(other)
-    assert len(Mirror(store.mirror_folder, "opinions").segments) <= MANY
+    assert len(mirror_of(store, "opinions").segments) <= MANY
 
 
 def test_an_item_stays_its_contributors_whoever_says_otherwise(store_url, tmp_path):

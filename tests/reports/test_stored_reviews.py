@@ -21,6 +21,7 @@ from peerage.reports import board_models
 from peerage.reports.model_boards import build_model_board
 from peerage.reports.model_reviews import StoredReviews
 from peerage.reports.options import ModelBoardOptions
+from peerage.reports.stored_reviews import mirror_of
 from peerage.stores import Store, open_store
 from peerage.types import Rubric
 from tests.stored_boards import board_of_store, files_of_store
@@ -189,9 +190,21 @@ def test_many_small_segments_are_joined_and_nothing_is_lost(council: Path) -> No
         held(council)
         board = stored(store_of(council), ModelBoardOptions())
     store = store_of(council)
-    assert len(Mirror(store.mirror_folder).segments) < MANY
+    assert len(mirror_of(store).segments) < MANY
     assert json.loads(board)["sessions"] == MANY + 2
     assert board == scratch(store, ModelBoardOptions())
+
+
+def test_a_store_that_was_deleted_leaves_nothing_to_its_successor(council: Path) -> None:
+    held(council, 3)
+    stored(store_of(council), ModelBoardOptions())
+    for file in council.parent.glob("peerage.db*"):
+        if file.is_file():
+            file.unlink()
+    assert board_of_store(store_of(council), rubric_of, ModelBoardOptions(), ENGINE).rows == []
+    held(council)
+    board = stored(store_of(council), ModelBoardOptions())
+    assert json.loads(board)["sessions"] == 1
 
 
 def test_an_empty_store_has_an_empty_board(council: Path) -> None:

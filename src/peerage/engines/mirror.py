@@ -38,9 +38,9 @@ PART_ROWS = 131_072  # of an imported table, about: files that a window of time 
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
 MAX_SUMS = 2_000  # files of sums that are kept beside the segments; the oldest go first
-FORMAT = 5  # another format writes other names, and so begins again
-SEGMENT = re.compile(r"([a-z]+)-v(\d+)-(\d+)-(\d+)\.parquet")
-LEFT_OUT = re.compile(r"left-out-v(\d+)-(\d+)-(\d+)\.json")
+FORMAT = 6  # another format writes other names, and so begins again
+SEGMENT = re.compile(r"([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.parquet")
+LEFT_OUT = re.compile(r"left-out-([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.json")
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 COLUMNS_BY_TABLE = {
@@ -88,10 +88,21 @@ def _scratch_for(folder: Path) -> Path:
 
 
 class Mirror:
-    """The segments of a table in a folder, with those of another one that can only be read."""
+    """The segments of a table in a folder, with those of another one that can only be read.
 
-    def __init__(self, folder: Path, table: str = "reviews", read_only: Path | None = None) -> None:
-        self.folder, self.table = folder, table
+    `origin` tells logs apart that were kept at one place after each other: the segments of a
+    store that was deleted are not read for its successor.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        table: str = "reviews",
+        origin: str = "",
+        read_only: Path | None = None,
+    ) -> None:
+        self.folder, self.table, self.origin = folder, table, origin
+        self._stem = f"{table}-v{FORMAT}-{origin}"
         self._folders = [folder] if read_only is None else [read_only, folder]
 
     @property
@@ -109,7 +120,7 @@ class Mirror:
 
     def elsewhere(self) -> Mirror:
         """The same segments, and a folder of this process for what is written from now on."""
-        return Mirror(_scratch_for(self.folder), self.table, read_only=self.folder)
+        return Mirror(_scratch_for(self.folder), self.table, self.origin, self.folder)
 
     @property
     def segments(self) -> list[Path]:
@@ -123,10 +134,9 @@ class Mirror:
     def _all(self) -> list[tuple[int, int, Path]]:
         """Every segment of this format by its rows; of those that begin together the longest."""
         found = [
-            (int(match[3]), int(match[4]), path)
+            (int(match[2]), int(match[3]), path)
             for path in self._files()
-            if (match := SEGMENT.fullmatch(path.name))
-            and (match[1], int(match[2])) == (self.table, FORMAT)
+            if (match := SEGMENT.fullmatch(path.name)) and match[1] == self._stem
         ]
         newest = {folder: i for i, folder in enumerate(self._folders)}
         return sorted(found, key=lambda one: (one[0], -one[1], -newest[one[2].parent]))
@@ -146,7 +156,7 @@ class Mirror:
 
     def rows_of(self, segment: Path) -> tuple[int, int]:
         """The first and the last row of the log that a segment covers."""
-        _, _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
+        _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
         return int(first), int(last)
 
     @property
@@ -158,7 +168,7 @@ class Mirror:
                 str(session)
                 for path in self._files()
                 if (match := LEFT_OUT.fullmatch(path.name))
-                and int(match[1]) == FORMAT
+                and match[1] == self._stem
                 and int(match[3]) <= done
                 for session in json.loads(path.read_text(encoding="utf-8"))
             }
@@ -206,7 +216,7 @@ class Mirror:
                     marks |= {name for name in row if name.startswith(MARK)}
                     out.write(json.dumps(row) + "\n")
             if left_out:
-                target = self.folder / f"left-out-v{FORMAT}-{first}-{last}.json"
+                target = self.folder / f"left-out-{self._stem}-{first}-{last}.json"
                 replace_file(target, [json.dumps(sorted(left_out)).encode()])
             columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
             table = db.read_json(str(lines), columns=columns, format="newline_delimited")
@@ -264,7 +274,7 @@ class Mirror:
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
                 self._keep(joined, first, last, scratch)
         used = set(self.segments)
-        for _, _, path in self._all():
+        for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
                 path.unlink(missing_ok=True)
         sums = sorted(self.folder.glob("sums-*.bin"), key=lambda path: path.stat().st_mtime)
@@ -274,7 +284,7 @@ class Mirror:
     def _keep(self, table: Any, first: int, last: int, scratch: Path) -> None:
         written = scratch / "segment.parquet"
         table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
-        written.replace(self.folder / f"{self.table}-v{FORMAT}-{first}-{last}.parquet")
+        written.replace(self.folder / f"{self._stem}-{first}-{last}.parquet")
 
 
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:

@@ -220,9 +220,14 @@ def community_tables(store: Store, kind: str) -> list[str]:
     return [str(file) for file in files]
 
 
+def mirror_of(store: Store, table: str = "reviews") -> Mirror:
+    """The mirror of a table of this store, as it was last written."""
+    return Mirror(store.mirror_folder, table, store.origin(table))
+
+
 def _contributed(store: Store, kind: str) -> list[Path]:
     """The segments of what people gave one at a time, with what came since the last look."""
-    mirror = Mirror(store.mirror_folder, kind)
+    mirror = mirror_of(store, kind)
     if not store.contributions(kind, mirror.synced_to, 1):
         return mirror.segments
 
@@ -254,7 +259,7 @@ def import_file_name(entry: Import) -> str:
 
 def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     """The store's mirror, with every session that has finished since its last update."""
-    mirror = Mirror(store.mirror_folder)
+    mirror = mirror_of(store)
     if not store.reviewed_after(mirror.synced_to, 1):
         return mirror
 

@@ -6,6 +6,7 @@ A subclass brings the connections: one for each thread that reads, one for the w
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -83,6 +84,11 @@ LEAST_JUDGED = """
     GROUP BY latest.id, latest.opened_at
     ORDER BY count(events.id), latest.opened_at DESC, latest.id
 """
+ORIGINS = {
+    "reviews": "SELECT session_id, at FROM events ORDER BY id LIMIT 1",
+    "opinions": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
+    "items": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
+}
 VERSION = """
     SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),
         (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
@@ -239,6 +245,11 @@ class Store(ABC):
         """A text that changes with every review or table that boards are made from."""
         (rows,) = self.execute(VERSION)
         return ".".join(str(row or 0) for row in rows)
+
+    def origin(self, table: str) -> str:
+        """Eight digits that tell this log from another that was kept at the same place."""
+        first = self.execute(ORIGINS[table])
+        return hashlib.sha256(repr(first).encode()).hexdigest()[:8]
 
     # -- who writes to a session ---------------------------------------------------------------
 
