@@ -141,7 +141,10 @@ def serve(
         )
         gc.collect()
         gc.freeze()  # what was loaded stays: no collection need look through it again
-        runner.run(Server(config).serve([listening]))
+        try:
+            runner.run(Server(config).serve([listening]))
+        finally:
+            gc.unfreeze()  # else Python's end leaves it all, and DuckDB complains of leaks
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
