@@ -69,6 +69,17 @@ def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, p
         assert json.loads(logged)["level"]
 
 
+def test_ctrl_c_after_a_board_was_read_leaves_only_the_log_on_stderr(serve):
+    process, line = serve()
+    with httpx.Client(base_url=address_in(line), trust_env=False) as client:
+        until_up(client)
+        assert client.get("/api/boards/models").status_code == 200
+    process.send_signal(signal.SIGINT)
+    assert process.wait(40) == 130
+    for logged in process.stderr.read().splitlines():
+        assert json.loads(logged)["level"]
+
+
 def test_where_others_can_reach_it_a_server_needs_a_token_to_start(serve, peerage):
     process, line = serve("--host", "0.0.0.0")  # noqa: S104 - it must refuse
     assert process.wait(20) == 2

@@ -3,6 +3,8 @@
 import asyncio
 import json
 import os
+import signal
+import subprocess
 import sys
 from contextlib import asynccontextmanager
 
@@ -13,6 +15,7 @@ from peerage.doors.mcp import create_server
 from peerage.panel import Council
 from peerage.service import Service
 from tests.doors.http.conftest import running, simulated
+from tests.doors.pseudo_terminal import watch
 
 TOOLS = ["ask", "audit", "board", "rings", "score", "session", "verdict"]
 BALLOTS = {
@@ -151,3 +154,40 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
                 await client.read_resource("peerage://boards/people")
 
     asyncio.run(run())
+
+
+def test_the_first_interruption_ends_it_quietly_though_stdin_stays_open(tmp_path):
+    (tmp_path / "peerage.toml").write_text(CONFIG)
+    command = [sys.executable, "-m", "peerage", "mcp"]
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    }
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            process.stdin.write(json.dumps(hello) + "\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == 1
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 130
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def test_on_a_terminal_it_says_what_it_waits_for_until_ctrl_c(tmp_path):
+    (tmp_path / "peerage.toml").write_text(CONFIG)
+    command = [sys.executable, "-m", "peerage", "mcp"]
+    seen = watch(command, tmp_path, os.environ, interrupt_when=lambda text: "waiting" in text)
+    assert seen.code == 130
+    assert "peerage: waiting for an MCP client on standard input" in seen.text
+    assert "Traceback" not in seen.text

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,7 +18,7 @@ from cyclopts import App, Parameter
 
 from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.help_pages import HelpPage
-from peerage.doors.cli.screen import say, write_json, write_line
+from peerage.doors.cli.screen import INTERRUPTED, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError
 from peerage.stores import AccessToken, Action, Store, without_password
@@ -138,7 +141,10 @@ def serve(
         )
         gc.collect()
         gc.freeze()  # what was loaded stays: no collection need look through it again
-        runner.run(Server(config).serve([listening]))
+        try:
+            runner.run(Server(config).serve([listening]))
+        finally:
+            gc.unfreeze()  # else Python's end leaves it all, and DuckDB complains of leaks
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -190,10 +196,16 @@ def mcp(*, common: Common = Common()) -> None:
 
     async def run() -> None:
         service = Service(Council(common.council_settings()))
-        try:
-            await create_server(service).run_stdio_async()
-        finally:
-            await service.close(grace_s=0)
+        if sys.stdin is not None and sys.stdin.isatty() and not common.quiet:
+            say("waiting for an MCP client on standard input; Ctrl-C ends it.")
+        talk = asyncio.create_task(create_server(service).run_stdio_async())
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([talk])
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C ends it at once
+        await service.close(grace_s=0)
+        if not talk.done():  # a thread still reads stdin, and Python would wait for it
+            os._exit(INTERRUPTED)
+        talk.result()
 
     asyncio.run(run())
 
