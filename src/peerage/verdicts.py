@@ -37,8 +37,10 @@ from peerage.types import (
     Session,
     Slot,
     Verdict,
+    is_cut_off,
 )
 
+CUT_OFF = "this text was cut off at its length limit"
 Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
 
 
@@ -91,7 +93,9 @@ async def _chaired(context: VerdictContext) -> Verdict:
     for seat in context.chairs:
         reply = await context.ask(seat, _page(context, seat, kind), None)
         if isinstance(reply, Reply):
-            return Verdict(kind, reply.text, by=seat.name, note=_succession(failed, seat.name))
+            notes = [_succession(failed, seat.name)] if failed else []
+            notes += [CUT_OFF] if is_cut_off(reply.finish_reason) else []
+            return Verdict(kind, reply.text, by=seat.name, note="; ".join(notes))
         failed.append(f"{seat.name} ({reply.kind})")
     return _top_answer(context, failed)
 
@@ -105,7 +109,7 @@ def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
 
 
 def _succession(failed: Sequence[str], successor: str) -> str:
-    return f"chair {', then '.join(failed)} failed; {successor} took over" if failed else ""
+    return f"chair {', then '.join(failed)} failed; {successor} took over"
 
 
 async def _binary(context: VerdictContext) -> Verdict:

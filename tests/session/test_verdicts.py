@@ -27,7 +27,9 @@ def concluded(kind, replies, scores, chairs, panel=()):
     async def ask(seat, page, schema):
         asked.append(seat.name)
         reply = replies.get(seat.name)
-        return Failure(seat.name, "timeout", "no reply") if reply is None else Reply(reply)
+        if reply is None:
+            return Failure(seat.name, "timeout", "no reply")
+        return reply if isinstance(reply, Reply) else Reply(reply)
 
     scored = Scored(session, (), ScoringOptions(), None)
     seats = tuple(map(Seat, chairs)), tuple(map(Seat, panel))
@@ -40,6 +42,9 @@ def choice(label):
 
 def vote(approved):
     return json.dumps({"reasons": ["so it is"], "approved": approved, "confidence": None})
+
+
+SCORES = [score("a"), score("b", rank=2)]
 
 
 # -- ties --------------------------------------------------------------------------------------
@@ -74,9 +79,21 @@ def test_a_tie_that_nothing_breaks_is_told_as_one():
     assert "tied with b" in verdict.note
 
 
-# -- binary ------------------------------------------------------------------------------------
+# -- a chair's text ----------------------------------------------------------------------------
 
-SCORES = [score("a"), score("b", rank=2)]
+
+@pytest.mark.parametrize("kind", ["synthesis", "debate"])
+def test_a_text_that_was_cut_off_says_so_beside_who_took_over(kind):
+    replies = {"b": Reply("It is so, since", finish_reason="length")}
+    verdict, _ = concluded(kind, replies, SCORES, chairs="b")
+    assert verdict.note == "this text was cut off at its length limit"
+    verdict, _ = concluded(kind, replies, SCORES, chairs="ab")
+    assert verdict.note.endswith("b took over; this text was cut off at its length limit")
+    verdict, _ = concluded(kind, {"b": Reply("It is so.", finish_reason="stop")}, SCORES, "b")
+    assert verdict.note == ""
+
+
+# -- binary ------------------------------------------------------------------------------------
 
 
 def test_a_deadlock_is_undecided_since_the_chair_has_voted_already():

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import openai
 import pytest
 
+from peerage.providers.simulated import SimulatedProvider
 from peerage.types import Seat
 from tests.doors.http.conftest import running, simulated
 
@@ -136,6 +138,29 @@ def test_a_streamed_response_names_items_and_parts_before_their_pieces(client):
     assert "response.content_part.added" in kinds[:first_word]
     assert "response.reasoning_summary_text.delta" in kinds[:first_word]
     assert final.output_text
+
+
+def test_a_verdict_that_was_cut_off_is_not_passed_off_as_whole(client, server, monkeypatch):
+    whole = SimulatedProvider.complete
+
+    async def cut_off(self, call, on_text=None):
+        reply = await whole(self, call, on_text)
+        return replace(reply, finish_reason="length") if call.stage == "conclude" else reply
+
+    monkeypatch.setattr(SimulatedProvider, "complete", cut_off)
+    chat = {"model": "council", "messages": QUESTION}
+    reply = client.chat.completions.create(**chat)
+    assert reply.choices[0].finish_reason == "length"
+    session = server.client.get(f"/api/sessions/{reply.peerage['session']}").json()
+    assert "cut off at its length limit" in session["verdict"]["note"]
+    assert "cut off at its length limit" in server.client.get(f"/sessions/{session['id']}").text
+    chunks = client.chat.completions.create(**chat, stream=True)
+    assert [c.choices[0].finish_reason for c in chunks if c.choices][-1] == "length"
+    response = client.responses.create(model="council", input="Why?")
+    assert (response.status, response.output[-1].status) == ("incomplete", "incomplete")
+    assert response.incomplete_details.reason == "max_output_tokens"
+    events = client.responses.create(model="council", input="Why?", stream=True)
+    assert [event.type for event in events][-1] == "response.incomplete"
 
 
 def test_a_response_follows_the_one_before_it(client, server):

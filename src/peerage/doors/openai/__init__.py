@@ -139,7 +139,8 @@ async def _lines(events: AsyncIterator[Json], named: bool) -> AsyncIterator[str]
 def _completion(id_: str, created: int, model: str, outcome: Outcome, url: str) -> Json:
     """A chat completion that was not streamed."""
     message = {"role": "assistant", "content": outcome.text, "refusal": None}
-    choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
+    reason = _finish_reason(outcome)
+    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
     return {
         "id": id_,
         "object": "chat.completion",
@@ -177,8 +178,12 @@ async def _chunks(
                 for token in tokens(step.text):
                     yield chunk({"content": token})
             case Outcome():
-                yield chunk({}, "stop")
+                yield chunk({}, _finish_reason(step))
                 yield {**head, "choices": [], "usage": _usage(step), "peerage": step.extras(url)}
+
+
+def _finish_reason(outcome: Outcome) -> str:
+    return "length" if outcome.is_cut_off else "stop"
 
 
 def _usage(outcome: Outcome) -> Json:

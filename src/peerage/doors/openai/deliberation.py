@@ -9,6 +9,8 @@ from typing import Any
 from peerage.council.fold import EMPTY, add, with_candidates
 from peerage.doors.render.progress import ProgressLines
 from peerage.events import (
+    Advised,
+    Answered,
     Fact,
     Opened,
     Reviewed,
@@ -19,7 +21,7 @@ from peerage.events import (
 )
 from peerage.reports.sessions import answer_of
 from peerage.service import NoVerdictError, Service
-from peerage.types import Event, Session
+from peerage.types import Event, Session, is_cut_off
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
@@ -57,6 +59,7 @@ class Outcome:
     tokens_out: int
     cost_usd: float | None
     unpriced_calls: int
+    is_cut_off: bool  # the text broke off at its writer's token limit
 
     @property
     def text(self) -> str:
@@ -192,12 +195,15 @@ def _outcome(session: Session, facts: list[Fact]) -> Outcome:
     calls = billed_calls(facts)
     usages = [call.usage for call in calls if call.usage is not None]
     cost_usd, n_unpriced = total_cost(calls)
+    text = answer_of(session)
+    written = (fact for fact in facts if isinstance(fact, Answered | Advised) and fact.text == text)
     return Outcome(
         session,
         sum(one.tokens_in or 0 for one in usages),
         sum(one.tokens_out or 0 for one in usages),
         cost_usd,
         n_unpriced,
+        any(is_cut_off(fact.finish_reason) for fact in written),
     )
 
 

@@ -106,7 +106,7 @@ class ResponseStream:
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncIterator[Step]) -> AsyncIterator[Json]:
-        """Every event, from created to completed."""
+        """Every event, from created to completed, or incomplete where the text was cut off."""
         begun = self._response("in_progress", [])
         yield self._event("response.created", response=begun)
         yield self._event("response.in_progress", response=begun)
@@ -135,7 +135,9 @@ class ResponseStream:
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
-        return [*opened, *self._message.close("completed"), self._completed(step, self._message)]
+        status = "incomplete" if step.is_cut_off else "completed"
+        closed = self._message.close(status)
+        return [*opened, *closed, self._ended(status, step, self._message)]
 
     def _ballot(self, step: BallotCast) -> list[Json]:
         index = len(self.output)
@@ -151,7 +153,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _completed(self, outcome: Outcome, message: TextItem) -> Json:
+    def _ended(self, status: str, outcome: Outcome, message: TextItem) -> Json:
         usage = {
             "input_tokens": outcome.tokens_in,
             "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -161,9 +163,11 @@ class ResponseStream:
         }
         for one in (self._progress, message):
             self.output[one.index] = one.item
-        whole = self._response("completed", self.output)
-        told = {**whole, "usage": usage, "peerage": outcome.extras(self.url)}
-        return self._event("response.completed", response=told)
+        told = self._response(status, self.output)
+        told |= {"usage": usage, "peerage": outcome.extras(self.url)}
+        if outcome.is_cut_off:
+            told["incomplete_details"] = {"reason": "max_output_tokens"}
+        return self._event(f"response.{status}", response=told)
 
     def _response(self, status: str, output: list[Json]) -> Json:
         """The response as it stands."""
