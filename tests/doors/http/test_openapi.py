@@ -20,7 +20,12 @@ def test_what_a_client_sends_has_examples_and_every_error_one_shape(server):
                 assert "example" in str(body), (method, place)
             if place.startswith("/api/"):
                 assert PROBLEM in about["responses"]["default"]["content"], (method, place)
-    assert server.client.get("/docs").status_code == 200
+    assert server.client.get("/docs").json() == document
+
+
+def test_there_is_no_page_that_loads_scripts_from_elsewhere(server):
+    assert "json" in server.client.get("/docs").headers["content-type"]
+    assert server.client.get("/redoc").status_code == 404
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
@@ -146,9 +147,21 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
                 ("session", {"id": "nope"}, "no session"),
                 ("board", {"board": "items", "options": {"matrix": True}}, "matrix"),
                 ("score", {"ballots": {}}, "rankings"),
+                ("score", {"ballots": 3}, "a session is an object"),
+                ("score", {}, "ballots is missing."),
+                ("score", {"ballots": BALLOTS, "options": {"rule": "bord"}}, "borda"),
+                ("score", {"ballots": BALLOTS, "options": {"own": 1}}, "no option 'own'"),
+                ("board", {"board": "model"}, "board must be 'models'"),
+                ("board", {"options": {"sinse": "1d"}}, "Did you mean 'since'?"),
+                ("board", {"options": {"rule": "bord"}}, "borda"),
+                ("board", {"options": 3}, "options must be"),
+                ("ask", {"question": "Why?", "wait_s": "long"}, "wait_s cannot be 'long'."),
+                ("ask", {"question": "Why?", "wait_s": 601}, "wait_s must be at most 600"),
             ):
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error
+                assert "pydantic" not in result.content[0].text
+                assert "\n" not in result.content[0].text
                 assert says in result.content[0].text, result.content[0].text
             with pytest.raises(MCPError):
                 await client.read_resource("peerage://boards/people")
@@ -156,6 +169,7 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     asyncio.run(run())
 
 
+<<<<<<< HEAD
 def test_the_first_interruption_ends_it_quietly_though_stdin_stays_open(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "peerage", "mcp"]
@@ -191,3 +205,19 @@ def test_on_a_terminal_it_says_what_it_waits_for_until_ctrl_c(tmp_path):
     assert seen.code == 130
     assert "peerage: waiting for an MCP client on standard input" in seen.text
     assert "Traceback" not in seen.text
+=======
+def test_score_takes_ballots_in_every_shape_of_a_file(tmp_path):
+    rows = [{"session": s, "reviewer": "ann", "candidate": "b", "rank": 1} for s in ("s1", "s2")]
+
+    async def run():
+        async with in_process(tmp_path) as client:
+            assert client.server_info.version == version("peerage")
+            for ballots in ([["a", "b"], ["a", "b"]], {"ann": ["a", "b"]}, '[["a", "b"]]'):
+                scored = await call(client, "score", ballots=ballots)
+                assert [one["model"] for one in scored["scores"]] == ["a", "b"]
+            for ballots in ([BALLOTS, BALLOTS], rows):
+                scored = await call(client, "score", ballots=ballots)
+                assert len(scored["sessions"]) == 2
+
+    asyncio.run(run())
+>>>>>>> fix3

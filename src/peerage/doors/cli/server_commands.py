@@ -136,6 +136,7 @@ def serve(
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            http="h11",  # which bounds the size of headers
             ws="none",
             timeout_graceful_shutdown=CONNECTIONS_END_S,
         )

@@ -82,7 +82,15 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
             await service.resume()
             yield
 
-    app = FastAPI(title="Peerage", summary=SUMMARY, version=version("peerage"), lifespan=lifespan)
+    app = FastAPI(
+        title="Peerage",
+        summary=SUMMARY,
+        version=version("peerage"),
+        lifespan=lifespan,
+        docs_url=None,  # the usual pages load scripts from other hosts
+        redoc_url=None,
+    )
+    app.add_api_route("/docs", app.openapi, include_in_schema=False)
     app.state.service = service
     app.state.panel_check = PanelCheck()
     app.state.report_cache = ReportCache(service)

@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
+from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -17,15 +18,23 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+)
 from pydantic.fields import FieldInfo
 from starlette.requests import HTTPConnection
 from starlette.types import Receive, Scope, Send
 
+from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
 from peerage.doors.render.progress import ProgressLines
-from peerage.errors import PeerageError
-from peerage.reports import Reports, StoredSession
+from peerage.errors import PeerageError, meant, shown
+from peerage.reports import StoredSession
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -38,7 +47,6 @@ from peerage.reports.options import (
     SessionsOptions,
 )
 from peerage.reports.sessions import answer_of
-from peerage.scoring import Scored
 from peerage.service import Service, SessionRequest
 from peerage.tasks import with_pauses
 
@@ -53,6 +61,14 @@ CALLS_MODELS = ToolAnnotations(read_only_hint=False, destructive_hint=False, ope
 Wait = Annotated[
     float,
     Field(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the session."),
+]
+Ballots = Annotated[
+    Any,
+    WithJsonSchema({"anyOf": [{"type": "object"}, {"type": "array"}]}),
+    Field(
+        description='Rankings by name, [["m1", "m2"], …] or {"ann": ["m1", "m2"]}; a session '
+        "(responses, label_to_model, rankings) or a list of them; or rows of reviews."
+    ),
 ]
 
 
@@ -130,9 +146,42 @@ class Document(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
+class PlainServer(MCPServer):
+    """A server that tells an agent in one sentence which argument of a tool is wrong."""
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        try:
+            return await super().call_tool(name, arguments, *context)
+        except ToolError as error:
+            cause = error.__cause__
+            if isinstance(cause, ValidationError):
+                raise ToolError(_wrong_argument(cause)) from None
+            if isinstance(cause, PeerageError):  # an option that checks itself
+                raise ToolError(str(cause)) from None
+            raise
+
+
+def _wrong_argument(error: ValidationError) -> str:
+    """The first argument that is not as it should be, and what it should be."""
+    first = error.errors(include_url=False)[0]
+    kind, (argument, *path) = first["type"], first["loc"]
+    name = str(path[0] if argument == "options" and path else argument)
+    if kind == "missing":
+        return f"{name} is missing."
+    if kind == "extra_forbidden":
+        return f"there is no option {shown(name)}. {meant(name, BoardArguments.model_fields)}"
+    sentence = SENTENCES.get(kind, "cannot be {value}.")
+    return f"{name} {sentence.format(value=shown(first['input']), **first.get('ctx', {}))}"
+
+
 def create_server(service: Service) -> MCPServer:
     """The server of a council; its tools are thin."""
-    server = MCPServer("peerage", instructions=INSTRUCTIONS, log_level="WARNING")
+    server = PlainServer(
+        "peerage",
+        version=version("peerage"),
+        instructions=INSTRUCTIONS,
+        log_level="WARNING",
+    )
     _add_sessions(server, service)
     _add_reports(server, service)
     _add_resources(server, service)
@@ -254,9 +303,13 @@ def _add_reports(server: MCPServer, service: Service) -> None:
         return Document(**_plain(found.document()))
 
     @server.tool(annotations=READS)
-    async def score(ballots: dict[str, Any], options: ScoreOptions | None = None) -> Document:
-        """Score ballots from anywhere (responses, label_to_model, rankings); no model is called."""
-        return await read(_scored, reports, ballots, options or ScoreOptions())
+    async def score(ballots: Ballots, options: ScoreOptions | None = None) -> Document:
+        """Score ballots from anywhere, several sessions under `sessions`; no model is called."""
+        with _in_words():
+            scored = await service.read(reports.score, ballots, options or ScoreOptions())
+        documents = [_plain(one.document()) for one in scored]
+        found = documents[0] if len(documents) == 1 else {"sessions": documents}
+        return Document(**found)
 
     @server.tool(annotations=READS)
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
@@ -276,11 +329,6 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     async def rings(options: RingsOptions | None = None) -> Document:
         """Unexplained mutual praise among the people of a community, with the evidence."""
         return await read(reports.rings, options or RingsOptions())
-
-
-def _scored(reports: Reports, ballots: dict[str, Any], options: ScoreOptions) -> Scored:
-    (scored,) = reports.score(ballots, options)
-    return scored
 
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
