@@ -169,7 +169,6 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     asyncio.run(run())
 
 
-<<<<<<< HEAD
 def test_the_first_interruption_ends_it_quietly_though_stdin_stays_open(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "peerage", "mcp"]
@@ -205,7 +204,8 @@ def test_on_a_terminal_it_says_what_it_waits_for_until_ctrl_c(tmp_path):
     assert seen.code == 130
     assert "peerage: waiting for an MCP client on standard input" in seen.text
     assert "Traceback" not in seen.text
-=======
+
+
 def test_score_takes_ballots_in_every_shape_of_a_file(tmp_path):
     rows = [{"session": s, "reviewer": "ann", "candidate": "b", "rank": 1} for s in ("s1", "s2")]
 
@@ -220,4 +220,3 @@ def test_score_takes_ballots_in_every_shape_of_a_file(tmp_path):
                 assert len(scored["sessions"]) == 2
 
     asyncio.run(run())
->>>>>>> fix3
