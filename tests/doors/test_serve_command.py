@@ -140,3 +140,12 @@ def test_a_body_does_not_wait_behind_its_headers():
 def test_a_port_that_does_not_exist_is_refused(port):
     with pytest.raises(UsageError, match="there is no port"):
         _listen("127.0.0.1", port)
+
+
+def test_a_port_that_is_taken_is_said_once_with_what_to_do():
+    with _listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(UsageError) as refused:
+            _listen("127.0.0.1", port)
+    said = f"cannot listen on 127.0.0.1 port {port}: Address already in use."
+    assert str(refused.value) == f"{said} Take another --port; 0 takes a free one."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -192,7 +193,12 @@ def _listen(host: str, port: int) -> socket.socket:
         family, _, _, _, place = found[0]
         listening = socket.create_server(place[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {host} port {port}: {error}.") from None
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
+        is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {reason}.",
+            hint="Take another --port; 0 takes a free one." if is_taken else "",
+        ) from None
     # Connections inherit it; without it a body waits some 40 ms behind its own headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
