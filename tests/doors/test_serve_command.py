@@ -101,6 +101,16 @@ def test_where_others_can_reach_it_a_server_needs_a_token_to_start(serve, peerag
     assert token not in process.stderr.read()
 
 
+def test_a_refused_server_names_its_store_in_the_hint_and_makes_none(peerage, panel, tmp_path):
+    panel(SEATS)
+    refused = peerage("serve", "--allow-host", "council.example", "--store", "sqlite:///own.db")
+    assert refused.returncode == 2
+    command = "token create --scope admin --name NAME --store sqlite:///own.db"
+    assert f"peerage {command}" in refused.stderr
+    assert not list(tmp_path.glob("*.db"))
+    assert peerage(*command.split()).returncode == 0
+
+
 def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
     made = peerage("token", "create", "--scope", "review", "--name", "Ada", "--rate", 30)
     token = made.stdout.strip()
@@ -130,3 +140,12 @@ def test_a_body_does_not_wait_behind_its_headers():
 def test_a_port_that_does_not_exist_is_refused(port):
     with pytest.raises(UsageError, match="there is no port"):
         _listen("127.0.0.1", port)
+
+
+def test_a_port_that_is_taken_is_said_once_with_what_to_do():
+    with _listen("127.0.0.1", 0) as listening:
+        port = listening.getsockname()[1]
+        with pytest.raises(UsageError) as refused:
+            _listen("127.0.0.1", port)
+    said = f"cannot listen on 127.0.0.1 port {port}: Address already in use."
+    assert str(refused.value) == f"{said} Take another --port; 0 takes a free one."

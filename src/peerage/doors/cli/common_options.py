@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -62,6 +63,14 @@ class Common:
         False
     )
     quiet: Annotated[bool, Parameter(help="Say only what was asked for.")] = False
+
+    def where(self) -> str:
+        """The options that say where the data is, as they were given, for a command to come."""
+        from peerage.stores import without_password
+
+        store = self.store and without_password(self.store)
+        given = {"--store": store, "--config": self.config}
+        return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
 
     def settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """The settings in force, flags by their dotted names included."""

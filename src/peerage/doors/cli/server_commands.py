@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import os
 import signal
@@ -21,7 +22,7 @@ from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.screen import INTERRUPTED, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError
-from peerage.stores import AccessToken, Action, Store, without_password
+from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, make_token
 
 if TYPE_CHECKING:
@@ -112,10 +113,10 @@ def serve(
             await service.drain(limits.grace_s)
             await super().shutdown(sockets)
 
-    council = Council(common.council_settings())
-    told = AppSettings(
-        _rules(host, allow_host or [], council.store), operations.webhooks(), operations.telemetry
-    )
+    settings = common.council_settings()
+    rules = _rules(host, allow_host or [], settings.store, common)
+    told = AppSettings(rules, operations.webhooks(), operations.telemetry)
+    council = Council(settings)
     listening = _listen(host, port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     log_to_stderr("warning" if common.quiet else log)
@@ -157,20 +158,31 @@ def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return new_event_loop
 
 
-def _rules(host: str, allow_host: list[str], store: Store) -> AccessRules:
+def _rules(host: str, allow_host: list[str], url: str, common: Common) -> AccessRules:
     """Who may come in; a server that others can reach needs a token, or it does not start."""
     from peerage.doors.http.gate import AccessRules, is_loopback
 
     here = is_loopback(host)
     needs_token = not here or bool(allow_host)
-    if needs_token and not any(token.revoked_at is None for token in store.tokens()):
+    if needs_token and not _has_token(url):
         reached = f"on {host}" if not here else f"as {', '.join(allow_host)}"
         raise UsageError(
             f"a server that others reach {reached} needs a token, and the store has none.",
-            hint="Make one first: peerage token create --scope admin --name NAME.",
+            hint=f"Make one first: peerage token create --scope admin --name NAME{common.where()}",
         )
     hosts = frozenset(name.lower() for name in allow_host)
     return AccessRules(hosts, needs_token, checks_host=here or bool(hosts))
+
+
+def _has_token(url: str) -> bool:
+    """Whether somebody has a token; a store that is not there yet is not made for the question."""
+    if missing_file(url) is not None:
+        return False
+    store = open_store(url)
+    try:
+        return any(token.revoked_at is None for token in store.tokens())
+    finally:
+        asyncio.run(store.close())
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -182,7 +194,12 @@ def _listen(host: str, port: int) -> socket.socket:
         family, _, _, _, place = found[0]
         listening = socket.create_server(place[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        raise UsageError(f"cannot listen on {host} port {port}: {error}.") from None
+        reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
+        is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        raise UsageError(
+            f"cannot listen on {host} port {port}: {reason}.",
+            hint="Take another --port; 0 takes a free one." if is_taken else "",
+        ) from None
     # Connections inherit it; without it a body waits some 40 ms behind its own headers.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -74,7 +73,7 @@ def ask(
         asyncio.run(_run_session(Council(settings), text, options, common, events))
     except KeyboardInterrupt:
         said = f"session {events[0].session_id} is not finished. " if events else "interrupted."
-        again = resume_line(events[0].session_id, options=_where(common)) if events else ""
+        again = resume_line(events[0].session_id, options=common.where()) if events else ""
         say(f"{said}{again}")
         return INTERRUPTED
     except BudgetError as error:
@@ -135,12 +134,6 @@ def _write_bare_verdict(view: SessionView) -> None:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
         say("\n".join(lines))
-
-
-def _where(common: Common) -> str:
-    """The options that say where the session is, as they were given."""
-    given = {"--store": common.store, "--config": common.config}
-    return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
 
 
 def _keywords(options: AskOptions) -> AskKeywords:
