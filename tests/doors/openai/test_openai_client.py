@@ -245,7 +245,7 @@ def test_a_response_in_another_format_is_refused(server, text):
             422,
             "is not text",
         ),
-        ({"extra_body": {"peerage": {"rubrik": "x"}}}, 422, "rubrik"),
+        ({"extra_body": {"peerage": {"verdit": "debate"}}}, 422, "Did you mean 'verdict'?"),
     ],
 )
 def test_what_the_council_cannot_do_is_refused(client, request_, status, says):

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from peerage.errors import InputError, NotFoundError, shown
+from peerage.errors import InputError, NotFoundError, meant, shown
 from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Seat
 
@@ -53,6 +53,15 @@ class CouncilExtras(BaseModel):
     rubric: str | None = None
     rule: str | None = None
     budget_usd: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                hint = meant(str(name), cls.model_fields)
+                raise InputError(f"there is no option {shown(name)}.", place="peerage", hint=hint)
+        return given
 
 
 class CouncilRequest(Lenient):
