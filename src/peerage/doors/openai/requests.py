@@ -161,9 +161,11 @@ def _session_request(
         (role, text) for role, text in turns if role in ("user", "assistant") and text.strip()
     ]
     if not spoken or spoken[-1][0] != "user":
+        if turns and turns[-1][0] == "user":
+            raise InputError("the last message is empty.", hint="It is the council's question.")
         raise InputError(
             "the conversation does not end with a question.",
-            hint="The last message is the user's.",
+            hint="The last message must be the user's.",
         )
     names, chair = _panel(request, seats)
     return SessionRequest(
