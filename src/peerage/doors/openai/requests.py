@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from peerage.errors import InputError, NotFoundError, shown
+from peerage.errors import InputError, NotFoundError, meant, shown
 from peerage.service import EarlierTurn, SessionRequest
 from peerage.types import Seat
 
@@ -53,6 +53,15 @@ class CouncilExtras(BaseModel):
     rubric: str | None = None
     rule: str | None = None
     budget_usd: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, given: Any) -> Any:
+        for name in given if isinstance(given, dict) else ():
+            if name not in cls.model_fields:
+                hint = meant(str(name), cls.model_fields)
+                raise InputError(f"there is no option {shown(name)}.", place="peerage", hint=hint)
+        return given
 
 
 class CouncilRequest(Lenient):
@@ -152,9 +161,11 @@ def _session_request(
         (role, text) for role, text in turns if role in ("user", "assistant") and text.strip()
     ]
     if not spoken or spoken[-1][0] != "user":
+        if turns and turns[-1][0] == "user":
+            raise InputError("the last message is empty.", hint="It is the council's question.")
         raise InputError(
             "the conversation does not end with a question.",
-            hint="The last message is the user's.",
+            hint="The last message must be the user's.",
         )
     names, chair = _panel(request, seats)
     return SessionRequest(
