@@ -94,6 +94,7 @@ def test_what_is_not_there_or_not_right_is_a_problem_document(server):
         (client.get("/api/sessions/none/events"), 404),
         (client.delete("/api/sessions/none"), 404),
         (client.get("/nowhere"), 404),
+        (client.get("/api/boards/luck"), 404),
         (client.put("/api/sessions"), 405),
         (client.post("/api/sessions", content=b'{"query"', headers=JSON), 400),
         (client.post("/api/sessions", json={"query": 7}), 422),
@@ -107,3 +108,11 @@ def test_what_is_not_there_or_not_right_is_a_problem_document(server):
         assert answer.status_code == status, answer.text
         assert answer.headers["content-type"] == PROBLEM
         assert answer.json()["status"] == status
+        assert answer.json()["detail"]
+
+
+def test_a_body_that_is_not_said_to_be_json_is_refused_with_what_to_send(server):
+    for headers in ({}, {"Content-Type": "application/x-www-form-urlencoded"}):
+        answer = server.client.post("/api/sessions", content=b'{"query": "?"}', headers=headers)
+        assert answer.status_code == 422
+        assert answer.json()["detail"] == "send JSON with Content-Type: application/json."

@@ -134,13 +134,17 @@ def add_problem_handlers(app: FastAPI) -> None:
             for one in found
         ]
         detail = "the body is not JSON." if malformed else "the request is not as it should be."
+        if any(isinstance(one["input"], bytes) for one in found):  # a body that was not read
+            detail, errors = "send JSON with Content-Type: application/json.", []
         told = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
         return problem(status, detail, errors=errors, **_expected(request, status, told))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        phrase = HTTPStatus(error.status_code).phrase
-        detail = "" if error.detail == phrase else str(error.detail)
+        detail = str(error.detail)
+        if detail == HTTPStatus(error.status_code).phrase:
+            place = f"{request.method} {shown(request.url.path)}"
+            detail = f"there is no {place}; /openapi.json lists what there is."
         more = _expected(request, error.status_code, detail)
         return problem(error.status_code, detail, error.headers, **more)
 
