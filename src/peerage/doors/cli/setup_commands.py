@@ -355,7 +355,10 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
         needed = check.what.startswith(NEEDED)
         missing = Cell("✗", "red") if needed else Cell("–", "dim")
         mark = Cell("✓", "green") if check.ok else missing
-        table.add(mark, check.what, check.finding)
+        first, *more = check.finding.splitlines() or [""]
+        table.add(mark, check.what, first)
+        for line in more:  # of a configuration with several mistakes
+            table.add("", "", line.strip())
         if check.fix:
             table.add("", "", Cell(f"→ {check.fix}", "yellow"))
     return table
