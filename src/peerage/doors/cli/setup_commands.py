@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -253,8 +254,13 @@ async def _checks(common: Common) -> list[Check]:
 
 
 def _store(url: str) -> Check:
-    if missing_file(url) is not None:
-        return Check("store", True, f"{url} (will be made when first used)")
+    if (file := missing_file(url)) is not None:
+        try:
+            with tempfile.TemporaryFile(dir=file.absolute().parent):
+                return Check("store", True, f"{url} (will be made when first used)")
+        except OSError as error:
+            why = f"{url} cannot be made: {error.strerror} ({file.absolute().parent})"
+            return Check("store", False, why, "Choose another with --store.")
     try:
         n = len(open_store(url).sessions())
     except PeerageError as error:
