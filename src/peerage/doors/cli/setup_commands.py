@@ -17,7 +17,7 @@ from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError
-from peerage.panel import NO_SEATS
+from peerage.panel import how_to_seat
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.providers.local import TOY, available, local_seats
@@ -242,9 +242,8 @@ async def _checks(common: Common) -> list[Check]:
     found = config.find(common.config)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
-    checks.append(
-        _panel(settings) if settings.seats else Check("seats", False, "there are none", NO_SEATS)
-    )
+    none = Check("seats", False, "there are none", how_to_seat(settings))
+    checks.append(_panel(settings) if settings.seats else none)
     caller = Caller()
     try:
         checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
