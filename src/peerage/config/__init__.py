@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
-from peerage.config.settings import Settings
+from peerage.config.settings import Origin, Settings
 from peerage.config.sources import CONFIG, merge
 from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.text import visible
@@ -91,7 +91,7 @@ def load(
     is_chosen = path is not None or CONFIG in environ
     notes = () if file is None or is_chosen else _notes_on_owner(file)
     settings = validated(merge(file, environ, flags))
-    settings._notes = notes
+    settings._notes, settings._origin = notes, Origin(file)
     return settings
 
 
@@ -102,7 +102,7 @@ def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
     council = {**tree["council"], **merged.tree.get("council", {})}
     merged.tree = {**tree, **merged.tree, "council": council}
     result = validated(merged)
-    result._notes = settings.notes
+    result._notes, result._origin = settings.notes, Origin(settings.file)
     return result
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -206,6 +208,13 @@ class CommunitySettings(Table):
     scale: tuple[Number, ...] = COMMUNITY.scale
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The file that settings were read from; settings that say the same are equal all the same."""
+
+    file: Path | None = field(default=None, compare=False)
+
+
 class Settings(Table):
     """Everything that can be set; `Settings()` is the defaults."""
 
@@ -219,11 +228,17 @@ class Settings(Table):
     audit: AuditSettings = AuditSettings()
     community: CommunitySettings = CommunitySettings()
     _notes: tuple[str, ...] = PrivateAttr(default=())
+    _origin: Origin = PrivateAttr(default=Origin())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should be told about where these settings came from."""
         return self._notes
+
+    @property
+    def file(self) -> Path | None:
+        """The file that was read, if any."""
+        return self._origin.file
 
     @functools.cached_property
     def seats(self) -> tuple[types.Seat, ...]:

@@ -106,7 +106,18 @@ def build_model_board(reviews: BoardReviews) -> Board:
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
     said += _flags_of_models(columns, whole.n_sessions, reviews.truncated())
+    if two_way:
+        said += _without_interval(columns)
     return _board(reviews, columns, notes, said + flags)
+
+
+def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
+    """A flag for the models with a share and no two-way interval."""
+    rows = zip(columns["model"], columns["share"], columns["share_low"], strict=True)
+    bare = list(
+        dict.fromkeys(name for name, share, low in rows if share is not None and low is None)
+    )
+    return [f"no_two_way_interval:{len(bare)}: {few(bare, N_NAMED)}"] if bare else []
 
 
 def _flags_of_models(

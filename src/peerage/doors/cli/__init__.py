@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
 from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.screen import (
@@ -16,7 +16,7 @@ from peerage.doors.cli.screen import (
     say,
     write_line,
 )
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import PeerageError, UsageError, shown
 
 COMMANDS = {  # where each is, what it is for, and examples; some have commands of their own
     "init": (
@@ -132,6 +132,13 @@ COMMANDS = {  # where each is, what it is for, and examples; some have commands 
     ),
 }
 
+TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
+    **dict.fromkeys(("audit", "board models"), "--reviews"),
+    **dict.fromkeys(
+        ("rings", "board contributors", "board reviewers", "board items"), "--opinions"
+    ),
+}
+
 
 def version() -> None:
     """Show the version."""
@@ -188,7 +195,8 @@ def main() -> None:
         code = error.exit_code
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
-        say(f"{error} Try `{command} --help`.")
+        said = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
+        say(f"{said} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -199,6 +207,14 @@ def main() -> None:
         code = INTERRUPTED
     sent = close_streams()
     sys.exit(code if sent or code else UsageError.exit_code)
+
+
+def _unexpected(error: UnusedCliTokensError) -> str:
+    """What is said of an argument that a command has no place for."""
+    chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
+    if option := TABLE_OPTIONS.get(chain):
+        return f"unexpected argument {word}: {chain} takes none. A table is named by {option} FILE."
+    return f"unexpected argument {word}."
 
 
 def _run(arguments: list[str]) -> int:

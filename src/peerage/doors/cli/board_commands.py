@@ -16,7 +16,7 @@ from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.screen import say, write_csv
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
-from peerage.errors import UsageError
+from peerage.errors import UsageError, meant, shown
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -33,6 +33,7 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "indicator": ("evidence", "indicator"),
 }
 FOUND = 1
+BOARDS = ("models", "contributors", "reviewers", "items")
 TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
 app = App(
@@ -90,12 +91,11 @@ def _kind(name: str, values: list[Any]) -> str:
 
 
 @app.default
-def no_board(name: Annotated[str, Parameter(show=False)] = "", /) -> None:
-    """Refuse a board that there is not."""
-    raise UsageError(
-        f"there is no board {name!r}." if name else "name a board.",
-        hint="Known: models, contributors, reviewers, items.",
-    )
+def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
+    """Refuse a board that there is not, whatever options come with it."""
+    if not words or words[0].startswith("-"):
+        raise UsageError("name a board.", hint=f"Known: {', '.join(BOARDS)}.")
+    raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARDS))
 
 
 @app.command(

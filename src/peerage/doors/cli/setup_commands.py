@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -16,7 +17,7 @@ from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError
-from peerage.panel import NO_SEATS
+from peerage.panel import how_to_seat
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
 from peerage.providers.local import TOY, available, local_seats
@@ -241,9 +242,8 @@ async def _checks(common: Common) -> list[Check]:
     found = config.find(common.config)
     checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
     checks.append(_store(settings.store))
-    checks.append(
-        _panel(settings) if settings.seats else Check("seats", False, "there are none", NO_SEATS)
-    )
+    none = Check("seats", False, "there are none", how_to_seat(settings))
+    checks.append(_panel(settings) if settings.seats else none)
     caller = Caller()
     try:
         checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))
@@ -253,8 +253,13 @@ async def _checks(common: Common) -> list[Check]:
 
 
 def _store(url: str) -> Check:
-    if missing_file(url) is not None:
-        return Check("store", True, f"{url} (will be made when first used)")
+    if (file := missing_file(url)) is not None:
+        try:
+            with tempfile.TemporaryFile(dir=file.absolute().parent):
+                return Check("store", True, f"{url} (will be made when first used)")
+        except OSError as error:
+            why = f"{url} cannot be made: {error.strerror} ({file.absolute().parent})"
+            return Check("store", False, why, "Choose another with --store.")
     try:
         n = len(open_store(url).sessions())
     except PeerageError as error:
@@ -355,7 +360,10 @@ def checks_table(checks: Sequence[Check]) -> TextTable:
         needed = check.what.startswith(NEEDED)
         missing = Cell("✗", "red") if needed else Cell("–", "dim")
         mark = Cell("✓", "green") if check.ok else missing
-        table.add(mark, check.what, check.finding)
+        first, *more = check.finding.splitlines() or [""]
+        table.add(mark, check.what, first)
+        for line in more:  # of a configuration with several mistakes
+            table.add("", "", line.strip())
         if check.fix:
             table.add("", "", Cell(f"→ {check.fix}", "yellow"))
     return table

@@ -34,6 +34,9 @@ MEANINGS = {
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates that were not judged in every session, so that their"
     " rivals were not always the same",
+    "no_two_way_interval": "models without an interval over sessions and reviewers: it takes two"
+    " queries, votes that are not all alike, and three reviewers whose votes on the model count"
+    " (where own votes are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
     "scores_not_finite": "scores that are NaN or infinite, read as no score",
     "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",

@@ -251,11 +251,14 @@ def history_table(points: Rows, order: Sequence[str]) -> TextTable:
 
 def _model_notes(board: Board) -> list[str]:
     options = board.parameters
-    over = "sessions and reviewers" if options["interval"] == "two-way" else "sessions"
+    two_way = options["interval"] == "two-way"
+    over = "sessions and reviewers" if two_way else "sessions"
+    has_none = two_way and all(row["share_low"] is None for row in board.rows)
+    intervals = "no intervals" if has_none else "95% intervals"
     lines = [
         f"{board.notes.get('sessions', 0)} sessions, {board.notes.get('reviews', 0)} reviews; rule "
         f"{board.notes['rule']}, {OWN_VOTES[options['own_votes']]}, reviewers' weights "
-        f"{options['reputation']}; 95% intervals of the share of rivals beaten over {over}; "
+        f"{options['reputation']}; {intervals} of the share of rivals beaten over {over}; "
         "ranks in parentheses hold all at once."
     ]
     lines += map(flag_line, board.flags)
