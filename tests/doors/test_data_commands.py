@@ -210,6 +210,13 @@ def test_an_option_of_another_board_is_refused(at_once):
         assert option not in at_once("board", board, "--help").stdout
 
 
+def test_an_import_of_no_file_makes_no_store(at_once, tmp_path):
+    done = at_once("import", "none.csv", "--as", "reviews")
+    assert done.returncode == 2
+    assert "none.csv: there is no such file." in done.stderr
+    assert not list(tmp_path.glob("*.db"))
+
+
 def test_an_argument_too_many_is_refused_in_our_words(at_once):
     for command, option in (("audit", "--reviews"), ("rings", "--opinions")):
         done = at_once(command, "table.csv")

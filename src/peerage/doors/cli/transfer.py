@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
-from peerage.errors import UsageError
+from peerage.errors import InputError, UsageError
 from peerage.text import visible
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
@@ -31,11 +31,14 @@ def import_(
     from peerage.imports import take, take_export
 
     reports = common.reports(makes_store=True)
-    store, scale = reports.store, reports.settings.community.scale
+    scale = reports.settings.community.scale
     taken = []
     for file in files:
         if kind is None and not file.is_dir():
             raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
+        if not file.exists():
+            raise InputError("there is no such file.", place=str(file))
+        store = reports.store  # made when there is something to put into it
         with _steps(f"{file.name}: ", shown=not (common.json or common.quiet)) as step:
             done = (
                 take_export(store, file, step, scale)
