@@ -14,7 +14,8 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -307,20 +308,38 @@ def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
         by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
     for loop, settled in by_loop.items():
         with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
-            loop.call_soon_threadsafe(_resolve, iter(settled))
+            loop.call_soon_threadsafe(_wait_in_line, loop, settled)
 
 
-def _resolve(settled: Iterator[tuple[asyncio.Future[Any], Any]]) -> None:
-    """Tell the first of those who wait, and the others one by one in later rounds of the loop.
+# Those whose commit has ended, and who are to be told so; a loop has one line.
+_lines: weakref.WeakKeyDictionary[
+    asyncio.AbstractEventLoop, deque[tuple[asyncio.Future[Any], Any]]
+] = weakref.WeakKeyDictionary()
+
+
+def _wait_in_line(
+    loop: asyncio.AbstractEventLoop, settled: Iterable[tuple[asyncio.Future[Any], Any]]
+) -> None:
+    """Tell those who wait one by one, each in a round of the loop, in the order of the commits.
 
     Sessions that were committed together would else go on in one, and all others wait for them.
     """
-    for future, value in settled:
-        if future.done():
-            continue
-        if isinstance(value, StoreError):
-            future.set_exception(type(value)(value.message, place=value.place, hint=value.hint))
-        else:
-            future.set_result(value)
-        future.get_loop().call_soon(_resolve, settled)
-        return
+    line = _lines.setdefault(loop, deque())
+    is_moving = bool(line)
+    line.extend(settled)
+    if not is_moving:
+        _tell_next(loop, line)
+
+
+def _tell_next(
+    loop: asyncio.AbstractEventLoop, line: deque[tuple[asyncio.Future[Any], Any]]
+) -> None:
+    future, value = line.popleft()
+    if future.done():
+        pass
+    elif isinstance(value, StoreError):  # a copy for each: what is raised gets a traceback
+        future.set_exception(type(value)(value.message, place=value.place, hint=value.hint))
+    else:
+        future.set_result(value)
+    if line:
+        loop.call_soon(_tell_next, loop, line)
