@@ -190,11 +190,7 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "rules": rules.names(),
         "sort": sort,
         "sorts": SORTS,
-        "more_columns": [
-            (name, column.head.capitalize())
-            for name, column in BOARD_COLUMNS.items()
-            if name in board.columns and name not in IN_TEMPLATE
-        ],
+        "more_columns": _more_columns(board),
         "search": given.get("search", ""),
         "categories": categories_of(service),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
@@ -203,6 +199,15 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "weeks": week_chart(board.notes["history"], order) if board.notes.get("history") else None,
         **_addressed("models", query),
     }
+
+
+def _more_columns(board: Board) -> list[tuple[str, str]]:
+    """The columns of a board that the page has no place of its own for, with their headings."""
+    return [
+        (name, column.head.capitalize())
+        for name, column in BOARD_COLUMNS.items()
+        if name in board.columns and name not in IN_TEMPLATE
+    ]
 
 
 def what_if_options(
