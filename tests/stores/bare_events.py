@@ -3,7 +3,7 @@
 from peerage.types import Event
 
 
-def opened(session_id):
+def opened(session_id, **changes):
     body = {
         "query": {"text": "q", "id": "", "category": ""},
         "seed": "7",
@@ -12,7 +12,7 @@ def opened(session_id):
         "seats": [],
         "law": {"rubric": None, "order": "balanced"},
     }
-    return Event(session_id, 0, "opened", 0.0, body)
+    return Event(session_id, 0, "opened", 0.0, {**body, **changes})
 
 
 def finished(session_id, seq):

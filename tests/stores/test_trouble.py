@@ -18,19 +18,7 @@ from peerage.errors import PeerageError, UnreadableError
 from peerage.reports.stored_reviews import stored_reviews
 from peerage.stores import StoreError, open_store
 from peerage.types import Event
-
-OPENING = {
-    "query": {"text": "q", "id": "", "category": "c"},
-    "seed": "7",
-    "ordinal": 0,
-    "season": "",
-    "seats": [],
-    "law": {"rubric": None, "order": "balanced"},
-}
-
-
-def opened(session_id, **changes):
-    return Event(session_id, 0, "opened", 0.0, {**OPENING, **changes})
+from tests.stores.bare_events import opened
 
 
 def note(session_id, seq, body=None):
