@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from peerage.errors import UnreadableError
 from peerage.shapes import WrongShapeError, from_json, to_json
@@ -341,7 +341,7 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     "waiting": Waiting,
 }
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
-EVENT_FIELDS = tuple(one.name for one in fields(Event))
+EVENT_FIELDS = tuple(one.name for one in fields(Event) if one.init)
 NOT_STORED = -1  # the place in the log of what is only said
 
 
@@ -350,16 +350,25 @@ NOT_STORED = -1  # the place in the log of what is only said
 
 def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
     """The event to store for a typed one; a field that may be omitted is, where it says nothing."""
-    return Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
+    event = Event(session_id, seq, KIND_BY_TYPE[type(fact)], at, to_json(fact))
+    object.__setattr__(event, "fact", fact)
+    return event
+
+
+def event_document(event: Event) -> dict[str, Any]:
+    """An event as exports hold it and clients see it."""
+    return {name: getattr(event, name) for name in EVENT_FIELDS}
 
 
 def event_json(event: Event) -> str:
-    """An event as one line of JSON, as exports hold it and clients see it."""
-    return json.dumps({name: getattr(event, name) for name in EVENT_FIELDS})
+    """An event as one line of JSON."""
+    return json.dumps(event_document(event))
 
 
 def read_event(event: Event) -> Fact | None:
     """The typed event behind a stored one; None for a kind that this version does not know."""
+    if event.fact is not None:
+        return cast("Fact", event.fact)
     if event.kind not in TYPE_BY_KIND:
         return None
     fact_type: Callable[..., Fact] = TYPE_BY_KIND[event.kind]

@@ -60,7 +60,7 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
-WAKE_EVERY_S = 0.05  # watchers of a session: what happens meanwhile they are told together
+WAKE_EVERY_S = 0.1  # watchers of a session, at most: what happens meanwhile they are told together
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -132,21 +132,20 @@ class HostedSession:
     failure: BaseException | None = None
     cancelled: bool = False
     signal: Signal = field(default_factory=Signal)
-    wakes_soon: bool = False
+    wakes_at: float = 0.0  # by the loop's clock: when its watchers are told, or were last
 
     @property
     def lease(self) -> Lease | None:
         return self.begun.lease if self.begun else None
 
     def add(self, event: Event) -> None:
+        """Tell an event to the watchers: at once after a silence, else with what follows soon."""
         self.events.append(event)
-        if not self.wakes_soon:
-            self.wakes_soon = True
-            asyncio.get_running_loop().call_later(WAKE_EVERY_S, self.wake)
-
-    def wake(self) -> None:
-        self.wakes_soon = False
-        self.signal.wake()
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self.wakes_at <= now:
+            self.wakes_at = max(now, self.wakes_at + WAKE_EVERY_S)
+            loop.call_at(self.wakes_at, self.signal.wake)
 
 
 class Service:

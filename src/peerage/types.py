@@ -524,6 +524,8 @@ class Event:
     kind: str
     at: float
     body: Mapping[str, Any]
+    # The typed event, where this one was made from it: what is stored has none.
+    fact: object = field(default=None, init=False, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -7,13 +7,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from peerage.embedded import located
 from peerage.engines.duckdb import DuckDB, reported
 from peerage.engines.sql import listed, quoted, sql
 from peerage.errors import InputError, UsageError
+from peerage.events import event_document
 from peerage.reports.stored_reviews import import_file_name
 from peerage.shapes import to_json
 from peerage.stores import Import, Store
@@ -44,7 +45,7 @@ def export(store: Store, folder: Path) -> dict[str, int]:
         n = 0
         with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
             for session in store.sessions():
-                events = [asdict(event) for event in store.events(session.id)]
+                events = [event_document(event) for event in store.events(session.id)]
                 out.write(json.dumps({"session_id": session.id, "events": events}) + "\n")
                 n += 1
         entries = store.imports()

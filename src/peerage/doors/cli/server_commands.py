@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 MAX_PORT = 65_535
 CONNECTIONS_END_S = 5  # after sessions have
+NEW_OBJECTS = 20_000  # between two collections: of a running session almost nothing is garbage
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
 Level = Literal["debug", "info", "warning", "error"]
@@ -142,6 +143,7 @@ def serve(
             timeout_graceful_shutdown=CONNECTIONS_END_S,
         )
         gc.collect()
+        gc.set_threshold(NEW_OBJECTS)
         gc.freeze()  # what was loaded stays: no collection need look through it again
         try:
             runner.run(Server(config).serve([listening]))

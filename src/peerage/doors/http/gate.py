@@ -12,6 +12,7 @@ import logging
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
@@ -55,6 +56,7 @@ class AccessRules:
     checks_host: bool = True  # False where it listens on addresses that have names of their own
 
 
+@lru_cache(1024)
 def is_loopback(host: str) -> bool:
     """Whether an address is of this machine alone."""
     if host.lower().rstrip(".") == "localhost":
