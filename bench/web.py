@@ -137,7 +137,9 @@ async def _hold(service: Service, n: int) -> None:
 
 async def _session(service: Service) -> tuple[str, list[Event]]:
     id_ = await service.start(SessionRequest(query="What would you do?"))
-    events = [event async for event in service.watch(id_) if event.seq != NOT_STORED]
+    events = [
+        event async for batch in service.watch(id_) for event in batch if event.seq != NOT_STORED
+    ]
     return id_, events
 
 

@@ -360,11 +360,6 @@ def event_document(event: Event) -> dict[str, Any]:
     return {name: getattr(event, name) for name in EVENT_FIELDS}
 
 
-def event_json(event: Event) -> str:
-    """An event as one line of JSON."""
-    return json.dumps(event_document(event))
-
-
 def read_event(event: Event) -> Fact | None:
     """The typed event behind a stored one; None for a kind that this version does not know."""
     if event.fact is not None:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, suppress
 from contextvars import ContextVar
@@ -311,21 +311,24 @@ class Service:
         """The id of the one session whose id begins so."""
         return prefix if prefix in self._hosted else await self.read(full_id, self.store, prefix)
 
-    async def watch(self, id: str, after: int = NOT_STORED) -> AsyncIterator[Event]:
+    async def watch(
+        self, id: str, after: int = NOT_STORED, every_s: float | None = None
+    ) -> AsyncGenerator[list[Event], None]:
         """The stored events of a session beyond a place in its log, then what happens, to its end.
 
         A watcher from the beginning also sees what was only said (calls that went out, pieces of
-        text); one that comes back sees of these what is new, so nothing is told twice.
+        text); one that comes back sees of these what is new, so nothing is told twice. What
+        happened together comes together, and nothing whenever nothing has happened for `every_s`.
         """
         hosted = self._hosted.get(id)
         if hosted is not None:
-            async for event in _follow(hosted, after):
-                after = max(after, event.seq)
-                yield event
+            async for events in _follow(hosted, after, every_s):
+                after = max([after, *(event.seq for event in events)])
+                yield events
             if not isinstance(hosted.failure, SessionTakenError):
                 return
-        async for event in self._poll(id, after):
-            yield event
+        async for events in self._poll(id, after, every_s):
+            yield events
 
     async def cancel(self, id: str) -> bool:
         """End a session now and say so in its log; False where it does not run here."""
@@ -422,15 +425,17 @@ class Service:
             if one.seq not in known:
                 self._tell(hosted, one)
 
-    async def _poll(self, id: str, after: int) -> AsyncIterator[Event]:
+    async def _poll(self, id: str, after: int, every_s: float | None) -> AsyncIterator[list[Event]]:
         """The events of a session that does not run here, as its log grows, to its end."""
         events = await self.read(self.store.events, id)
         if not events:
             raise NotFoundError(f"there is no session {shown(id)}.")
+        told_at = time.monotonic()
         while True:
-            for event in events:
-                if event.seq > after:
-                    yield event
+            new = [event for event in events if event.seq > after]
+            if new or (every_s is not None and time.monotonic() - told_at >= every_s):
+                yield new
+                told_at = time.monotonic()
             if any(map(is_finished, events)):
                 return
             after = max([after, *(event.seq for event in events)])
@@ -448,21 +453,20 @@ def _keywords(request: SessionRequest) -> AskKeywords:
     return cast("AskKeywords", {name: value for name, value in given.items() if value is not None})
 
 
-async def _follow(hosted: HostedSession, after: int) -> AsyncIterator[Event]:
+async def _follow(
+    hosted: HostedSession, after: int, every_s: float | None
+) -> AsyncIterator[list[Event]]:
     """What a session here has told and will tell, less what a watcher has seen already."""
-    n_before = 0 if after == NOT_STORED else len(hosted.events)
-    place = 0
-    while True:
-        while place < len(hosted.events):
-            event = hosted.events[place]
-            place += 1
-            if event.seq > after or (event.seq == NOT_STORED and place > n_before):
-                yield event
-        if hosted.ended:
-            if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
-                raise hosted.failure
-            return
-        await hosted.signal.changed()
+    told = hosted.events
+    new = [one for one in told if one.seq > after or after == NOT_STORED]
+    place = len(told)
+    while new or not hosted.ended:
+        if new or not await hosted.signal.changed(every_s):
+            yield new
+        new = [one for one in told[place:] if one.seq > after or one.seq == NOT_STORED]
+        place = len(told)
+    if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
+        raise hosted.failure
 
 
 def is_finished(event: Event) -> bool:

@@ -87,8 +87,12 @@ class Signal:
         self._event.set()
         self._event = asyncio.Event()
 
-    async def changed(self) -> None:
-        await self._event.wait()
+    async def changed(self, within_s: float | None = None) -> bool:
+        """Wait for the next change, or for so long; whether there was one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                return await self._event.wait()
+        return False
 
 
 async def with_pauses(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[T | None, None]:

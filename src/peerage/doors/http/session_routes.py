@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, HTTPException, Path, Query, Response
 from pydantic import BaseModel
+from pydantic_core import to_json
 from starlette.responses import StreamingResponse
 
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, status_of
 from peerage.errors import InputError, PeerageError
-from peerage.events import NOT_STORED, event_json
+from peerage.events import NOT_STORED, event_document
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.service import SessionRequest
-from peerage.tasks import in_batches
 from peerage.types import Event
 
 MAX_ID_CHARACTERS = 200
@@ -99,7 +99,8 @@ async def follow_session(
 ) -> StreamingResponse:
     """Every event of a session beyond the last one seen, then what happens, to its end."""
     id_ = await service.full_id(session_id)
-    return stream_events(service.watch(id_, _place(last_event_id)))
+    events = service.watch(id_, _place(last_event_id), HEARTBEAT_S)
+    return StreamingResponse(_lines(events), media_type="text/event-stream", headers=HEADERS)
 
 
 @router.get("/{id}/replay", dependencies=[READ])
@@ -128,17 +129,13 @@ COMMENT = ": still here\n\n"
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def stream_events(events: AsyncIterator[Event]) -> StreamingResponse:
-    """The response that tells events as they happen, with a comment where nothing does."""
-    return StreamingResponse(_lines(events), media_type="text/event-stream", headers=HEADERS)
-
-
-async def _lines(events: AsyncIterator[Event]) -> AsyncIterator[str]:
+async def _lines(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[str]:
+    """Events as they happen, with a comment where nothing does."""
     yield ": events of a session\n\n"
     try:
-        async with aclosing(in_batches(events, HEARTBEAT_S)) as batches:
-            async for batch in batches:
-                yield "".join(map(_message, batch)) or COMMENT
+        async with aclosing(batches):
+            async for events in batches:
+                yield "".join(map(_message, events)) or COMMENT
     except PeerageError as error:
         document = {"status": int(status_of(error)), "detail": error.message, "hint": error.hint}
         yield f"event: problem\ndata: {json.dumps(document)}\n\n"
@@ -147,4 +144,4 @@ async def _lines(events: AsyncIterator[Event]) -> AsyncIterator[str]:
 def _message(event: Event) -> str:
     """One event; what is not stored has no id, so a client resumes at the last that is."""
     id_ = "" if event.seq == NOT_STORED else f"id: {event.seq}\n"
-    return f"{id_}event: {event.kind}\ndata: {event_json(event)}\n\n"
+    return f"{id_}event: {event.kind}\ndata: {to_json(event_document(event)).decode()}\n\n"

@@ -48,7 +48,6 @@ from peerage.reports.options import (
 )
 from peerage.reports.sessions import answer_of
 from peerage.service import Service, SessionRequest
-from peerage.tasks import with_pauses
 
 MAX_WAIT_S = 600.0
 PROGRESS_EVERY_S = 5.0
@@ -257,13 +256,13 @@ async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> 
     """What a session has come to when it ends, or when the time is over."""
     lines, n_told, latest = ProgressLines(), 0, "the council is asked"
     try:
-        watched = with_pauses(service.watch(id_), PROGRESS_EVERY_S)
-        async with asyncio.timeout(wait_s), aclosing(watched) as events:
-            async for event in events:
-                line = lines.line(event) if event is not None else latest
-                if line is not None:
-                    latest, n_told = line, n_told + 1
-                    await ctx.report_progress(n_told, message=line)
+        watched = service.watch(id_, every_s=PROGRESS_EVERY_S)
+        async with asyncio.timeout(wait_s), aclosing(watched) as batches:
+            async for events in batches:
+                for line in map(lines.line, events) if events else (latest,):
+                    if line is not None:
+                        latest, n_told = line, n_told + 1
+                        await ctx.report_progress(n_told, message=line)
     except TimeoutError:
         return SessionAnswer(status="deliberating", session_id=id_, progress=latest)
     return session_answer(await service.read(service.reports.session, id_))

@@ -100,15 +100,16 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
     """The steps of a session to its end; the words add up to the text of the outcome."""
     lines, words = ProgressLines(), SpokenVerdict()
     state, facts = EMPTY, list[Fact]()
-    async for event in service.watch(session_id):
-        fact = read_event(event)
-        if fact is None:
-            continue
-        if not isinstance(fact, TextPiece):
-            facts.append(fact)
-            state = add(state, event.session_id, fact)
-        for step in _steps(event, fact, state, lines, words):
-            yield step
+    async for events in service.watch(session_id):
+        for event in events:
+            fact = read_event(event)
+            if fact is None:
+                continue
+            if not isinstance(fact, TextPiece):
+                facts.append(fact)
+                state = add(state, event.session_id, fact)
+            for step in _steps(event, fact, state, lines, words):
+                yield step
     session = with_candidates(state)
     if not session.finished or not session.scores:
         raise NoVerdictError(_why_nothing(session), place=f"session {session_id}")

@@ -8,7 +8,6 @@ gave rise to has the event's number as its id: a browser that lost the connectio
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -39,7 +38,6 @@ from peerage.service import Service
 from peerage.tasks import Signal, end, with_pauses
 from peerage.types import Event, Gate, Verdict
 
-BATCH_S = 0.15  # text that comes in is sent on this often
 HEARTBEAT_S = 10.0
 END = "event: end\ndata: finished\n\n"
 COMMENT = ": still here\n\n"
@@ -253,17 +251,16 @@ class LiveSessions:
             await end([watched.task])
 
     async def _follow(self, id: str, watched: WatchedSession) -> None:
-        rendering, sent_at = watched.rendering, 0.0
+        rendering = watched.rendering
         try:
             with suppress(PeerageError):  # its log says how it ended, as far as it did
-                async with aclosing(with_pauses(self.service.watch(id), BATCH_S)) as events:
-                    async for event in events:
-                        stored = event is not None and event.seq != NOT_STORED
-                        if stored or time.monotonic() - sent_at >= BATCH_S:
-                            watched.add(rendering.batch())
-                            sent_at = time.monotonic()
-                        if event is not None:
+                async with aclosing(self.service.watch(id)) as batches:
+                    async for events in batches:
+                        for event in events:
+                            if event.seq != NOT_STORED:
+                                watched.add(rendering.batch())
                             watched.add(rendering.see(event))
+                        watched.add(rendering.batch())
         finally:
             watched.ended = True
             watched.signal.wake()
