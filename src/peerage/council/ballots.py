@@ -106,7 +106,8 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
     """
     labels = Labels(ballot)
     if isinstance(data, str):
-        if not Ranking(labels).is_all_labels(data[:MAX_REPLY_CHARACTERS]):
+        tiers = Ranking(labels).from_text(data[:MAX_REPLY_CHARACTERS])
+        if not tiers or any(labels.exactly(name) is None for tier in tiers for name in tier):
             return replace(parse(data, ballot), raw=raw or data)
         data = {"ranking": data}
     if isinstance(data, LISTS):
