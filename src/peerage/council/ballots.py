@@ -29,12 +29,11 @@ from peerage.council.rankings import (
     MARK_KEYS,
     NUMBERS,
     RANK_KEYS,
+    REFUSAL,
     Labels,
     Ranking,
     Tiers,
-    Told,
     canonical_label,
-    is_refusal,
     label_of,
     one_line,
     read_mark,
@@ -148,8 +147,8 @@ def _stated(text: str, ballot: Ballot) -> tuple[_Reading, tuple[str, ...]] | str
             return reading, how
     prose = reply.prose()
     told = stated_in_prose(prose, labels)
-    if isinstance(told, Told):
-        return _Reading(told.data, ballot, labels), told.how
+    if isinstance(told, tuple):
+        return _Reading(told[0], ballot, labels), told[1]
     return told or _reason(prose, reply)
 
 
@@ -200,7 +199,7 @@ def _reason(prose: str, reply: ReplyObjects) -> str:
         return "no_labels"
     if not own and not prose.strip():
         return "only_thoughts"
-    return "refusal" if is_refusal(prose) else "unparsed"
+    return "refusal" if REFUSAL.search(prose) else "unparsed"
 
 
 # -- decisions -----------------------------------------------------------------------------------

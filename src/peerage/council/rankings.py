@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from peerage.council.jsonish import cached_if_short, fold_key, key_value
 from peerage.council.replies import OWN_WORDS, lead_of, standing_in
@@ -480,12 +480,7 @@ class Ranking:
 # -- replies without a verdict in JSON -------------------------------------------------------------
 
 
-class Told(NamedTuple):
-    """A verdict as data with folded keys, and how it was come by."""
-
-    data: dict[str, Any]
-    how: tuple[str, ...] = ()
-
+Told = tuple[dict[str, Any], tuple[str, ...]]  # a verdict as data, and how it was come by
 
 FINAL_RANKING = re.compile(
     r"^[ \t*_#>\-]{0,20}+(?:(?:so|thus|overall|here is|here's|this is|my|the|our)[ ,:]{1,2}){0,3}"
@@ -501,11 +496,6 @@ REFUSAL = re.compile(
 )
 
 
-def is_refusal(prose: str) -> bool:
-    """Whether somebody here declines; only asked where nothing else could be read."""
-    return REFUSAL.search(prose) is not None
-
-
 def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
     """The verdict of a table or a final ranking, or of both where the table has no ranks.
 
@@ -517,13 +507,13 @@ def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
     if ranking.unclear or isinstance(table, str):
         return "ambiguous"
     if table is None:
-        return Told({"ranking": tiers}, ("final_ranking",)) if tiers else None
+        return ({"ranking": tiers}, ("final_ranking",)) if tiers else None
     if not tiers:
-        return Told({"evaluations": table}, ("table",))
+        return {"evaluations": table}, ("table",)
     ranks = {answer["label"]: answer["rank"] for answer in table if "rank" in answer}
     if ranks and ranking.tiers(ranks) != tiers:
         return "ambiguous"
-    return Told({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
+    return {"evaluations": table, "ranking": tiers}, ("table", "final_ranking")
 
 
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
@@ -554,8 +544,7 @@ def _under(heading: str, section: str, ranking: Ranking) -> Tiers:
     if NUMBERED.match(first) and not INLINE_NUMBER.search(lines[0]):
         tiers = _numbered_lines(lines, ranking)
     elif BULLET.match(first) and not NUMBERED.match(first):
-        items = [ranking.tied(match[1]) for line in lines if (match := BULLET.match(line))]
-        tiers = [tier for tier in items if ranking.names_a_label([tier])]
+        tiers = ranking.from_text("\n".join(listed))
     else:
         tiers = ranking.tiers(first)
     if not tiers:
