@@ -399,8 +399,10 @@ class Ranking:
         items = self._first(items)
         texts = [item for item in items if isinstance(item, str)]
         if items and all(isinstance(item, dict) for item in items):
-            tiers = self._from_objects(items)
-            if tiers is not None:
+            named = [(label_of(item, self.labels), item) for item in items]
+            if not any(name for name, _ in named) and all(len(item) == 1 for item in items):
+                return self._from_object({key: item[key] for item in items for key in item})
+            if tiers := self._by_inner_ranks([(name, item) for name, item in named if name]):
                 return tiers
         elif any(map(NUMBERED.match, texts)) and not any(map(self.labels.exactly, texts)):
             return self.numbered(texts)
@@ -430,37 +432,12 @@ class Ranking:
                 self._drop(shown(part))
         return tier
 
-    def _from_objects(self, items: Sequence[Mapping[Any, Any]]) -> Tiers | None:
-        """Tiers of objects that carry their rank; None where none does, and order counts."""
-        names = [label_of(item, self.labels) for item in items]
-        if not any(names) and all(len(item) == 1 for item in items):
-            return self._from_object({key: item[key] for item in items for key in item})
-        pairs = zip(names, items, strict=True)
-        return self._by_inner_ranks([(name, item) for name, item in pairs if name is not None])
-
-    def _by_inner_ranks(self, pairs: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers | None:
-        """Labels by the ranks in their objects, None without any; scores must not disagree."""
-        ranks = [read_rank(key_value(item, *RANK_KEYS)) for _, item in pairs]
-        given = sorted(rank for rank in ranks if rank)
-        if given and len(given) < len(pairs):
-            self._give_up("ranks_missing")
-        elif given and not counts_up(given):
-            self._give_up("ranks_unlikely")
-        ranked = sorted(zip(ranks, pairs, strict=True), key=lambda each: each[0] or 0)
-        marks = [key_value(item, *MARK_KEYS) for _, (_, item) in ranked]
-        marks = [mark if isinstance(mark, NUMBERS) else read_mark(mark) for mark in marks]
-        if any(a < b for a, b in pairwise(mark for mark in marks if mark is not None)):
-            self._give_up("scores_disagree")
-        tiers = by_rank([(self.labels.read(name), rank) for rank, (name, _) in ranked if rank])
-        return tiers or None
-
     def _from_object(self, data: Mapping[Any, Any]) -> Tiers:
         """Tiers of an object from labels to ranks, or from ranks to labels."""
         inner = [(k, v) for k, v in data.items() if isinstance(v, dict) and isinstance(k, str)]
-        if inner and len(inner) == len(data) and not any(map(read_rank, data)):
-            tiers = self._by_inner_ranks(inner)
-            if tiers is not None:
-                return tiers
+        is_nested = len(inner) == len(data) and not any(map(read_rank, data))
+        if is_nested and (tiers := self._by_inner_ranks(inner)):
+            return tiers
         ranks: list[tuple[str, float]] = []
         for key, value in data.items():
             rank, key_rank, name = read_rank(value), read_rank(key), phrase_of(key)
@@ -472,9 +449,26 @@ class Ranking:
                 ranks += [(label, key_rank) for tier in tiers for label in tier]
             else:
                 self._drop(f"{shown(key)}={shown(value)}")
-        if ranks and not counts_up(sorted(rank for _, rank in ranks)):
-            self._give_up("ranks_unlikely", any(self.labels.find(name) for name, _ in ranks))
+        if any(self.labels.find(name) for name, _ in ranks):
+            self._check_ranks([rank for _, rank in ranks])
         return by_rank(ranks)
+
+    def _by_inner_ranks(self, named: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers:
+        """Labels by the ranks in their objects; scores must not disagree with the order."""
+        ranks = [read_rank(key_value(item, *RANK_KEYS)) or 0 for _, item in named]
+        if any(ranks):
+            self._give_up("ranks_missing", not all(ranks))
+            self._check_ranks(ranks)
+        ranked = sorted(zip(ranks, named, strict=True), key=lambda each: each[0])
+        marks = [key_value(item, *MARK_KEYS) for _, (_, item) in ranked]
+        marks = [mark if isinstance(mark, NUMBERS) else read_mark(mark) for mark in marks]
+        if any(a < b for a, b in pairwise(mark for mark in marks if mark is not None)):
+            self._give_up("scores_disagree")
+        return by_rank([(self.labels.read(name), rank) for rank, (name, _) in ranked if rank])
+
+    def _check_ranks(self, ranks: Iterable[float]) -> None:
+        if not counts_up(sorted(ranks)):
+            self._give_up("ranks_unlikely")
 
 
 # -- replies without a verdict in JSON -------------------------------------------------------------
