@@ -92,8 +92,9 @@ async def _chaired(context: VerdictContext) -> Verdict:
     for seat in context.chairs:
         reply = await context.ask(seat, _page(context, seat, kind), None)
         if isinstance(reply, Reply):
-            notes = [_succession(failed, seat.name)] if failed else []
-            notes += [CUT_OFF] if is_cut_off(reply.finish_reason) else []
+            notes = [CUT_OFF] if is_cut_off(reply.finish_reason) else []
+            if failed:
+                notes.insert(0, f"chair {', then '.join(failed)} failed; {seat.name} took over")
             return Verdict(kind, reply.text, by=seat.name, note="; ".join(notes))
         failed.append(f"{seat.name} ({reply.kind})")
     return _top_answer(context, failed)
@@ -105,10 +106,6 @@ def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
     why = f"no chair answered ({', '.join(failed)}); " if failed else ""
     note = f"{why}this is {best.model}'s answer, ranked first{tied}, and not a synthesis"
     return Verdict("top_answer", context.text_of(best.model), note=note)
-
-
-def _succession(failed: Sequence[str], successor: str) -> str:
-    return f"chair {', then '.join(failed)} failed; {successor} took over"
 
 
 async def _binary(context: VerdictContext) -> Verdict:

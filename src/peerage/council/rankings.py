@@ -570,7 +570,6 @@ def _numbered_lines(lines: list[str], ranking: Ranking) -> Tiers:
 # -- tables ----------------------------------------------------------------------------------------
 
 TABLE = re.compile(r"(?:^[^\n|]*+\|[^\n]*+(?:\n|\Z)){2,}+", re.MULTILINE)
-RULER = re.compile(r"[\s:=+|]*+-[\s:=+|-]*+")
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 
 Row = Sequence[str]
@@ -582,7 +581,11 @@ def _last_table(prose: str, labels: Labels) -> list[dict[str, Any]] | str | None
     Answers may stand in rows or in columns.
     """
     for table in reversed(list(TABLE.finditer(prose))):
-        lines = [line for line in table[0].splitlines() if not RULER.fullmatch(line)]
+        lines = [
+            line
+            for line in table[0].splitlines()
+            if line.strip(" \t\r:-=+|") or "-" not in line  # no ruler
+        ]
         rows: list[Row] = [_cells(line) for line in lines[:MAX_ROWS]]
         if len(rows) < 2:
             continue

@@ -1,4 +1,4 @@
-"""Find the last verdict of a reply: one walk for ballots and for decisions.
+"""Find the last verdict of a reply: one scan for ballots and for decisions.
 
 The last object on its own that reads like a verdict is the reviewer's word. Thoughts,
 quotations of any kind, repeated parts of the prompt and objects inside other objects are
@@ -290,7 +290,7 @@ class _Scan:
         self._begin([])
 
     def _begin(self, hidden: Spans) -> None:
-        """Begin behind what is hidden, with no object that an other could be a part of."""
+        """Begin behind what is hidden: no object so far that another could be a part of."""
         self.found: list[Found] = []
         self.hidden = hidden
         self.doubtful_until = 0  # all before this may be a part of an object without end
@@ -499,8 +499,8 @@ class _Quotations:
             _set(self.doubtful, marks[0], ends[i] if is_odd else marks[-1])
             for start, end in zip(marks[::2], marks[1::2], strict=False):
                 between = prose[start : min(end, start + MAX_CONTEXT + 2)]
-                n_spans = between.count(SPAN) + between.count(LONG_SPAN)
-                if len(between) <= MAX_CONTEXT and n_spans < 2 and "\n" not in between:
+                lines = between.replace(LONG_SPAN, "", SPAN not in between)  # it may be the object
+                if len(between) <= MAX_CONTEXT and not {"\n", LONG_SPAN}.intersection(lines):
                     _set(self.quoted, start, end)
         if odd is not None:
             _set(self.doubtful, odd, all_marks[-1])
