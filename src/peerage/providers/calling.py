@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from peerage.config import key_name, secret
-from peerage.errors import BudgetError, ConfigError, Problem, config_error
+from peerage.errors import BudgetError, ConfigError, PeerageError, Problem, config_error
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -43,7 +43,7 @@ from peerage.providers.money import (
 )
 from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
-from peerage.types import Failure, Seat, Usage
+from peerage.types import Failure, Query, Seat, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
@@ -51,6 +51,8 @@ UNCHARGED = frozenset(
 )
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 NOTHING = Usage(0, 0, 0.0)
+PING = "Reply with the single word: ready."
+PING_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,3 +378,23 @@ def seat_price(seat: Seat) -> Price | None:
     """A seat's price; where its provider is free so is the seat, unless it names one."""
     named = seat.price_in is not None or seat.price_out is not None
     return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)
+
+
+# -- is anybody there ---------------------------------------------------------------------------
+
+
+async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
+    """A seat's reply to the shortest question there is; TimeoutError if none comes in time."""
+    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    reply = await asyncio.wait_for(caller.call(call), PING_S)
+    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
+        return Reply("")  # it thinks before it speaks, so it is there
+    return reply
+
+
+async def answers(caller: Caller, seat: Seat) -> bool:
+    """Whether a seat replies when it is asked."""
+    try:
+        return isinstance(await ping(caller, seat), Reply)
+    except (TimeoutError, PeerageError):
+        return False

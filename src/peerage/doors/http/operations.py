@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from peerage.doors.cli.setup_commands import answers
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import problem
 from peerage.errors import VENDOR_KEY
@@ -29,6 +28,7 @@ from peerage.events import (
     call_made,
     read_event,
 )
+from peerage.providers.calling import answers
 from peerage.service import Service
 from peerage.tasks import together
 from peerage.types import Event
