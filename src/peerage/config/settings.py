@@ -265,6 +265,26 @@ class Settings(Table):
         return next(iter([*named, *self.seats_that("chair")]), None)
 
     @property
+    def chairs(self) -> tuple[types.Seat, ...]:
+        """Who chairs, and who follows: the named chair, those with the role, then all others."""
+        first = (self.chair,) if self.chair else ()
+        order = (*first, *self.seats_that("chair"), *self.seats)
+        return tuple({seat.name: seat for seat in order}.values())
+
+    def scoring_options(self, category: str = "") -> types.ScoringOptions:
+        """The options by which sessions of a category are scored."""
+        council = self.council
+        return types.ScoringOptions(
+            rule=council.rule,
+            own_votes=council.own_votes,
+            rubric=self.rubric_for(category),
+            safety_gate=council.safety_gate,
+            safety_score_cap=council.safety_score_cap,
+            audit=council.audit,
+            limits=self.audit.limits,
+        )
+
+    @property
     def quorum(self) -> int:
         """How many answers a session needs to go on."""
         return self.council.quorum or len(self.seats_that("answer")) // 2 + 1

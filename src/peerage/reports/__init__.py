@@ -279,7 +279,6 @@ class Reports:
         from peerage import config
         from peerage.council.fold import fold
         from peerage.events import without_readings
-        from peerage.panel import scoring_options
         from peerage.reports.sessions import rescored
 
         session = fold(without_readings(self._events(prefix)))
@@ -288,7 +287,7 @@ class Reports:
         changes = options.model_dump(exclude_none=True)
         if name := changes.get("rubric"):
             changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
-        scoring = scoring_options(self.settings, session.query.category)
+        scoring = self.settings.scoring_options(session.query.category)
         return rescored(session, replace(scoring, **changes))
 
     def score(
