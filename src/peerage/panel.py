@@ -31,24 +31,15 @@ from peerage.events import Finished, Opened, billed_calls, opening_of, read_even
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
-from peerage.scoring import check_options
+from peerage.scoring import recorded_options
 from peerage.season import Progress, Season, SeasonRows, changed_seats, run_season, season_cost
 from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import (
-    Event,
-    Order,
-    OwnVotes,
-    Query,
-    Rubric,
-    ScoringOptions,
-    Seat,
-    Session,
-    Turn,
-)
+from peerage.types import Event, Order, OwnVotes, Query, Seat, Session, Turn
+from peerage.verdicts import conclusion_of
 
 T = TypeVar("T")
 
@@ -559,29 +550,6 @@ def _local_panel(settings: config.Settings) -> dict[str, object]:
     return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
 
 
-def recorded_options(settings: config.Settings, opened: Opened) -> ScoringOptions:
-    """The options a stored session was scored by; caps and limits are the configuration's."""
-    current, recorded = settings.scoring_options(), opened.law
-    gate = recorded.safety_gate
-    options = replace(
-        current,
-        rule=recorded.rule or current.rule,
-        own_votes=recorded.own_votes or current.own_votes,
-        rubric=recorded_rubric(settings, opened),
-        safety_gate=current.safety_gate if gate is None else gate,
-    )
-    check_options(options)
-    return options
-
-
-def recorded_rubric(settings: config.Settings, opened: Opened) -> Rubric | None:
-    """The rubric of a stored session, as recorded; an old log has its name only."""
-    if opened.rubric is not None:
-        return opened.rubric.rubric()
-    name = opened.law.rubric
-    return config.rubric(name, settings) if name else None
-
-
 def check_question(query: Query) -> None:
     """Refuse an empty or too long question, before any model is called."""
     if not query.text.strip():
@@ -614,7 +582,7 @@ def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
 
 def follow_up(query: Query, session: Session) -> Query:
     """A question that carries the conversation and the verdict of a finished session."""
-    conclusion = _conclusion(session)
+    conclusion = conclusion_of(session)
     if conclusion is None:
         resume = f"Finish it with `peerage ask --resume {session.id}`."
         raise UsageError(
@@ -629,16 +597,3 @@ def follow_up(query: Query, session: Session) -> Query:
         system=query.system or before.system,
         earlier=(*before.earlier, asked, told, *query.earlier),
     )
-
-
-def _conclusion(session: Session) -> str | None:
-    """What a finished session told the person who asked: its verdict, or the best answer."""
-    verdict = session.verdict
-    if not session.finished or not session.scores:
-        return None
-    if verdict is not None and verdict.approved is not None:
-        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
-    if verdict is not None and verdict.text:
-        return verdict.text
-    best = session.scores[0].model
-    return next((one.text for one in session.responses if one.model == best), None)

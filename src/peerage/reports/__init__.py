@@ -268,7 +268,7 @@ class Reports:
         """One session as it was scored then, by its id or the beginning of it."""
         from peerage.council.fold import fold
         from peerage.events import opening_of
-        from peerage.panel import recorded_options
+        from peerage.scoring import recorded_options
 
         events = self._events(prefix)
         options = recorded_options(self.settings, opening_of(events))
@@ -362,8 +362,8 @@ class Reports:
 
     def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
-        from peerage.panel import recorded_rubric
         from peerage.reports.stored_reviews import stored_reviews
+        from peerage.scoring import recorded_rubric
 
         def rubric_of(opened: Opened) -> Rubric | None:
             return recorded_rubric(self.settings, opened)
