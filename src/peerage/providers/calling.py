@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import math
 import time
 from collections import Counter
@@ -32,7 +31,6 @@ from peerage.providers import (
     providers,
 )
 from peerage.providers.money import (
-    FREE,
     Budget,
     Price,
     checked_usage,
@@ -71,11 +69,8 @@ class SeatChannel:
         """The most that a call can cost, in picodollars: no token is shorter than a byte."""
         if self.price is None:
             raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
-        sent = [message.content for message in call.messages]
-        if call.schema is not None:
-            sent.append(json.dumps(call.schema, ensure_ascii=False))
-        n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in sent)
-        return self.price.bound(n_bytes + TOKENS_AROUND * len(call.messages), call.max_tokens)
+        n_tokens = call.n_bytes + TOKENS_AROUND * len(call.messages)
+        return self.price.bound(n_tokens, call.max_tokens)
 
     def cost(self, usage: Usage) -> int | None:
         """What a call did cost, in picodollars, or None where nobody can tell.
@@ -217,7 +212,7 @@ class Caller:
             self._endpoints[key] = provider, shared
         own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
         breaker = self._breakers.setdefault((key, seat.model), Breaker())
-        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor, breaker)
+        return SeatChannel(seat, provider, own, shared, price_of(seat), redactor, breaker)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -257,7 +252,10 @@ class Caller:
                     return reply
                 return replace(reply, usage=total_usage([*tries.lost, reply.usage]))
             except CallError as error:
-                wait_s, why = self._wait_s(call, error, tries), error.why
+                tries.n_by_kind[error.kind] += 1
+                wait_s, why = None, error.why
+                if call.may_retry and tries.left_s > 0:
+                    wait_s = self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
                 if wait_s is None:
                     n = len(tries.lost)
                     message = error.message + (f" (after {n} tries)" if n > 1 else "")
@@ -269,13 +267,6 @@ class Caller:
             if on_wait is not None:
                 on_wait(why, wait_s, call.attempt + 1)
             await self._sleep(wait_s)
-
-    def _wait_s(self, call: Call, error: CallError, tries: Tries) -> float | None:
-        """Seconds until another try, or None where there is none, or no time left for one."""
-        tries.n_by_kind[error.kind] += 1
-        if not call.may_retry or tries.left_s <= 0:
-            return None
-        return self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
 
     async def _attempt(
         self,
@@ -365,19 +356,13 @@ def check_ready(seats: Iterable[Seat]) -> None:
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
     """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
-    unpriced = [seat.name for seat in seats if seat_price(seat) is None]
+    unpriced = [seat.name for seat in seats if price_of(seat) is None]
     if unpriced:
         raise ConfigError(
             f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
             place="[[seat]]",
             hint="Set price_in and price_out there (0 where it is free), or take the budget away.",
         )
-
-
-def seat_price(seat: Seat) -> Price | None:
-    """A seat's price; where its provider is free so is the seat, unless it names one."""
-    named = seat.price_in is not None or seat.price_out is not None
-    return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)
 
 
 # -- is anybody there ---------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from peerage.config import OPENAI_URL
 from peerage.errors import BudgetError
+from peerage.providers import providers
 from peerage.providers.pacing import WaitingLine
 from peerage.types import Seat, Usage
 
@@ -99,7 +100,12 @@ FREE = Price((Step(0, 0, 0),))
 
 
 def price_of(seat: Seat) -> Price | None:
-    """A seat's price, or None where nobody knows it; half a price is completed by the table."""
+    """A seat's price, or None where nobody knows it; half a price is completed by the table.
+
+    Where its provider is free so is the seat, unless it names a price.
+    """
+    if seat.price_in is None and seat.price_out is None and providers.get(seat.provider).is_free:
+        return FREE
     if seat.price_in is not None and seat.price_out is not None:
         return Price((Step(0, _per_token(seat.price_in), _per_token(seat.price_out)),))
     listed = _listed(seat.model, seat.base_url)

