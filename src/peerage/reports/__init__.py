@@ -394,9 +394,9 @@ class Reports:
         return replace(tables, **stored)
 
     def _events(self, prefix: str) -> list[Event]:
-        from peerage.stores import stored_events
+        from peerage.stores import full_id
 
-        return stored_events(self.store, prefix)
+        return self.store.events(full_id(self.store, prefix))
 
 
 @dataclass(frozen=True, slots=True)
