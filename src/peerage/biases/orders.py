@@ -40,14 +40,12 @@ N_SWEEPS = 20
 
 def is_first(view: View) -> Bools:
     """Whether each judged row was shown first; a row without a position was not."""
-    first: Bools = view.judged.numbers["position"] == 0.0
-    return first
+    return view.judged.numbers["position"] == 0.0
 
 
 def shows_first(view: View, first: Bools) -> Bools:
     """Which ballots show a judged answer first, and another beside it."""
-    shown: Bools = (view.ballot.sum(first) > 0) & (view.n_by_ballot > 1)
-    return shown
+    return (view.ballot.sum(first) > 0) & (view.n_by_ballot > 1)
 
 
 def spread_sums(view: View, first: Bools, value: Floats) -> dict[str, Cells]:

@@ -146,8 +146,7 @@ def without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
         return NOBODY
     once = alone.only(alone.subject // k != alone.subject % k)  # these are no comparisons
     system = _PositionSystem.of(replace(sums, first_alone=once), scales)
-    unknown: Ints = system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
-    return unknown
+    return system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
 
 
 def _equation(
@@ -217,8 +216,7 @@ class _PositionSystem:
     @property
     def held(self) -> Bools:
         """Clusters by reviewers: where a reviewer has anything."""
-        there: Bools = (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
-        return there
+        return (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
 
     @property
     def prior(self) -> Floats:

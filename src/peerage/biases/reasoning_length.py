@@ -53,8 +53,7 @@ def partial_correlation(totals: Floats) -> Floats:
     left = (1.0 - xz_**2) * (1.0 - yz_**2)
     known = left > 1e-12
     partial = (r["xy"] - xz_ * yz_) / np.sqrt(np.where(known, left, 1.0))
-    out: Floats = np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
-    return out
+    return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
 
 
 NEEDS = ("reasoning_words", "correct")

@@ -92,8 +92,7 @@ def trigrams(text: object) -> Floats:
     counts = np.log1p(np.bincount(place.astype(np.int64), minlength=N_FEATURES))
     counts -= counts.mean()
     scale = float(np.linalg.norm(counts))
-    out: Floats = counts / scale if scale > 0.0 else counts
-    return out
+    return counts / scale if scale > 0.0 else counts
 
 
 def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:

@@ -22,8 +22,7 @@ class ItemSums:
     def quality(self, n_min: int) -> Floats:
         """The weighted mean opinion, 0 for an item with fewer than `n_min`."""
         known = (self.n >= max(n_min, 1)) & (self.weight > 0.0)
-        quality: Floats = np.where(known, self.total, 0.0) / np.where(known, self.weight, 1.0)
-        return quality
+        return np.where(known, self.total, 0.0) / np.where(known, self.weight, 1.0)
 
 
 def item_sums(
@@ -45,8 +44,7 @@ def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients
     """
     standing = np.minimum(coefficients.reputation_cap, reputation / 100.0)
     raw = coefficients.quality_weight * quality + coefficients.reputation_weight * standing
-    weights: Floats = np.maximum(0.0, raw)
-    return weights
+    return np.maximum(0.0, raw)
 
 
 def items(

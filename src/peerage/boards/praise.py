@@ -44,8 +44,7 @@ class Exposure:
     teaches: Floats
 
     def by_item(self, values: Floats) -> Floats:
-        sums: Floats = np.add.reduceat(values, self.starts)
-        return sums
+        return np.add.reduceat(values, self.starts)
 
     def spread(self, values: Floats) -> Floats:
         """What each item has, by row."""
@@ -188,8 +187,7 @@ def deal_again(
     latent += exposed.spread(np.arange(len(exposed.starts), dtype=np.float64))
     ordered = np.sort(latent)
     least = ordered[exposed.starts + exposed.n_by_item - n_positive]
-    positive: Bools = latent >= exposed.spread(least)
-    return positive
+    return latent >= exposed.spread(least)
 
 
 # -- what blocks of people weigh ---------------------------------------------------------------
@@ -215,8 +213,7 @@ class Praise:
         """By pair: positive opinions beyond their chances."""
         excess = positive[self.rows] - now.chance[self.rows]
         total = np.append(0.0, np.cumsum(excess))
-        by_pair: Floats = total[self.starts[1:]] - total[self.starts[:-1]]
-        return by_pair
+        return total[self.starts[1:]] - total[self.starts[:-1]]
 
     def told(self, rows: Ints, cell: Ints) -> Floats:
         """What opinions inside a block tell; `cell` is alike for those on one item.
@@ -225,8 +222,7 @@ class Praise:
         says nothing.
         """
         own = sums_by(cell, self.weight[rows], 0)[cell]
-        told: Floats = self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])
-        return told
+        return self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])
 
 
 def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: int) -> Praise:

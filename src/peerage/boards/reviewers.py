@@ -192,8 +192,7 @@ def _snapped(r: Floats) -> Floats:
     """Correlations without the roundings that would put a perfect one or a nil one off its edge."""
     marks = np.array([-1.0, *sorted(edge for edge, _ in BANDS), 1.0])
     nearest = marks[np.abs(r[:, None] - marks).argmin(axis=1)]
-    snapped: Floats = np.where(np.abs(r - nearest) < ROUNDING, nearest, r)
-    return snapped
+    return np.where(np.abs(r - nearest) < ROUNDING, nearest, r)
 
 
 def _agreement(sides: Ints, levels: Floats) -> Floats:
@@ -201,8 +200,7 @@ def _agreement(sides: Ints, levels: Floats) -> Floats:
     own = np.sign(levels - (levels[0] + levels[-1]) / 2.0).astype(np.int8) + AT
     decided = (sides[:, :, BELOW] + sides[:, :, ABOVE]).sum(axis=1)
     alike = sum(sides[:, level, side] for level, side in enumerate(own) if side != AT)
-    rate: Floats = np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
-    return rate
+    return np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
 
 
 def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, Floats]:

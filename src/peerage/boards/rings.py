@@ -218,8 +218,7 @@ def _tolerance(
 
     def elsewhere(values: Floats) -> Floats:
         """By block: the sum over the packed blocks that it shares no member with."""
-        sums: Floats = values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
-        return sums
+        return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
 
     s, d, v = excess[packed], weight[packed], variance[packed]
     order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
@@ -261,8 +260,7 @@ class Deals:
     def standardised(self, z: Floats, size: int) -> Floats:
         """A z beside the largest ones of its size by chance."""
         by_chance = self.maxima[:, size]
-        scaled: Floats = (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
-        return scaled
+        return (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
 
     def p(self, scaled: float) -> float:
         """The part of deals, the real one among them, whose strongest block is as strong."""

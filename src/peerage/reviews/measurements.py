@@ -221,5 +221,4 @@ def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> li
 def has_one_other(subject: Ints, cast: Cells) -> Bools:
     """Whether all qualities a subject is held against come from one and the same reviewer."""
     n, code, square = cast.sums[np.searchsorted(cast.subject, subject)].T
-    alike: Bools = n * square - code * code <= 0.5
-    return alike
+    return n * square - code * code <= 0.5

@@ -49,8 +49,7 @@ class View:
 
     @cached_property
     def is_own(self) -> Bools:
-        own: Bools = self.rows.reviewer == self.rows.candidate
-        return own
+        return self.rows.reviewer == self.rows.candidate
 
     @cached_property
     def judged(self) -> Rows:
@@ -93,21 +92,18 @@ class View:
 
     @cached_property
     def has_others(self) -> Bools:
-        found: Bools = self._by_others[0] > 0
-        return found
+        return self._by_others[0] > 0
 
     @cached_property
     def others(self) -> Floats:
         """The others' mean score of the same answer; zero where there are none."""
         n, total = self._by_others
-        mean: Floats = total / np.maximum(n, 1.0)
-        return mean
+        return total / np.maximum(n, 1.0)
 
     @cached_property
     def centred(self) -> Floats:
         """Scores less the mean of their answer, everyone's."""
-        gap: Floats = self.score - (self.sum_by_answer / self.n_by_answer)[self.answer.code]
-        return gap
+        return self.score - (self.sum_by_answer / self.n_by_answer)[self.answer.code]
 
     # -- ballots -------------------------------------------------------------------------------
 

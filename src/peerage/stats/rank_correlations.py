@@ -16,8 +16,7 @@ def midranks(values: ArrayLike) -> Floats:
     array = np.asarray(values, dtype=np.float64)
     _, place, counts = np.unique(array, return_inverse=True, return_counts=True)
     ends = np.cumsum(counts)
-    ranks: Floats = (ends - (counts - 1) / 2.0)[place]
-    return ranks
+    return (ends - (counts - 1) / 2.0)[place]
 
 
 def spearman(xs: ArrayLike, ys: ArrayLike) -> float | None:

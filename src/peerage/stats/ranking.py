@@ -166,8 +166,7 @@ def normal_draws(
     """Normal draws around the estimates, draws by estimates; the covariance may be singular."""
     centre = np.asarray(estimates, dtype=np.float64)
     root = _root(np.asarray(covariance, dtype=np.float64))
-    drawn: Floats = centre + rng.standard_normal((n_draws, root.shape[1])) @ root.T
-    return drawn
+    return centre + rng.standard_normal((n_draws, root.shape[1])) @ root.T
 
 
 def _root(covariance: Floats) -> Floats:

@@ -47,5 +47,4 @@ def gridded(rows: Floats) -> Floats:
     """The rows rounded to a power of two per column, so that weighted sums of them are exact."""
     _, exponents = np.frexp(np.abs(rows).sum(axis=0))
     steps = np.ldexp(1.0, np.maximum(exponents + 4 - 53, -1022))
-    gridded: Floats = np.rint(rows / steps) * steps
-    return gridded
+    return np.rint(rows / steps) * steps
