@@ -16,7 +16,7 @@ from peerage.biases.position import position
 from peerage.biases.preferences import family_preference, self_preference, sycophancy
 from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, deviation_sums
-from peerage.reviews.measurements import Measurement
+from peerage.reviews.intervals import Measurement
 from peerage.reviews.one_scale import Scales, fit_scales
 from peerage.stats.tails import benjamini_hochberg
 

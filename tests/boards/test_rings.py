@@ -15,7 +15,7 @@ from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import deal_again, exposure, fit, informative
 from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.simulate import Population, Simulated, simulate
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
 
 def encoded(simulated: Simulated) -> Community:

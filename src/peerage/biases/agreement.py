@@ -10,8 +10,14 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, one_sided, signed, unknown
 from peerage.reviews.cells import Cells
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import LEVEL, centred_correlation, estimates
-from peerage.reviews.measurements import Fit, Measurement, beside_base
+from peerage.reviews.intervals import (
+    LEVEL,
+    Fit,
+    Measurement,
+    beside_base,
+    centred_correlation,
+    estimates,
+)
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View

@@ -20,12 +20,20 @@ from peerage.biases.thresholds import (
 from peerage.reviews.cells import table_of
 from peerage.reviews.comparisons import WEEK_S
 from peerage.reviews.deviations import DeviationSums, totals_by
-from peerage.reviews.intervals import estimates, mean_of, spread_of
-from peerage.reviews.measurements import ALONE, Fit, Measurement, fit_of, measurements, slopes
+from peerage.reviews.intervals import (
+    ALONE,
+    Fit,
+    Measurement,
+    estimates,
+    fit_of,
+    mean_of,
+    measurements,
+    slopes,
+)
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
-from peerage.stats.clusters import quotient
+from peerage.stats.clusters import quotient, spread_of
 
 LEVELS, DRIFT = "calibration", "drift"
 

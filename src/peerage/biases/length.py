@@ -16,8 +16,7 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, all_compared, estimated, signed
 from peerage.reviews.cells import Cells, beside, pooled, single_cell, table_of
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import Estimate, centred_correlation, estimates
-from peerage.reviews.measurements import Measurement, slopes
+from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats, Ints
 from peerage.reviews.view import View

@@ -26,8 +26,7 @@ from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
-from peerage.reviews.intervals import LEVEL
-from peerage.reviews.measurements import LONE_CLUSTER, Measurement
+from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Measurement
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
     NOBODY,

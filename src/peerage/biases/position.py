@@ -17,12 +17,11 @@ from peerage.biases.orders import is_first, shows_first, spread, spread_sums
 from peerage.biases.thresholds import Tested, compared_with_others, signed, unknown
 from peerage.reviews.cells import Cells, beside, ordered, single_cell, table_of
 from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, totals_by
-from peerage.reviews.intervals import JackknifeSpread, spread_of
-from peerage.reviews.measurements import Measurement, measurements
+from peerage.reviews.intervals import Measurement, measurements
 from peerage.reviews.one_scale import NOBODY, TAU, Scales
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
-from peerage.stats.clusters import quotient
+from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 
 NAME = "position"
 N_CURVE = 26

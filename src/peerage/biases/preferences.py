@@ -12,7 +12,7 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, all_compared, compared_with_others, unknown
 from peerage.reviews.cells import Cells
 from peerage.reviews.deviations import DeviationSums, totals_by
-from peerage.reviews.measurements import ONE_OTHER, Fit, Measurement, beside_base, has_one_other
+from peerage.reviews.intervals import ONE_OTHER, Fit, Measurement, beside_base, has_one_other
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Bools, Floats
 from peerage.stats.clusters import quotient

@@ -12,8 +12,7 @@ from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
     from peerage.biases import Panel
-    from peerage.reviews.intervals import Estimate
-    from peerage.reviews.measurements import Measurement
+    from peerage.reviews.intervals import Estimate, Measurement
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at

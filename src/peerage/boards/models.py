@@ -17,8 +17,8 @@ import numpy as np
 from peerage.boards.model_sums import ModelSums
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats import clusters as by_cluster
+from peerage.stats.clusters import generator
 from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
-from peerage.stats.resampling import generator
 from peerage.stats.strengths import SCALE, covariance, rating, strengths
 from peerage.stats.tails import t_critical
 
@@ -469,16 +469,13 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     surprise = _surprise(totals, logs)
     influences = np.zeros((len(surprise), len(totals)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
-    half = np.full(len(value), np.nan)
-    for i in np.flatnonzero(np.isfinite(value)).tolist():
-        held = influences[influences[:, i] != 0.0, i]
-        if len(held) >= 2:
-            fewer = math.sqrt(len(held) / (len(held) - 1.0))
-            error = math.sqrt(float((held * held).sum())) * fewer
-            half[i] = t_critical(LEVEL, by_cluster.effective_df(held)) * error
-    n_clusters = (influences != 0.0).sum(axis=0)
-    low, high = value - half, value + half
-    return Estimates(value, low, high, influences=influences, n_clusters=n_clusters)
+    held, model = np.nonzero(influences)
+    spread = by_cluster.spread_of(influences[held, model], model, len(totals))
+    n = spread.n_clusters
+    error = np.sqrt((influences**2).sum(axis=0) * n / np.maximum(n - 1.0, 1.0))
+    widths = np.array([t_critical(LEVEL, df) for df in spread.df.tolist()])
+    half = np.where(n >= 2, widths * error, np.nan)
+    return Estimates(value, value - half, value + half, influences=influences, n_clusters=n)
 
 
 def _surprise(totals: ModelTotals, logs: Floats) -> Floats:

@@ -33,8 +33,7 @@ from peerage.boards.praise import (
     weigh_blocks,
 )
 from peerage.reviews.rows import Bools, Floats, Ints
-from peerage.stats.clusters import ratio_interval
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator, ratio_interval
 from peerage.stats.tails import benjamini_hochberg, normal_p
 
 N_DEALS = 199

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.models import LEVEL, Estimates, columns_of, standing
-from peerage.reviews.intervals import interval_of, jackknife_df
+from peerage.reviews.intervals import interval_of
 from peerage.reviews.rows import Floats
+from peerage.stats.clusters import jackknife_df
 from peerage.stats.ranking import welch_df
 from peerage.stats.strengths import SCALE, covariance, rating, strengths
 from peerage.stats.tails import t_critical
