@@ -17,7 +17,6 @@ from peerage.biases.thresholds import (
     unknown,
 )
 from peerage.reviews.cells import table_of
-from peerage.reviews.comparisons import WEEK_S
 from peerage.reviews.deviations import DeviationSums, totals_by
 from peerage.reviews.intervals import (
     ALONE,
@@ -31,7 +30,7 @@ from peerage.reviews.intervals import (
 )
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import View
+from peerage.reviews.view import WEEK_S, View
 from peerage.stats.clusters import quotient, spread_of
 
 LEVELS, DRIFT = "calibration", "drift"

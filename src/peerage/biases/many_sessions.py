@@ -24,7 +24,6 @@ from peerage.biases.preferences import sycophancy
 from peerage.biases.thresholds import Tested, finding, unknown
 from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge_tables
-from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Measurement
 from peerage.reviews.one_scale import (
@@ -38,7 +37,7 @@ from peerage.reviews.one_scale import (
     scales_of_rows,
 )
 from peerage.reviews.rows import Ints, Rows, chunks
-from peerage.reviews.view import View
+from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, Finding
 

@@ -15,20 +15,18 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import (
-    Exchange,
-    ExchangeBlocks,
-    candidate_blocks,
-    exchanges,
-    pair_blocks,
-)
 from peerage.boards.opinions import Community, cells_of, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
+    Exchange,
+    ExchangeBlocks,
     Praise,
+    candidate_blocks,
     deal_again,
+    exchanges,
     expected_praise,
     informative,
+    pair_blocks,
     refit,
     weigh_blocks,
 )
