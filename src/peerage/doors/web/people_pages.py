@@ -28,10 +28,9 @@ from peerage.people import (
     may_review,
     next_ballot,
 )
-from peerage.reports.held_rows import Reveal, agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.held_rows import agreements_of, n_judged, reveal, stored_rows
 from peerage.reports.options import ItemBoardOptions
 from peerage.service import Service
-from peerage.types import Event
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -73,7 +72,8 @@ async def show_reveal(
 ) -> Response:
     """Who wrote what, and how far everybody agrees with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
-    found = await service.read(_revealed, service, events, client.name)
+    options = recorded_options(service.settings, opening_of(events))
+    found = await service.read(reveal, events, client.name, options)
     if found is None:
         raise NotFoundError("you have not reviewed this session, or cannot.")
     held = await service.read(stored_rows, service.reports)
@@ -202,8 +202,3 @@ def review_of_form(form: Mapping[str, str]) -> PersonReview:
     return PersonReview(
         ballot=form.get("ballot", ""), order=order or None, ranking=ranking, notes=notes
     )
-
-
-def _revealed(service: Service, events: list[Event], person: str) -> Reveal | None:
-    options = recorded_options(service.settings, opening_of(events))
-    return reveal(events, person, options)

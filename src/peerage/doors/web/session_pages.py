@@ -19,7 +19,7 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.layout import blocks_markdown
-from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
@@ -29,7 +29,7 @@ from peerage.reports.options import ReplayOptions
 from peerage.reports.sessions import Remark, remarks_of
 from peerage.rules import rules
 from peerage.service import Service, SessionRequest
-from peerage.types import OwnVotes, ScoringOptions, Slot
+from peerage.types import ScoringOptions, Slot
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -75,20 +75,15 @@ async def show(
     session_id: SessionId,
     names: str = "",
     open: str = "",
-    rule: str | None = None,
-    own_votes: OwnVotes | None = None,
-    rubric: str | None = None,
-    safety_gate: bool | None = None,
 ) -> Response:
     """The page of a session, whether it runs or is over; with a rule, as scored by that."""
     id_ = await service.full_id(session_id)
     picture = await picture_of(service, id_)
+    given: dict[str, Any] = dict(request.query_params)
+    changed = {name: given[name] for name in ReplayOptions.model_fields if given.get(name)}
     scored = None
-    if (rule or own_votes or rubric or safety_gate is not None) and picture.session.scores:
-        changed = ReplayOptions(
-            rule=rule, own_votes=own_votes, rubric=rubric, safety_gate=safety_gate
-        )
-        scored = await service.read(service.reports.replay, id_, changed)
+    if changed and picture.session.scores:
+        scored = await service.read(service.reports.replay, id_, ReplayOptions(**changed))
     return page(
         request,
         "session_page.html",
@@ -216,7 +211,7 @@ def review_of(picture: SessionPicture, place: str) -> OpenedReview | None:
             (slot, picture.member(slot.author), remarks[slot.author].place) for slot in ballot.slots
         ),
         ballot.positions_known,
-        tuple(map(flag_text, counted.flags)),
+        tuple(session_flags(("", flag) for flag in counted.flags)),
         said.raw,
     )
 
