@@ -60,7 +60,7 @@ def run_board(
 ) -> None:
     """One of the boards, as its command runs it with these options."""
     asked = CommunityBoard(opinions=tables, forms=forms, common=common, **more)
-    getattr(board_commands, name)(options=OPTIONS[name](**options), board=asked)
+    asked.write(OPTIONS[name](**options))
 
 
 def run_rings(tables: OpinionFiles, common: Common = COMMON) -> None:

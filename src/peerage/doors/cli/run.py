@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -24,9 +24,6 @@ from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
 from peerage.stores import missing_file
 from peerage.stores.prompt_files import open_prompts
-
-if TYPE_CHECKING:
-    from peerage.doors.cli.terminal import Terminal
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
@@ -200,7 +197,19 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
     if not console.is_terminal:
         yield _every(PLAIN_LINE_EVERY_S, write_state)
         return
-    bar = _bar(console)
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from peerage.doors.cli.terminal import text_column
+
+    bar = Bar(
+        text_column("sessions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        text_column("{task.fields[state]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
     task = bar.add_task("", total=progress.total, state="")
 
     def show() -> None:
@@ -212,22 +221,6 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
             yield _every(REFRESH_S, show)
         finally:
             show()
-
-
-def _bar(console: Terminal) -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    from peerage.doors.cli.terminal import text_column
-
-    return Bar(
-        text_column("sessions"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        text_column("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:

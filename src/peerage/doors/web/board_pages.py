@@ -141,16 +141,6 @@ async def model_board_json(request: Request, service: Serving) -> Response:
     return json_of(await service.read(made_model_board, service, given_in(request)))
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRow:
-    """A line of the board of models: its numbers, where it stood before, and what it costs."""
-
-    values: Mapping[str, Any]
-    rank_words: str
-    before: int | None  # its plain rank, where that is another
-    facts: ModelFacts | None
-
-
 def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, Any]:
     """Everything on the page of the models' board."""
     rubric = service.settings.rubric_for("")
@@ -161,29 +151,26 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
     plain = WhatIfOptions(since=options.since, category=options.category)
     is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
     before = {} if is_plain or problem else plain_ranks(service, plain)
-    rows = board.rows
-    if options.calibrated:
-        rows = calibrated(rows)
     facts = facts_of_models(service.store)
-    search = given.get("search", "").casefold()
+    rows = calibrated(board.rows) if options.calibrated else board.rows
+    search, sort = given.get("search", "").casefold(), given.get("sort", "rank")
     listed = [
-        BoardRow(
-            row,
-            ranks(row) if not options.calibrated else str(row["rank"]),
-            old if (old := before.get(row["model"])) not in (None, row["rank"]) else None,
-            facts.get(row["model"]),
-        )
+        {
+            **row,
+            "rank_words": str(row["rank"]) if options.calibrated else ranks(row),
+            "before": old if (old := before.get(row["model"])) != row["rank"] else None,
+            "facts": facts.get(row["model"], ModelFacts()),
+        }
         for row in rows
         if search in row["model"].casefold()
     ]
-    sort = given.get("sort", "rank")
-    if sort in SORTS and sort != "rank":
-        listed = _sorted(listed, sort)
-    by_row = {id(one.values): one for one in listed}
-    groups = [("", listed)]
+    groups: Sequence[tuple[str, Sequence[Mapping[str, Any]]]] = [("", listed)]
     if sort == "rank" and not options.calibrated:
-        tiers = tier_groups([one.values for one in listed])
-        groups = [(name, [by_row[id(row)] for row in part]) for name, part in tiers]
+        groups = tier_groups(listed)
+    elif sort == "model":
+        listed.sort(key=lambda row: row["model"].casefold())
+    elif sort in SORTS and sort != "rank":
+        listed.sort(key=lambda row: -(row[sort] or 0.0))
     order = [row["model"] for row in rows]
     usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
     shared = shared_values(board, problem, given, {**USUAL, **usual})
@@ -194,7 +181,7 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "max_rows": MAX_ROWS,
         "options": options,
         "is_plain": is_plain,
-        "n_moved": sum(one.before is not None for one in listed),
+        "n_moved": sum(row["before"] is not None for row in listed),
         "weights": weights,
         "rules": rules.names(),
         "sort": sort,
@@ -304,12 +291,6 @@ def plain_ranks(service: Service, plain: WhatIfOptions) -> Mapping[str, int]:
         ranks = {row["model"]: row["rank"] for row in rows}
         _PLAIN_RANKS[service] = key, ranks
     return ranks
-
-
-def _sorted(rows: list[BoardRow], column: str) -> list[BoardRow]:
-    if column == "model":
-        return sorted(rows, key=lambda row: row.values["model"].casefold())
-    return sorted(rows, key=lambda row: -(row.values[column] or 0.0))
 
 
 def _percent(rubric: Rubric | None) -> dict[str, float]:

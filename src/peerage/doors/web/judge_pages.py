@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
@@ -107,14 +106,6 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
 SAID = ("evidence", "indicator", "clear", "inconclusive")
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """One reviewer and its finding of each metric."""
-
-    name: str
-    findings: Mapping[str, Finding]
-
-
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
     """Every reviewer with its numbers; two of them side by side."""
@@ -126,16 +117,16 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     try:
         found = service.reports.audit(AuditOptions())
     except InputError as error:
-        return {"judges": [], "hint": str(error)}
+        return {"judges": {}, "hint": str(error)}
     names = sorted({one.subject for one in found.findings if one.metric == "calibration"})
-    by_name = {
+    judges = {
         name: {one.metric: one for one in found.findings if one.subject == name} for name in names
     }
     held = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(held, a, b) if held else None
     strong = [one for one in found.findings if one.status in ("evidence", "indicator")]
     return {
-        "judges": [Judge(name, by_name[name]) for name in names],
+        "judges": judges,
         "columns": COLUMNS,
         "verdict": audit_verdict(found),
         "n_reviews": found.views.get("reviews", 0),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form
@@ -101,22 +100,11 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
         person=client.name,
         agreements=await service.read(agreements_of, held, client.name) if held else [],
         n_sessions=await service.read(n_judged, held, client.name) if held else 0,
-        prompts=[one for one in prompts if one.contributor == client.name],
+        prompts=[one for one in prompts if one["contributor"] == client.name],
     )
 
 
 # -- prompts ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PromptView:
-    """A contributed prompt, and what people say of it."""
-
-    item_id: str
-    text: str
-    contributor: str
-    quality: float | None
-    n_opinions: int
 
 
 @router.get("/prompts")
@@ -151,20 +139,16 @@ async def opine(
     return RedirectResponse("/prompts", 303)
 
 
-def _prompts(service: Service) -> list[PromptView]:
-    """The contributed prompts, those with the fewest opinions first."""
+def _prompts(service: Service) -> list[dict[str, Any]]:
+    """The contributed prompts with what people say of them, the fewest opinions first."""
     known = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
-    listed = [
-        PromptView(
-            one["item_id"],
-            one.get("text") or one["item_id"],
-            one["contributor"] or "",
-            known.get(one["item_id"], {}).get("quality"),
-            known.get(one["item_id"], {}).get("reviews") or 0,
-        )
-        for one in service.reports.items()
-    ]
-    return sorted(listed, key=lambda one: (one.n_opinions, one.item_id))
+    listed = []
+    for one in service.reports.items():
+        row = known.get(one["item_id"], {})
+        text, by = one.get("text") or one["item_id"], one["contributor"] or ""
+        told = {"quality": row.get("quality"), "n_opinions": row.get("reviews") or 0}
+        listed.append({"item_id": one["item_id"], "text": text, "contributor": by, **told})
+    return sorted(listed, key=lambda one: (one["n_opinions"], one["item_id"]))
 
 
 # -- ballots ---------------------------------------------------------------------------------------
