@@ -48,7 +48,8 @@ def season(
             rows = reused = reused_answers(council.store, options.reuse_answers, rows)
             name = f"{name} with answers of {reused.season}"
             if rows.n < n_asked:
-                say(f"{n_asked - rows.n} of {how_many(n_asked, 'row')} left out: no answers there.")
+                have = how_many(n_asked, "row has", "rows have")
+                say(f"{n_asked - rows.n} of {have} no answers there: left out.")
         if note := council.vote_note(rows):
             say(note)
         if options.dry_run:
