@@ -39,7 +39,7 @@ from peerage.reports.options import (
 )
 from peerage.service import Service
 from peerage.simulate import Population, simulate
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 from peerage.types import CommunityCoefficients
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
