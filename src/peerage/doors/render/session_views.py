@@ -69,11 +69,7 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
     """What a question ends with: verdict, ranking, answers, who ranked whom and why, the bill."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
-    yield from _conclusion(view)
-    yield from _ranking(view)
-    yield from _answers(view, None if full else LINES_OF_ANSWER)
-    yield from _grid(view)
-    yield from _dissent(view)
+    yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
     yield Line(f"every review in full: peerage show {view.id}", "dim")
@@ -84,11 +80,7 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
     opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
     yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
-    yield from _conclusion(view)
-    yield from _ranking(view)
-    yield from _answers(view, None)
-    yield from _grid(view)
-    yield from _dissent(view)
+    yield from _result(view, None)
     for review in view.reviews:
         yield from _review(review, raw)
     for review in view.people:
@@ -106,6 +98,18 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield Heading("Cost")
     yield bills_table(view)
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
+
+
+def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
+    """What came out, and why; answers with so many lines, or whole."""
+    yield from _conclusion(view)
+    if view.scored is not None:
+        yield Heading("Ranking")
+        yield ranking_table(view.scored)
+        yield from (Line(line, "dim") for line in _notes(view.scored))
+    yield from _answers(view, n_lines)
+    yield from _grid(view)
+    yield from _dissent(view)
 
 
 def bare_verdict(view: SessionView) -> str:
@@ -167,13 +171,6 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
     yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
-
-
-def _ranking(view: SessionView) -> Iterator[Block]:
-    if view.scored is not None:
-        yield Heading("Ranking")
-        yield ranking_table(view.scored)
-        yield from (Line(line, "dim") for line in _notes(view.scored))
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:

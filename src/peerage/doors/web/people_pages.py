@@ -26,7 +26,7 @@ from peerage.people import (
     may_review,
     next_ballot,
 )
-from peerage.reports.held_rows import agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.held_rows import Agreement, agreements_of, n_judged, reveal, stored_rows
 from peerage.reports.options import ItemBoardOptions
 from peerage.scoring import recorded_options
 from peerage.service import Service
@@ -75,15 +75,14 @@ async def show_reveal(
     found = await service.read(reveal, events, client.name, options)
     if found is None:
         raise NotFoundError("you have not reviewed this session, or cannot.")
-    held = await service.read(stored_rows, service.reports)
-    overall = await service.read(agreements_of, held, client.name) if held else []
+    overall, n_sessions = await service.read(_agreements, service, client.name)
     return page(
         request,
         "reveal.html",
         here="/review",
         found=found,
         overall={one.name: one for one in overall},
-        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
+        n_sessions=n_sessions,
         person=client.name,
     )
 
@@ -91,17 +90,23 @@ async def show_reveal(
 @router.get("/me")
 async def own_page(request: Request, service: Serving, client: Reviewer) -> Response:
     """A person's own page: reviews, agreement, and the prompts contributed."""
-    held = await service.read(stored_rows, service.reports)
+    agreements, n_sessions = await service.read(_agreements, service, client.name)
     prompts = await service.read(_prompts, service)
     return page(
         request,
         "person.html",
         here="/review",
         person=client.name,
-        agreements=await service.read(agreements_of, held, client.name) if held else [],
-        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
+        agreements=agreements,
+        n_sessions=n_sessions,
         prompts=[one for one in prompts if one["contributor"] == client.name],
     )
+
+
+def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
+    """How far everybody agrees with a person, and in how many sessions that was seen."""
+    held = stored_rows(service.reports)
+    return (agreements_of(held, person), n_judged(held, person)) if held else ([], 0)
 
 
 # -- prompts ---------------------------------------------------------------------------------------
