@@ -72,7 +72,7 @@ class Tabular:
             for row in rows[:MAX_HTML_ROWS]
         )
         left = len(rows) - MAX_HTML_ROWS
-        more = f"<p>… and {left} more rows</p>" if left > 0 else ""
+        more = f"<p>… and {left} more</p>" if left > 0 else ""
         return (
             f"<p>{escape(repr(self))}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{body}</tbody></table>{more}"

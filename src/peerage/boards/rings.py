@@ -30,6 +30,7 @@ from peerage.boards.praise import (
     refit,
     weigh_blocks,
 )
+from peerage.errors import how_many
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import generator, ratio_interval
 from peerage.stats.tails import benjamini_hochberg, normal_p
@@ -518,7 +519,8 @@ def _note(
     else:
         said.append("No unexplained mutual praise stands out from chance.")
     if n_told := len(clusters) - n_untold:
-        said.append(f"{n_told} clusters exchange many reviews, without standing out.")
+        told = how_many(n_told, "cluster exchanges", "clusters exchange")
+        said.append(f"{told} many reviews, without standing out.")
     if n_untold:
         said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
     return " ".join(said)

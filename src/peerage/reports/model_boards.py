@@ -33,7 +33,7 @@ from peerage.boards.models import (
     win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
-from peerage.errors import UsageError, few
+from peerage.errors import UsageError, few, how_many
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import BoardReviews, ReviewsTable
 from peerage.reviews.rows import N_CLUSTERS, Floats
@@ -79,8 +79,9 @@ def build_model_board(reviews: BoardReviews) -> Board:
     whole = ModelTotals(sums.slice(None))
     two_way = options.interval == "two-way"
     if two_way and (n := n_voters(whole)) < MIN_REVIEWERS:
+        are = how_many(n, "reviewer is", "reviewers are")
         raise UsageError(
-            f"{n} reviewers are too few to speak for others; two-way needs {MIN_REVIEWERS}.",
+            f"{are} too few to speak for others; two-way needs {MIN_REVIEWERS}.",
             hint="Use --interval sessions.",
         )
     if options.by_category:
