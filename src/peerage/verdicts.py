@@ -15,8 +15,7 @@ from typing import Any
 
 from peerage.council.ballots import Decision, parse, parse_decision
 from peerage.council.blinding import deal_order, label, lone_ordinal, slot_of
-from peerage.council.counting import place
-from peerage.council.dissent import dissent_of, with_names
+from peerage.council.counting import dissent_of, place, with_names
 from peerage.council.prompts import (
     binary_schema,
     boundary,

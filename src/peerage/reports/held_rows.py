@@ -32,7 +32,7 @@ from peerage.reviews.rows import (
     unit_of,
 )
 from peerage.stats.correlations import correlation
-from peerage.stats.rank_correlations import kendall_tau
+from peerage.stats.ranking import kendall_tau
 from peerage.types import Event, Placing, ScoringOptions, Session
 
 if TYPE_CHECKING:
