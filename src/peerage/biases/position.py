@@ -38,11 +38,10 @@ COINCIDE = "every answer kept one position, so position and answer coincide"
 
 def sums(view: View) -> Sums:
     """Ballots, centred scores of the firsts and their weight; the spread of new deals; a curve."""
-    first = is_first(view)
+    first = view.judged.numbers["position"] == 0.0  # and not where there is no position
     x = first.astype(np.float64)
-    e = view.within_ballot(view.centred)
-    code = view.answer.code
-    apart = view.within_ballot(x - (view.answer.sum(x) / view.n_by_answer)[code])
+    e = view.ballot.centred(view.centred)
+    apart = view.ballot.centred(x - (view.answer.sum(x) / view.n_by_answer)[view.answer.code])
     shown = np.flatnonzero(first)
     effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
@@ -57,7 +56,7 @@ def _curve(view: View, e: Floats) -> Cells:
         p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.within_ballot(p) * known if not known.all() else view.within_ballot(p)
+    pc = view.ballot.centred(p) * (1.0 if known.all() else known)
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
@@ -128,11 +127,6 @@ def _shape_word(means: list[float]) -> str:
 # a permutation of n is one of (n − 1)² directions, and its p is that of the correlation
 # between where the sums are and where "first" was, with as many degrees of freedom. (A
 # reviewer's own answer is missing from its squares, which leaves fewer.)
-
-
-def is_first(view: View) -> Bools:
-    """Whether each judged row was shown first; a row without a position was not."""
-    return view.judged.numbers["position"] == 0.0
 
 
 def shows_first(view: View, first: Bools) -> Bools:

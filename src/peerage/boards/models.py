@@ -70,14 +70,6 @@ class ModelTotals:
         return int(self.sums.totals("counts")[name][0])
 
     @property
-    def n_sessions(self) -> int:
-        return self.count("sessions")
-
-    @property
-    def n_rows(self) -> int:
-        return self.count("rows")
-
-    @property
     def has_scores(self) -> bool:
         return "scores" in self.sums.tables and self.sums.tables["scores"].n > 0
 
@@ -445,10 +437,10 @@ def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
     """Bradley–Terry ratings by model (NaN for who met no one), log strengths, and who met."""
     points = _points(totals)
     met = np.flatnonzero((points + points.T).any(axis=0))
-    found, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
     logs[met] = strengths(points[np.ix_(met, met)])
-    found[met] = rating(logs[met])
-    return found, logs, met
+    value[met] = rating(logs[met])
+    return value, logs, met
 
 
 def _points(totals: ModelTotals) -> Floats:
