@@ -250,11 +250,11 @@ def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     system = _PositionSystem.of(sums, scales)
     if len(system.reviewer) == 0:
         return []
-    value, tilt = system.solution(leave_out=False)[0], system.tilt
+    value = system.solution(leave_out=False)[0]
     left_out = system.solution(leave_out=True)
     held = system.held.T.ravel()
     place = np.repeat(np.arange(len(value)), len(left_out))[held]
-    spread = spread_of(left_out.T.ravel()[held], place, len(value), tilt * TAU * system.prior)
+    spread = spread_of(left_out.T.ravel()[held], place, len(value), system.extra)
     return _measured(system.reviewer, value, spread, system.n_first, scales)
 
 
@@ -348,15 +348,12 @@ class _PositionSystem:
         return (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
 
     @property
-    def prior(self) -> Floats:
-        return self._scale(self.base.sum(axis=0, keepdims=True))[1].reshape(-1)
-
-    @property
-    def tilt(self) -> Floats:
-        """How far a wrong scale moves a reviewer's effect: the slope of quality on position."""
+    def extra(self) -> Floats:
+        """What a wrong scale may do to a reviewer's effect, by the slope of quality on position."""
         line, compares = self.line.sum(axis=0), self.scales.compares
         own, _, tilt, _ = _equation(line, self.lone_all, 0.0 * self.weight, self.weight, compares)
-        return np.nan_to_num(quotient(tilt, own))
+        _, prior = self._scale(self.base.sum(axis=0, keepdims=True))
+        return np.nan_to_num(quotient(tilt, own)) * TAU * prior.reshape(-1)
 
     def _scale(self, base: Floats) -> tuple[Floats, Floats]:
         who = np.broadcast_to(self.reviewer, base.shape[:2])

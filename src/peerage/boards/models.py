@@ -105,11 +105,7 @@ class ModelTotals:
 
 
 def board_columns(
-    totals: ModelTotals,
-    rule: str,
-    *,
-    two_way: bool = False,
-    ranked: Estimates | None = None,
+    totals: ModelTotals, rule: str, *, two_way: bool = False, ranked: Estimates | None = None
 ) -> dict[str, list[Any]]:
     """The board's columns, the best model first.
 
@@ -173,10 +169,7 @@ def plain(value: float) -> float | None:
 
 
 def standing(
-    values: Floats,
-    wins: Floats,
-    models: Sequence[str],
-    lower: bool = False,
+    values: Floats, wins: Floats, models: Sequence[str], lower: bool = False
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
