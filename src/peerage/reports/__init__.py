@@ -268,7 +268,7 @@ class Reports:
         """One session as it was scored then, by its id or the beginning of it."""
         from peerage.council.fold import fold
         from peerage.events import opening_of
-        from peerage.panel import recorded_options
+        from peerage.scoring import recorded_options
 
         events = self._events(prefix)
         options = recorded_options(self.settings, opening_of(events))
@@ -279,7 +279,6 @@ class Reports:
         from peerage import config
         from peerage.council.fold import fold
         from peerage.events import without_readings
-        from peerage.panel import scoring_options
         from peerage.reports.sessions import rescored
 
         session = fold(without_readings(self._events(prefix)))
@@ -288,7 +287,7 @@ class Reports:
         changes = options.model_dump(exclude_none=True)
         if name := changes.get("rubric"):
             changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
-        scoring = scoring_options(self.settings, session.query.category)
+        scoring = self.settings.scoring_options(session.query.category)
         return rescored(session, replace(scoring, **changes))
 
     def score(
@@ -363,8 +362,8 @@ class Reports:
 
     def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
-        from peerage.panel import recorded_rubric
         from peerage.reports.stored_reviews import stored_reviews
+        from peerage.scoring import recorded_rubric
 
         def rubric_of(opened: Opened) -> Rubric | None:
             return recorded_rubric(self.settings, opened)
@@ -395,9 +394,9 @@ class Reports:
         return replace(tables, **stored)
 
     def _events(self, prefix: str) -> list[Event]:
-        from peerage.stores import stored_events
+        from peerage.stores import full_id
 
-        return stored_events(self.store, prefix)
+        return self.store.events(full_id(self.store, prefix))
 
 
 @dataclass(frozen=True, slots=True)
