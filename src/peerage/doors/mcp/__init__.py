@@ -148,6 +148,10 @@ class PlainServer(MCPServer):
     """A server that tells an agent in one sentence which argument of a tool is wrong."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        tool = self._tool_manager.get_tool(name)
+        known = tool.parameters["properties"] if tool else arguments
+        if unknown := [one for one in arguments if one not in known]:
+            raise ToolError(f"there is no argument {shown(unknown[0])}. {meant(unknown[0], known)}")
         try:
             return await super().call_tool(name, arguments, *context)
         except ToolError as error:

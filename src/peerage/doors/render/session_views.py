@@ -400,6 +400,8 @@ def _dissent(view: SessionView) -> Iterator[Block]:
         why = " ".join(one.reasons) or "(no reason given)"
         yield Line(f"{one.seat} {side}: “{why}”", "magenta")
     for words in view.dissent:
+        if words.distance is None:  # a vote, which is among the decisions
+            continue
         far = f"{words.distance:.0%} of pairs the other way"
         yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
 

@@ -53,7 +53,9 @@ async def review_one(
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
         return RedirectResponse(f"/review/{id_}/reveal", 303)
-    return _ballot_page(request, service, client, await service.read(deal_ballot, events))
+    return _ballot_page(
+        request, service, client, await service.read(deal_ballot, events, client.name)
+    )
 
 
 @router.post("/review")
