@@ -150,12 +150,16 @@ def deal_ballot(events: list[Event], person: str, place: int | None = None) -> P
     return PersonBallot(session.id, person, place, session.query, order, answers, opened)
 
 
+def session_of(ballot_id: str) -> str:
+    """The id of the session that a ballot is of."""
+    return SEPARATOR.join(ballot_id.split(SEPARATOR)[:-2])
+
+
 def keep_review(
     store: Store, person: str, said: PersonReview, clock: Callable[[], float]
 ) -> PersonReviewed:
     """Append a person's review to its session's log; refused if it does not fit its ballot."""
-    dealt, _, place = said.ballot.rpartition(SEPARATOR)
-    session_id = dealt.rpartition(SEPARATOR)[0]
+    session_id, place = session_of(said.ballot), said.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
         if not events or not place.isdecimal() or len(place) > len(str(2**62)):

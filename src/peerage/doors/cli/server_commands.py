@@ -279,7 +279,7 @@ def create(
 @token_app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
-    tokens = common.reports(makes_store=True).store.tokens()
+    tokens = common.reports().store.tokens()
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
     else:
@@ -318,7 +318,7 @@ def revoke(
     common: Common = Common(),
 ) -> None:
     """End a token; a server that runs heeds it within a second."""
-    store = common.reports(makes_store=True).store
+    store = common.reports().store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
             f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."

@@ -25,6 +25,7 @@ from peerage.people import (
     keep_review,
     may_review,
     next_ballot,
+    session_of,
 )
 from peerage.reports.held_rows import Agreement, agreements_of, n_judged, reveal, stored_rows
 from peerage.reports.options import ItemBoardOptions
@@ -64,7 +65,7 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
     form = {name: str(value) for name, value in (await request.form()).items()}
     said = review_of_form(form)
     await service.read(keep_review, service.store, client.name, said, time.time)
-    return RedirectResponse(f"/review/{said.ballot.rpartition('.')[0]}/reveal", 303)
+    return RedirectResponse(f"/review/{session_of(said.ballot)}/reveal", 303)
 
 
 @router.get("/review/{id}/reveal")
