@@ -33,7 +33,7 @@ from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stores import Contribution, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
-from peerage.types import Event, Query, Response
+from peerage.types import Event, Query, Response, Session
 
 MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
 MAX_TRIES = 10  # to append a review while others do
@@ -131,13 +131,13 @@ def may_review(events: list[Event], person: str) -> bool:
         return False
     judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
     seats = {seat.name for seat in opening_of(events).seats}
-    return not judged and person not in seats and len(_answers(events)) > 1
+    return not judged and person not in seats and len(_answers(fold(events))) > 1
 
 
 def deal_ballot(events: list[Event], place: int | None = None) -> PersonBallot:
     """A person's ballot of a session: the next place of its balanced design, or a given one."""
     session, opened = fold(events), opening_of(events)
-    answers = {answer.model: answer.text for answer in _answers(events)}
+    answers = {answer.model: answer.text for answer in _answers(session)}
     if place is None:
         n_people = sum(isinstance(fact, PersonReviewed) for fact in read_events(events))
         n_reviewers = sum("review" in seat.roles for seat in opened.seats)
@@ -216,9 +216,9 @@ def _reading(said: PersonReview, ballot: PersonBallot) -> ReviewReading:
     )
 
 
-def _answers(events: list[Event]) -> list[Response]:
+def _answers(session: Session) -> list[Response]:
     """The answers of a session that there is something to say about."""
-    return [response for response in fold(events).responses if response.text.strip()]
+    return [response for response in session.responses if response.text.strip()]
 
 
 # -- opinions and items ------------------------------------------------------------------------

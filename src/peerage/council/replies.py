@@ -145,7 +145,7 @@ QUOTES = {"„": "“”", "“": "”", "‟": "”", "”": "”", "‚": "‘
 QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉"}
 QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", "`": "`"}
 MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
-QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]")
+QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]|\n")
 MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
 BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
@@ -464,9 +464,9 @@ class _Quotations:
             is_apostrophe = char == "’" and prose[at + 1 : at + 2].isalnum()
             if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
                 continue
-            if mark == "`" and prose.find("\n", opened, at) >= 0:
-                mark = ""  # backticks quote within a line
-            if not mark:
+            if char == "\n":
+                mark = "" if mark == "`" else mark  # backticks quote within a line
+            elif not mark:
                 mark, opened = (char[0], at) if char[0] in QUOTES else ("", 0)
             elif char[0] in QUOTES[mark]:
                 goes_on = prose.find("\n\n", opened, at) >= 0

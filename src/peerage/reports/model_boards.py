@@ -89,7 +89,7 @@ def build_model_board(reviews: BoardReviews) -> Board:
     else:
         ranked = _other_rule(reviews, plan, whole)
         columns = board_columns(whole, options.rule, two_way=two_way, ranked=ranked)
-    notes |= {"sessions": whole.n_sessions, "reviews": whole.n_rows}
+    notes |= {"sessions": whole.count("sessions"), "reviews": whole.count("rows")}
     if options.length_controlled:
         slope = length_controlled(whole)[1]
         notes["length_slope"] = None if slope is None else round(slope, 12)
@@ -106,7 +106,7 @@ def build_model_board(reviews: BoardReviews) -> Board:
         "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
-    said += _flags_of_models(columns, whole.n_sessions, reviews.truncated())
+    said += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
     if two_way:
         said += _without_interval(columns)
     return _board(reviews, columns, notes, said + flags)
