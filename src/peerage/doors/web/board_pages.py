@@ -153,7 +153,9 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
     before = {} if is_plain or problem else plain_ranks(service, plain)
     facts = facts_of_models(service.store)
     rows = calibrated(board.rows) if options.calibrated else board.rows
-    search, sort = given.get("search", "").casefold(), given.get("sort", "rank")
+    sort = given.get("sort", "rank")
+    by_tier = sort == "rank" and not options.calibrated
+    found = [row for row in rows if given.get("search", "").casefold() in row["model"].casefold()]
     listed = [
         {
             **row,
@@ -161,22 +163,14 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
             "before": old if (old := before.get(row["model"])) != row["rank"] else None,
             "facts": facts.get(row["model"], ModelFacts()),
         }
-        for row in rows
-        if search in row["model"].casefold()
+        for row in _sorted(found, sort)
     ]
-    groups: Sequence[tuple[str, Sequence[Mapping[str, Any]]]] = [("", listed)]
-    if sort == "rank" and not options.calibrated:
-        groups = tier_groups(listed)
-    elif sort == "model":
-        listed.sort(key=lambda row: row["model"].casefold())
-    elif sort in SORTS and sort != "rank":
-        listed.sort(key=lambda row: -(row[sort] or 0.0))
     order = [row["model"] for row in rows]
     usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
     shared = shared_values(board, problem, given, {**USUAL, **usual})
     return {
         **shared,
-        "groups": groups,
+        "groups": tier_groups(listed) if by_tier else [("", listed)],
         "n_left_out": max(0, len(listed) - MAX_ROWS),
         "max_rows": MAX_ROWS,
         "options": options,
@@ -192,8 +186,16 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
         "versus": versus(board.notes.get("matrix"), given),
         "parts": parse_qsl(shared["query"]),
-        "weeks": week_chart(board.notes["history"], order) if board.notes.get("history") else None,
+        "weeks": week_chart(board.notes.get("history") or (), order),
     }
+
+
+def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    """The rows by a column, the largest first, or by name; in their order by rank or by none."""
+    if column == "model":
+        return sorted(rows, key=lambda row: row["model"].casefold())
+    by_value = column in SORTS and column != "rank"
+    return sorted(rows, key=lambda row: -(row[column] or 0.0)) if by_value else rows
 
 
 def _more_columns(board: Board) -> list[tuple[str, str]]:
