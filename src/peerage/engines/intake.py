@@ -11,7 +11,8 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from peerage.engines.duckdb import (
     TRY_CAST,
     DuckDB,
     first_line,
+    kinds_of,
     timestamp,
 )
 from peerage.engines.review_tables import refuse_many_marks
@@ -53,6 +55,7 @@ MAX_COLUMNS = 500
 MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
 HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
 SEPARATORS = b",;\t|"
+MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
@@ -64,7 +67,12 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
     """
     for limit, may_sort in ATTEMPTS:
         try:
-            with _bounded(folder, limit) as engine:
+            limits: dict[str, str | int] = {
+                "memory_limit": limit,
+                "threads": N_THREADS,
+                "temp_directory": str(folder),
+            }
+            with closing(DuckDB(folders=(folder,), limits=limits)) as engine:
                 return work(engine, may_sort)
         except (duckdb.OutOfMemoryException, EngineMemoryError):
             continue
@@ -82,18 +90,6 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
             where = error.place or str(place)
             raise InputError(error.message, place=where, hint=error.hint) from None
     raise InputError("its rows are too large for the memory here.", place=str(place))
-
-
-@contextmanager
-def _bounded(folder: Path, memory_limit: str) -> Iterator[DuckDB]:
-    engine = DuckDB(
-        folders=(folder,),
-        limits={"memory_limit": memory_limit, "threads": N_THREADS, "temp_directory": str(folder)},
-    )
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
@@ -117,9 +113,8 @@ def _ready(files: Sequence[str]) -> set[str]:
 
     Asked is the database that will read them: to start another takes as long as a scan.
     """
-    if any(READERS.get(Path(file).suffix.lower()) != "read_parquet" for file in files):
-        return set()
-    if not all(map(os.path.isfile, files)):
+    parquet = all(READERS.get(Path(file).suffix.lower()) == "read_parquet" for file in files)
+    if not parquet or not all(map(os.path.isfile, files)):
         return set()
     engine, found = DuckDB(), set()
     engine.admit(list(files))
@@ -172,9 +167,8 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
 def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
     """Text where texts are due, else what the reader guesses, corrected until every row fits."""
-    guessed = _kinds(db.read_csv(file, store_rejects=True, hive_partitioning=False))
-    names = _safe_names(guessed)
-    kinds = _safe_kinds(guessed)
+    guessed = kinds_of(db.read_csv(file, store_rejects=True, hive_partitioning=False))
+    names, kinds = _safe_names(guessed), _safe_kinds(guessed)
     while True:
         db.execute("drop table if exists reject_errors; drop table if exists reject_scans")
         rows = db.read_csv(
@@ -254,9 +248,8 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _refuse_lines(lines: Iterable[str]) -> None:
-    listed = list(lines)
-    if listed:
-        raise InputError("some lines are no rows.", hint=few(listed, between="; "))
+    if torn := list(lines):
+        raise InputError("some lines are no rows.", hint=few(torn, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
@@ -272,15 +265,14 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
         )
         named = {str(name) for (name,) in few.fetchall()}
         names = _safe_names(named)
-        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False))
+        opened = partial(db.read_json, file, maximum_depth=MAX_DEPTH, hive_partitioning=False)
+        kinds = kinds_of(opened())
         if named <= kinds.keys():
-            with suppress(duckdb.InvalidInputException, duckdb.ConversionException):
+            with suppress(*MISFITS):
                 return _copy_typed(db, file, target, kinds, names)
-        kinds = _kinds(
-            db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False, sample_size=-1)
-        )
+        kinds = kinds_of(opened(sample_size=-1))
         _copy_typed(db, file, target, kinds, names)
-    except (duckdb.InvalidInputException, duckdb.ConversionException):
+    except MISFITS:
         if path.suffix.lower() != ".json":
             _refuse_lines(_torn_lines(path))
         raise
@@ -311,13 +303,6 @@ def _torn_lines(path: Path) -> Iterator[str]:
                 yield f"line {number}: {line[:80].decode('utf-8', 'replace').rstrip()!r}"
 
 
-def _kinds(relation: Relation) -> dict[str, str]:
-    return {
-        name: str(kind).upper()
-        for name, kind in zip(relation.columns, relation.dtypes, strict=True)
-    }
-
-
 def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     """Guesses that lose nothing: ids such as 007 are texts, and so are times, for their zones.
 
@@ -342,7 +327,7 @@ def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
 def refuse_untimely(engine: DuckDB, path: Path) -> None:
     """Raises with the first ten rows of a Parquet file whose `at` is a text, and no time."""
     relation = engine.open(path).to_native()
-    if _kinds(relation).get("at") != "VARCHAR":
+    if kinds_of(relation).get("at") != "VARCHAR":
         return
     at = quoted("at")
     columns = "row_number() over () as row, {}, {} as time"
