@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -42,8 +42,6 @@ from peerage.types import (
     Event,
     Rubric,
     ScoringOptions,
-    Session,
-    Tabular,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
     from peerage.engines.mirror import Mirror
     from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import SessionEntry, SessionView
+    from peerage.reports.sessions import SessionList, StoredSession
     from peerage.scoring import Scored
     from peerage.stores import Store
 
@@ -259,7 +257,7 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        from peerage.reports.sessions import session_entry
+        from peerage.reports.sessions import SessionList, session_entry
 
         listed = self.store.sessions(limit=options.limit, before=options.before)
         return SessionList(tuple(session_entry(one, self.store.events(one.id)) for one in listed))
@@ -269,10 +267,11 @@ class Reports:
         from peerage.council.fold import fold
         from peerage.events import opening_of
         from peerage.panel import recorded_options
+        from peerage.reports.sessions import StoredSession
 
         events = self._events(prefix)
         options = recorded_options(self.settings, opening_of(events))
-        return StoredSession(fold(events), tuple(events), options)
+        return StoredSession(fold(events), events, options)
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
@@ -400,55 +399,16 @@ class Reports:
         return stored_events(self.store, prefix)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredSession:
-    """A stored session, its log, and the options it was scored under."""
-
-    session: Session
-    events: tuple[Event, ...]
-    options: ScoringOptions
-
-    def document(self) -> dict[str, Any]:
-        """The JSON of the session, in full."""
-        from peerage.reports.sessions import session_document
-
-        return session_document(self.session, self.events, self.options)
-
-    def view(self) -> SessionView:
-        """Everything that there is to show of the session."""
-        from peerage.reports.sessions import session_view
-
-        return session_view(self.session, self.events, self.options)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SessionList(Tabular):
-    """Stored sessions, one line each."""
-
-    sessions: tuple[SessionEntry, ...]
-
-    def __repr__(self) -> str:
-        return f"SessionList({len(self.sessions)} sessions)"
-
-    def table(self) -> dict[str, list[Any]]:
-        listed = [asdict(one) for one in self.sessions]
-        return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
-
-    def document(self) -> dict[str, Any]:
-        """The JSON of the list."""
-        return {"sessions": self.rows}
-
-
 # -- boards ------------------------------------------------------------------------------------
 
 
 def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
     from peerage.reports.community_boards import agreeing
-    from peerage.reports.model_boards import board_of_table
+    from peerage.reports.model_boards import build_model_board
     from peerage.reports.model_reviews import ReviewsTable
 
     engine = tables.runner()
-    board = board_of_table(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
+    board = build_model_board(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
     return agreeing(board, engine, tables.against)
 
 

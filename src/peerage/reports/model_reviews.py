@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -64,52 +63,11 @@ NO_REVIEWS: Mapping[str, list[Any]] = {
 }
 
 
-class BoardReviews(ABC):
-    """What a board is built from: sums, and what is known of the rows behind them."""
-
-    options: ModelBoardOptions
-    columns: tuple[str, ...]
-    n_rows: int
-    latest: float | None  # where the window ends, and where it begins; None for open
-    earliest: float | None
-    categories: tuple[str, ...] = ()
-    has_weights: bool = False
-    not_finite: int = 0
-
-    def set_window(self, latest: float | None) -> None:
-        """The window that the options ask for; without one it ends with the latest review."""
-        options = self.options
-        self.latest = latest if options.as_of is None else instant_s(options.as_of)
-        span, self.earliest = span_s(options.since), None
-        if span is not None and self.latest is not None and "at" in self.columns:
-            self.earliest = self.latest - span
-
-    @abstractmethod
-    def sums(self, plan: Plan) -> ModelSums:
-        """The sums of the reviews in the window."""
-
-    @abstractmethod
-    def placings(self, plan: Plan) -> list[Placing]:
-        """Every ballot as rules take it: by time, then session, round and reviewer."""
-
-    @abstractmethod
-    def n_after(self, instant: float) -> int:
-        """How many reviews carry a later time."""
-
-    @abstractmethod
-    def first_s(self) -> float | None:
-        """When the window begins, or the first review in it."""
-
-    def truncated(self) -> dict[str, int]:
-        """How many answers of each model were cut off, of those in the window."""
-        return {}
-
-
-# -- one table -----------------------------------------------------------------------------------
-
-
-class ReviewsTable(BoardReviews):
+class ReviewsTable:
     """A reviews table on an engine, checked, within the window of a board."""
+
+    item_weights: Source | None = None
+    not_finite: int = 0
 
     def __init__(
         self,
@@ -119,7 +77,7 @@ class ReviewsTable(BoardReviews):
         item_weights: Source | None = None,
     ) -> None:
         self.engine, self.source, self.options = engine, source, options
-        self.item_weights, self.has_weights = item_weights, item_weights is not None
+        self.item_weights = item_weights
         seen = self.reviews
         self._describe(seen.columns, seen.n_rows, seen.not_finite, seen.latest)
 
@@ -131,6 +89,14 @@ class ReviewsTable(BoardReviews):
         self.newest = newest  # when the latest review was given, in the window or not
         check_columns(columns, self.options)
         self.set_window(newest)
+
+    def set_window(self, newest: float | None) -> None:
+        """The window that the options ask for; without one it ends with the latest review."""
+        span, as_of = span_s(self.options.since), self.options.as_of
+        self.latest = newest if as_of is None else instant_s(as_of)
+        self.earliest: float | None = None  # open
+        if span is not None and self.latest is not None and "at" in self.columns:
+            self.earliest = self.latest - span
 
     @cached_property
     def reviews(self) -> Reviews:
@@ -154,7 +120,7 @@ class ReviewsTable(BoardReviews):
         return frame.filter(nw.col("truncated").is_null() | (nw.col("truncated") < 1))
 
     @cached_property
-    def categories(self) -> tuple[str, ...]:  # type: ignore[override]
+    def categories(self) -> tuple[str, ...]:
         """The categories of a board by category, in the order of their names; none is ""."""
         if not self.options.by_category:
             return ()
@@ -171,7 +137,7 @@ class ReviewsTable(BoardReviews):
                 here = here | nw.col("category").is_null() if name == "" else here
                 code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
             frame = frame.with_columns(code.alias("category"))
-        return self._weighed(frame) if self.has_weights else frame
+        return frame if self.item_weights is None else self._weighed(frame)
 
     def _weighed(self, frame: Frame) -> Frame:
         given = self.engine.open(self.item_weights)
@@ -192,7 +158,7 @@ class ReviewsTable(BoardReviews):
             rule="bradley_terry",
             **options.model_dump(include={"own_votes", "since", "as_of", "category"}),
         )
-        if given is None or self.has_weights or options != plain:
+        if given is None or self.item_weights is not None or options != plain:
             return None
         counts = given.counts
         if (self.earliest, options.as_of, options.category) != (None, None, None):
@@ -212,28 +178,32 @@ class ReviewsTable(BoardReviews):
         """The table's sums; a repeated review is refused with its row."""
         plan, numbers = fitted(plan, self.columns)
         numbers += ["category"] if plan.by_category else []
-        numbers += ["item_weight"] if self.has_weights else []
+        numbers += ["item_weight"] if self.item_weights is not None else []
         total = sums_of_frame(self.engine, self.frame, self.columns, self.names, plan, numbers)
         if ModelTotals(total.slice(None)).count("duplicates"):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
     def n_after(self, instant: float) -> int:
+        """How many reviews carry a later time."""
         if self.newest is None or self.newest <= instant:
             return 0
         late = self.reviews.frame.filter(nw.col("at") > instant).select(nw.len().alias("n"))
         return int(self.engine.arrays(late)["n"][0])
 
     def first_s(self) -> float | None:
+        """When the window begins, or the first review in it."""
         if self.earliest is not None:
             return self.earliest
         first = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
         return None if first is None or not np.isfinite(float(first)) else float(first)
 
     def truncated(self) -> dict[str, int]:
+        """How many answers of each model were cut off, of those in the window."""
         return count_truncated(self.engine, self.frame, self.columns, self.earliest)
 
     def placings(self, plan: Plan) -> list[Placing]:
+        """Every ballot as rules take it: by time, then session, round and reviewer."""
         numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
         columns = self.engine.arrays(self.frame.select(*required(REVIEWS), *numbers))
         return placings_of(rows_and_units(columns, numbers)[0], plan)
@@ -375,8 +345,6 @@ class StoredReviews(ReviewsTable):
     reads rows (of all files as one table) only where the window cuts through a file.
     """
 
-    has_weights = False
-
     def __init__(
         self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
     ) -> None:
@@ -392,6 +360,9 @@ class StoredReviews(ReviewsTable):
             sum(facts.not_finite for facts in known),
             max((facts.latest for facts in known if facts.latest is not None), default=None),
         )
+
+    def win_counts(self) -> None:
+        """Not counted: every comparison was stored as reviews."""
 
     @cached_property
     def apart(self) -> bool:

@@ -22,14 +22,14 @@ from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.reports import InputTables, Reports
-from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
+from peerage.reports.held_rows import WhatIfOptions, what_if_board
 from peerage.reports.options import (
     CommunityBoardOptions,
     ContributorBoardOptions,
     ItemBoardOptions,
     ReviewerBoardOptions,
 )
-from peerage.reports.what_if import WhatIfOptions, what_if_board
+from peerage.reports.page_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.simulate import Population, simulate

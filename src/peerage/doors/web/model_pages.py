@@ -14,9 +14,16 @@ from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, PeerageError
 from peerage.events import opening_of
-from peerage.reports.held_rows import SessionShare, duels, marks_of, sessions_of, stored_rows
-from peerage.reports.model_facts import ModelFacts, facts_of_models
+from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import AuditOptions, ModelBoardOptions
+from peerage.reports.page_facts import (
+    ModelFacts,
+    SessionShare,
+    duels,
+    facts_of_models,
+    marks_of,
+    sessions_of,
+)
 from peerage.service import Service
 from peerage.stores import Store
 

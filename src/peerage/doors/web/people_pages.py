@@ -28,8 +28,9 @@ from peerage.people import (
     may_review,
     next_ballot,
 )
-from peerage.reports.held_rows import Reveal, agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import ItemBoardOptions
+from peerage.reports.page_facts import Reveal, agreements_of, n_judged, reveal
 from peerage.service import Service
 from peerage.types import Event
 
