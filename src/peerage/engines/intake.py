@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
-from peerage.engines import Engine, EngineError, EngineMemoryError, Source
+from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Source
 from peerage.engines.duckdb import (
     READERS,
     TRY_CAST,
@@ -37,7 +38,7 @@ from peerage.engines.sql import (
     sql,
 )
 from peerage.errors import InputError, few
-from peerage.reviews.columns import NAMES, is_number
+from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.text import is_unicode
 
 Relation = duckdb.DuckDBPyRelation
@@ -55,6 +56,10 @@ MAX_COLUMNS = 500
 MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
 HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
 SEPARATORS = b",;\t|"
+ROW_WORDS = {  # by table, what a row says of whom, from the columns of its key
+    "reviews": "{1} on {2} in {0}",
+    "opinions": "{1} on {0}",
+}
 MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
@@ -342,18 +347,31 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
         )
 
 
+def zone_flags(engine: Engine, source: Source) -> list[str]:
+    """A flag for a table that writes its times in several zones."""
+    zones = zones_of(engine, source)
+    return [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
+
+
+def row_flags(engine: Engine, name: str, rows: Frame, kind: str) -> list[str]:
+    """A flag for odd rows of a kind of table, if there are any: how many, and the first ten."""
+    n = int(engine.arrays(rows.select(nw.len().alias("n")))["n"][0])
+    if not n:
+        return []
+    first = engine.arrays(rows.select(*KEYS[kind]).sort(*KEYS[kind]).head(N_SHOWN))
+    told = (ROW_WORDS[kind].format(*row) for row in zip(*first.values(), strict=True))
+    return [f"{name}:{n}: {', '.join(told)}"]
+
+
 def zones_of(engine: Engine, source: Source) -> list[str]:
     """The zones in which a table writes its times, if they are several; one without is UTC."""
-    minutes = sorted({_minutes_east(one) for one in engine.zones(engine.open(source), "at")})
-    return [_spelt(one) for one in minutes] if len(minutes) > 1 else []
+    named = engine.zones(engine.open(source), "at")
+    east = sorted({_minutes_east(one) for one in named})
+    spelt = [f"{'-' if one < 0 else '+'}{abs(one) // 60:02}:{abs(one) % 60:02}" for one in east]
+    return ["UTC" if one == "+00:00" else one for one in spelt] if len(east) > 1 else []
 
 
 def _minutes_east(zone: str) -> int:
     """How far a zone such as Z, +02 or -05:30 is from UTC; 0 where none is named."""
     digits = zone.lstrip("+-zZ").replace(":", "").ljust(4, "0")
     return (-1 if zone.startswith("-") else 1) * (60 * int(digits[:2]) + int(digits[2:]))
-
-
-def _spelt(minutes: int) -> str:
-    hours, rest = divmod(abs(minutes), 60)
-    return "UTC" if minutes == 0 else f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -40,7 +40,6 @@ from peerage.types import (
     AuditLimits,
     CommunityCoefficients,
     Event,
-    Rubric,
     ScoringOptions,
 )
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
     from peerage.config import Settings
     from peerage.engines.mirror import Mirror
-    from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.sessions import SessionList, StoredSession
     from peerage.scoring import Scored
@@ -241,8 +239,7 @@ class Reports:
             reviews: Source | None = tables.reviews
             flags: tuple[str, ...] = ()
             if reviews is None:
-                _, files, flags = self._stored_reviews()
-                reviews = list(map(str, files))
+                _, reviews, flags = self._stored_reviews()
             if not reviews:
                 raise NO_REVIEWS_YET
             limits = self.settings.audit.limits
@@ -319,12 +316,12 @@ class Reports:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
 
-    def review_files(self) -> list[str]:
+    def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
         _, files, _ = self._stored_reviews()
         if not files:
             raise NO_REVIEWS_YET
-        return list(map(str, files))
+        return files
 
     def items(self) -> list[dict[str, Any]]:
         """The items that were imported or contributed: id, contributor, and text where given."""
@@ -335,8 +332,8 @@ class Reports:
         engine.admit(files)
         frame = engine.open(files)
         kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
-        found = engine.arrays(frame.select(*kept))
-        rows = zip(*(found[name].tolist() for name in kept), strict=True)
+        columns = engine.arrays(frame.select(*kept)).values()
+        rows = zip(*(values.tolist() for values in columns), strict=True)
         return [dict(zip(kept, row, strict=True)) for row in rows]
 
     # -- where it is read from -----------------------------------------------------------------
@@ -353,7 +350,7 @@ class Reports:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             return replace(_model_board(nothing, options), hint=str(NO_REVIEWS_YET))
         if tables.item_weights is not None or tables.engine == "spark":
-            board = _model_board(replace(tables, reviews=list(map(str, files))), options)
+            board = _model_board(replace(tables, reviews=files), options)
         else:
             engine = tables.runner()
             board = build_model_board(StoredReviews(engine, mirror, files, options))
@@ -365,10 +362,7 @@ class Reports:
         from peerage.panel import recorded_rubric
         from peerage.reports.stored_reviews import stored_reviews
 
-        def rubric_of(opened: Opened) -> Rubric | None:
-            return recorded_rubric(self.settings, opened)
-
-        return stored_reviews(self.store, rubric_of)
+        return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
         """The boards of a community, and a hint where there is nothing to make them from."""

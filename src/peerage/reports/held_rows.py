@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,7 +102,7 @@ def stored_rows(reports: Reports) -> HeldRows | None:
 
 
 @lru_cache(maxsize=2)
-def _rows_of(files: tuple[str, ...]) -> HeldRows:
+def _rows_of(files: tuple[Path, ...]) -> HeldRows:
     engine = engines.get("duckdb")()
     engine.admit(list(files))
     table = read_reviews(engine, list(files))
@@ -126,6 +127,7 @@ class HeldReviews(ReviewsTable):
 
     def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
         self.options, self.columns = options, tuple(held.rows.numbers)
+        self.categories = ()  # their numbers are not held: no board by category
         at = held.number("at")
         self.set_window(None if np.isnan(at).all() else float(np.nanmax(at)))
         keep = np.ones(held.rows.n, dtype=bool)

@@ -250,7 +250,13 @@ def sums_of_frame(
     numbers: Sequence[str],
 ) -> ModelSums:
     """The sums of a table's rows, made where they are."""
-    reading = RowsReading(names, tuple(numbers), query_id="query_id" in columns)
+    reading = RowsReading(
+        "session_id",
+        {"reviewer": names, "candidate": names},
+        tuple(numbers),
+        query_id="query_id" in columns,
+        clusters=True,
+    )
     tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), merge_tables)
     return ModelSums(names, units_of(engine, frame, columns), tables)
 
@@ -349,7 +355,7 @@ class StoredReviews(ReviewsTable):
         self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
     ) -> None:
         self.engine, self.mirror, self.options = engine, mirror, options
-        self.source = list(map(str, files))
+        self.source = list(files)
         self._digests: dict[Path, str] = {}
         engine.admit(mirror.folders)
         self.facts = {file: self._facts(file) for file in files}
@@ -401,7 +407,7 @@ class StoredReviews(ReviewsTable):
 
     def _sums(self, file: Path, plan: Plan) -> ModelSums:
         """The sums of a file's rows; it was checked when it was written, and is not again."""
-        facts, frame = self.facts[file], self.engine.open(str(file))
+        facts, frame = self.facts[file], self.engine.open(file)
         plan, numbers = fitted(plan, facts.columns)
         if self._is_small(file):
             rows, units = rows_and_units(self.engine.arrays(frame), numbers)
@@ -418,7 +424,7 @@ class StoredReviews(ReviewsTable):
 
     def _look_quickly(self, file: Path) -> Parts:
         """The facts of a few sessions of this store's own, which have only numbers that are."""
-        rows = self.engine.arrays(self.engine.open(str(file)))
+        rows = self.engine.arrays(self.engine.open(file))
         always = (*required(REVIEWS), "rank", "score")
         held = {name for name in rows if name in always or not _is_void(rows[name])}
         columns = [name for name in REVIEWS if name in held]
@@ -433,7 +439,7 @@ class StoredReviews(ReviewsTable):
         return _facts_of({**head, "latest": max(ends, default=None)}, last, ends)
 
     def _look(self, file: Path) -> Parts:
-        seen = read_reviews(self.engine, str(file))
+        seen = read_reviews(self.engine, file)
         timed = "at" in seen.columns
         last = [nw.col("at").max().alias("last")] if timed else []
         sessions = self.engine.arrays(

@@ -66,7 +66,7 @@ def export(
     common: Common = Common(),
 ) -> None:
     """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
-    from peerage.imports.exports import export as export_store
+    from peerage.imports import export as export_store
 
     if folder is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
@@ -84,8 +84,8 @@ def export(
         write_json(done)
 
 
-def _export_reviews(files: Sequence[str], path: Path) -> int:
-    from peerage.imports.exports import check_table_format, write_reviews
+def _export_reviews(files: Sequence[Path], path: Path) -> int:
+    from peerage.imports import check_table_format, write_reviews
 
     check_table_format(path)
     return write_file(path, lambda fresh: write_reviews(files, path.suffix, fresh))
