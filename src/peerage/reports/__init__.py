@@ -325,11 +325,12 @@ class Reports:
 
     def items(self) -> list[dict[str, Any]]:
         """The items that were imported or contributed: id, contributor, and text where given."""
-        files = self._with_imported(InputTables()).items
-        if files is None:
+        from peerage.reports.stored_reviews import community_tables
+
+        files = community_tables(self.store, "items")
+        if not files:
             return []
         engine = InputTables().runner()
-        engine.admit(files)
         frame = engine.open(files)
         kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
         columns = engine.arrays(frame.select(*kept)).values()
@@ -365,9 +366,19 @@ class Reports:
         return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
-        """The boards of a community, and a hint where there is nothing to make them from."""
+        """The boards of a community, and a hint where there is nothing to make them from.
+
+        Without opinions, what was imported into the store stands for each table that is not named.
+        """
+        from peerage.reports.stored_reviews import community_tables
+
         if tables.opinions is None:
-            tables = self._with_imported(tables)
+            stored: dict[str, Any] = {
+                kind: community_tables(self.store, kind) or None
+                for kind in ("opinions", "items", "users")
+                if getattr(tables, kind) is None
+            }
+            tables = replace(tables, **stored)
         hint = "" if tables.opinions is not None else str(NO_OPINIONS_YET)
         if not any((tables.opinions, tables.items, tables.users)):  # then no engine is needed
             tables = replace(tables, engine="duckdb", master=None)
@@ -375,17 +386,6 @@ class Reports:
             tables = replace(tables, opinions=NO_OPINIONS)
         coefficients = CommunityCoefficients(**self.settings.community.model_dump())
         return read_community_boards(tables, options, coefficients), hint
-
-    def _with_imported(self, tables: InputTables) -> InputTables:
-        """The tables, with what was imported into the store in the place of what was not named."""
-        from peerage.reports.stored_reviews import community_tables
-
-        stored: dict[str, Any] = {
-            kind: community_tables(self.store, kind) or None
-            for kind in ("opinions", "items", "users")
-            if getattr(tables, kind) is None
-        }
-        return replace(tables, **stored)
 
     def _events(self, prefix: str) -> list[Event]:
         from peerage.stores import stored_events

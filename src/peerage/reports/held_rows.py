@@ -104,7 +104,6 @@ def stored_rows(reports: Reports) -> HeldRows | None:
 @lru_cache(maxsize=2)
 def _rows_of(files: tuple[Path, ...]) -> HeldRows:
     engine = engines.get("duckdb")()
-    engine.admit(list(files))
     table = read_reviews(engine, list(files))
     numbers = [name for name in table.columns if is_number(name) or name == "at"]
     texts = [*required(REVIEWS), *(n for n in ("query_id", "category") if n in table.columns)]
