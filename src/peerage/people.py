@@ -29,8 +29,8 @@ from peerage.events import (
     stored_event,
 )
 from peerage.imports.table_files import imported_contributors
-from peerage.panel import recorded_rubric
 from peerage.reports.options import Options
+from peerage.scoring import recorded_rubric
 from peerage.stores import Contribution, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
 from peerage.types import Event, Query, Response

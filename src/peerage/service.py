@@ -56,6 +56,7 @@ SERVER = "serve"  # what the sessions of a server are held for
 LOOK_EVERY_LEASES = 0.5  # between looks for sessions to take over
 POLL_S = 0.5  # between looks at a session that another process runs
 READ_THREADS = 16
+MAX_ANSWERS_GIVEN = 200  # on one ballot; nobody ranks more in one reading
 N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimated
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
@@ -100,7 +101,9 @@ class SessionRequest(CouncilOptions):
     category: str = Field(default="", max_length=MAX_NAME, description="May choose the rubric.")
     seats: tuple[str, ...] = Field(default=(), description="Only these seats of the panel.")
     answers: dict[str, str] | None = Field(
-        default=None, description="Answers to judge, by name, instead of asking for them."
+        default=None,
+        max_length=MAX_ANSWERS_GIVEN,
+        description="Answers to judge, by name, instead of asking for them.",
     )
     system: str = Field(
         default="", max_length=MAX_QUERY_CHARACTERS, description="What the seats are told first."

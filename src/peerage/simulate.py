@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
 HONEST, LAZY, CONTRARIAN, SPAMMER, RING = (
     "honest",

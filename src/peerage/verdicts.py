@@ -15,8 +15,7 @@ from typing import Any
 
 from peerage.council.ballots import Decision, parse, parse_decision
 from peerage.council.blinding import deal_order, label, lone_ordinal, slot_of
-from peerage.council.counting import place
-from peerage.council.dissent import dissent_of, with_names
+from peerage.council.counting import dissent_of, place, with_names
 from peerage.council.prompts import (
     binary_schema,
     boundary,
@@ -280,3 +279,16 @@ def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
         at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
         for name in rivals
     )
+
+
+def conclusion_of(session: Session) -> str | None:
+    """What a finished session told the person who asked: its verdict, or the best answer."""
+    verdict = session.verdict
+    if not session.finished or not session.scores:
+        return None
+    if verdict is not None and verdict.approved is not None:
+        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
+    if verdict is not None and verdict.text:
+        return verdict.text
+    best = session.scores[0].model
+    return next((one.text for one in session.responses if one.model == best), None)

@@ -9,7 +9,7 @@ import pytest
 
 from peerage.council import ballots, jsonish, rankings, replies
 from peerage.council.ballots import parse, parse_decision, review_of
-from peerage.council.dissent import with_names
+from peerage.council.counting import with_names
 from peerage.council.prompts import relabel
 from peerage.council.replies import MAX_REPLY_CHARACTERS
 from peerage.types import Ballot, Review, Slot

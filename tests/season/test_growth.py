@@ -11,9 +11,10 @@ from peerage.config import rubric
 from peerage.council.fold import fold
 from peerage.errors import InputError
 from peerage.events import panel_of, read_events
-from peerage.panel import recorded_rubric, settings_of
+from peerage.panel import settings_of
 from peerage.providers.simulated import SimulatedProvider
 from peerage.reports.sessions import StoredSession
+from peerage.scoring import recorded_rubric
 from peerage.season import (
     Progress,
     Season,

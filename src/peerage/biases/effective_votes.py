@@ -120,8 +120,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _votes(r: Floats, k: int) -> Floats:
-    votes: Floats = k / (1.0 + (k - 1) * np.maximum(r, -0.5 / (k - 1)))
-    return votes
+    return k / (1.0 + (k - 1) * np.maximum(r, -0.5 / (k - 1)))
 
 
 def _against_known(sums: Sums, k: int) -> str:

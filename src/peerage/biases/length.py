@@ -1,8 +1,9 @@
-"""Do scores go with length, and does a reviewer favour length more than the others do?
+"""Do scores go with length, of answers or of reasoning, and whose more than the others'?
 
 The first they may for good reasons, and the note says so. Answers are compared with the others on
 the ballot, and with what that candidate usually writes: models that merely differ in wordiness, and
-in quality, are no bias of anybody's. The second can be told without gold answers.
+in quality, are no bias of anybody's. Whether a reviewer favours length more than the others do can
+be told without gold answers.
 """
 
 from __future__ import annotations
@@ -13,18 +14,17 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, all_compared, estimated, signed
-from peerage.reviews.cells import Cells, beside, pooled, single_cell, table_of
+from peerage.biases.thresholds import Tested, all_compared, estimated, signed, unknown
+from peerage.reviews.cells import Cells, beside, ordered, pooled, single_cell, table_of
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import Estimate, centred_correlation, estimates
-from peerage.reviews.measurements import Measurement, slopes
+from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats, Ints
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
-NAME, RELATIVE = "length", "length_relative"
+NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
 KINDS = 3  # of answers: wrong, right, and not known
 
 
@@ -145,6 +145,57 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
     return all_compared(RELATIVE, panel.compared.lengths, panel, note, why)
 
 
+# -- reasoning -----------------------------------------------------------------------------------
+
+
+def reasoning_sums(view: View) -> Sums:
+    """By cluster, one row an answer: n; x, y, z; xx, yy, zz; xy, xz, yz (words, score, correct)."""
+    rows, answer = view.judged, view.answer
+    words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
+    x, z = answer.first(words), answer.first(correct)
+    kept = np.isfinite(x) & np.isfinite(z)
+    x, z = x[kept], z[kept]
+    y = view.sum_by_answer[kept] / view.n_by_answer[kept]
+    cluster = answer.first(view.cluster)[kept]
+    one = np.ones_like(x)
+    table = np.column_stack([one, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
+    return {"answers": ordered(np.zeros(len(x), dtype=np.int64), cluster, table)}
+
+
+def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    note = "partial correlation given correctness"
+    tested = [
+        replace(estimated(REASONING, one, panel, note, "all"), correlation=True)
+        for one in estimates(sums["answers"], _partial_correlation, fisher=True)
+    ]
+    why = "no answer has both reasoning words and correctness"
+    return tested or [unknown(REASONING, panel.n_min(REASONING), why)]
+
+
+def _partial_correlation(totals: Floats) -> Floats:
+    """The correlation of x and y that z does not explain; the plain one where z is all alike."""
+    n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
+    pairs = {"xy": (x, y, xx, yy, xy), "xz": (x, z, xx, zz, xz), "yz": (y, z, yy, zz, yz)}
+    r = {
+        name: correlations_from_sums(np.column_stack([n, *columns]))
+        for name, columns in pairs.items()
+    }
+    xz_, yz_ = (np.nan_to_num(r[name]) for name in ("xz", "yz"))
+    left = (1.0 - xz_**2) * (1.0 - yz_**2)
+    known = left > 1e-12
+    partial = (r["xy"] - xz_ * yz_) / np.sqrt(np.where(known, left, 1.0))
+    return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
+
+
 WHY = "the words of each answer"
 metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WHY))
 metrics.register(RELATIVE)(Metric(RELATIVE, ("words",), no_sums, relative_findings, WHY))
+metrics.register(REASONING)(
+    Metric(
+        REASONING,
+        ("reasoning_words", "correct"),
+        reasoning_sums,
+        reasoning_findings,
+        "the words of reasoning and whether each answer is correct",
+    )
+)

@@ -16,11 +16,10 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, estimated, unknown
 from peerage.reviews.cells import Cells, single_cell, table_of
-from peerage.reviews.comparisons import scored_rows
 from peerage.reviews.intervals import Estimate, estimates
 from peerage.reviews.one_scale import fit_scales
 from peerage.reviews.rows import Floats, Ints, Rows, group, select
-from peerage.reviews.view import View
+from peerage.reviews.view import View, scored_rows
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 
@@ -92,8 +91,7 @@ def trigrams(text: object) -> Floats:
     counts = np.log1p(np.bincount(place.astype(np.int64), minlength=N_FEATURES))
     counts -= counts.mean()
     scale = float(np.linalg.norm(counts))
-    out: Floats = counts / scale if scale > 0.0 else counts
-    return out
+    return counts / scale if scale > 0.0 else counts
 
 
 def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:

@@ -268,16 +268,14 @@ class _Block:
         n_sessions, has = self.rows.n_sessions, n > 0.0
         total = np.bincount(self.answer_session, log * has, minlength=n_sessions)
         n_told = np.bincount(self.answer_session, has, minlength=n_sessions)
-        mean: Floats = total / np.maximum(n_told, 1.0)
-        return mean
+        return total / np.maximum(n_told, 1.0)
 
     # -- by reviewer and candidate ---------------------------------------------------------------
 
     def _pair_subject(self) -> Ints:
         rows = self.rows
         slices = np.where(self.inside, self.slice[rows.session], 0)
-        found: Ints = (slices * self.n_names + rows.reviewer) * self.n_names + rows.candidate
-        return found
+        return (slices * self.n_names + rows.reviewer) * self.n_names + rows.candidate
 
     def influence(self) -> Cells:
         """Votes, shares, and how far each reviewer pulls the sessions' means."""

@@ -15,26 +15,23 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import (
-    Exchange,
-    ExchangeBlocks,
-    candidate_blocks,
-    exchanges,
-    pair_blocks,
-)
 from peerage.boards.opinions import Community, cells_of, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
+    Exchange,
+    ExchangeBlocks,
     Praise,
+    candidate_blocks,
     deal_again,
+    exchanges,
     expected_praise,
     informative,
+    pair_blocks,
     refit,
     weigh_blocks,
 )
 from peerage.reviews.rows import Bools, Floats, Ints
-from peerage.stats.clusters import ratio_interval
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator, ratio_interval
 from peerage.stats.tails import benjamini_hochberg, normal_p
 
 N_DEALS = 199
@@ -218,8 +215,7 @@ def _tolerance(
 
     def elsewhere(values: Floats) -> Floats:
         """By block: the sum over the packed blocks that it shares no member with."""
-        sums: Floats = values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
-        return sums
+        return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
 
     s, d, v = excess[packed], weight[packed], variance[packed]
     order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
@@ -261,8 +257,7 @@ class Deals:
     def standardised(self, z: Floats, size: int) -> Floats:
         """A z beside the largest ones of its size by chance."""
         by_chance = self.maxima[:, size]
-        scaled: Floats = (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
-        return scaled
+        return (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
 
     def p(self, scaled: float) -> float:
         """The part of deals, the real one among them, whose strongest block is as strong."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,12 +29,11 @@ from peerage.council.rankings import (
     MARK_KEYS,
     NUMBERS,
     RANK_KEYS,
+    REFUSAL,
     Labels,
     Ranking,
     Tiers,
-    Told,
     canonical_label,
-    is_refusal,
     label_of,
     one_line,
     read_mark,
@@ -88,15 +87,13 @@ def parse(text: object, ballot: Ballot) -> Review:
     if len(body) > MAX_REPLY_CHARACTERS:  # whatever is read of it, the last verdict may be cut off
         flag = f"reply_cut:{len(body) - MAX_REPLY_CHARACTERS} characters"
         return abstain(ballot, "too_long", text, (flag,))
-    how: tuple[str, ...] = ()
     inner = _loaded(body, '"', '"')  # a reply that was encoded once too often
-    if isinstance(inner, str) and inner.lstrip().startswith("{"):
-        body, how = valid_text(inner), ("json_string",)
-    stated = _stated(body, ballot, Labels(ballot))
+    is_encoded = isinstance(inner, str) and inner.lstrip().startswith("{")
+    stated = _stated(valid_text(inner) if is_encoded else body, ballot)
     if isinstance(stated, str):
         return abstain(ballot, stated, text)
-    reading, recovered = stated
-    return reading.review(text, (*how, *recovered))
+    reading, how = stated
+    return reading.review(text, ("json_string", *how) if is_encoded else how)
 
 
 def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
@@ -106,7 +103,8 @@ def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
     """
     labels = Labels(ballot)
     if isinstance(data, str):
-        if not Ranking(labels).is_all_labels(data[:MAX_REPLY_CHARACTERS]):
+        tiers = Ranking(labels).from_text(data[:MAX_REPLY_CHARACTERS])
+        if not tiers or any(labels.exactly(name) is None for tier in tiers for name in tier):
             return replace(parse(data, ballot), raw=raw or data)
         data = {"ranking": data}
     if isinstance(data, LISTS):
@@ -123,11 +121,9 @@ def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] =
     return Review(ballot.reviewer, abstained=reason, flags=flags, raw=raw, round=ballot.round)
 
 
-Stated = tuple["_Reading", tuple[str, ...]]  # what a reply says, and how that was come by
-
-
-def _stated(text: str, ballot: Ballot, labels: Labels) -> Stated | str:
-    """The verdict of a reply, or why there is none."""
+def _stated(text: str, ballot: Ballot) -> tuple[_Reading, tuple[str, ...]] | str:
+    """The verdict of a reply with how it was come by, or why there is none."""
+    labels = Labels(ballot)
 
     def read(value: Object) -> _Reading | None:
         reading = _Reading(value, ballot, labels)
@@ -141,57 +137,51 @@ def _stated(text: str, ballot: Ballot, labels: Labels) -> Stated | str:
         if last.verdict is None:
             return "truncated" if last.state == "cut" else "unparsed"
         return last.verdict, last.repairs + HOW_BY_STATE[last.state]
-    if last == "quoted":
-        return _quoted_end(reply)
+    if last == "quoted" and _ends_in_backticks(reply):
+        return reply.verdicts[0].verdict, (*reply.verdicts[0].repairs, "quoted")
     if last != "none":
         return last
-    unwrapped = _unwrapped(reply, read)
-    if unwrapped:
-        return unwrapped
+    for data, how in _recoveries(reply):
+        reading = read(data)
+        if reading:
+            return reading, how
     prose = reply.prose()
     told = stated_in_prose(prose, labels)
-    if isinstance(told, Told):
-        return _Reading(told.data, ballot, labels), told.how
+    if isinstance(told, tuple):
+        return _Reading(told[0], ballot, labels), told[1]
     return told or _reason(prose, reply)
 
 
-def _quoted_end(reply: ReplyObjects) -> Stated | str:
-    """A verdict in backticks, where there is no other and it ends the reply."""
-    last = reply.verdicts[-1]
-    tail = reply.text[last.end :]
-    in_code = tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
-    lead = last.context.partition("\n")[0].strip("` ")
-    is_led = not lead or OWN_WORDS.fullmatch(lead)
-    if len(reply.verdicts) > 1 or last.state != "whole" or not in_code or not is_led:
-        return "quoted"
-    return last.verdict, (*last.repairs, "quoted")
+def _ends_in_backticks(reply: ReplyObjects) -> bool:
+    """Whether the only verdict is in backticks, ends the reply and is nobody else's."""
+    first, tail = reply.verdicts[0], reply.text[reply.verdicts[0].end :]
+    lead = first.context.partition("\n")[0].strip("` ")
+    is_led = not lead or OWN_WORDS.fullmatch(lead) is not None
+    is_only = len(reply.verdicts) == 1 and first.state == "whole"
+    return is_only and is_led and tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
 
 
-def _unwrapped(reply: ReplyObjects, read: Callable[[Object], _Reading | None]) -> Stated | None:
-    """A verdict under other names, in an envelope or as a bare list, if it ends the reply.
+def _recoveries(reply: ReplyObjects) -> Iterator[tuple[Object, tuple[str, ...]]]:
+    """What may be meant by a bare list, by other names or by an envelope, if it ends the reply.
 
     None of these is a verdict by the letter, so none is looked for inside a longer text:
     the object must be the reply's only one and its last word.
     """
     if not reply.objects:
         body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
-        reading = read({"ranking": _loaded(body, "[", "]")})
-        return (reading, ("bare_list",)) if reading else None
+        yield {"ranking": _loaded(body, "[", "]")}, ("bare_list",)
+        return
     found = reply.objects[0]
     if len(reply.objects) > 1 or found.state != "whole" or found.standing != "own":
-        return None
+        return
     if reply.text[found.end :].strip(FENCE_AND_SPACE) or says_worst_first(found.context):
-        return None
-    reading = read({OTHER_NAMES.get(key, key): value for key, value in found.value.items()})
-    if reading:
-        return reading, (*found.repairs, "other_names")
-    inside = [
-        folded(value)
-        for key, value in found.value.items()
-        if key in ENVELOPES and isinstance(value, dict)
-    ]
-    reading = read(inside[0]) if len(inside) == 1 else None
-    return (reading, (*found.repairs, "envelope")) if reading else None
+        return
+    renamed = {OTHER_NAMES.get(key, key): value for key, value in found.value.items()}
+    yield renamed, (*found.repairs, "other_names")
+    inside = [found.value[key] for key in found.value.keys() & ENVELOPES]
+    inside = [value for value in inside if isinstance(value, dict)]
+    if len(inside) == 1:
+        yield folded(inside[0]), (*found.repairs, "envelope")
 
 
 def _loaded(body: str, start: str, end: str) -> Any:
@@ -209,7 +199,7 @@ def _reason(prose: str, reply: ReplyObjects) -> str:
         return "no_labels"
     if not own and not prose.strip():
         return "only_thoughts"
-    return "refusal" if is_refusal(prose) else "unparsed"
+    return "refusal" if REFUSAL.search(prose) else "unparsed"
 
 
 # -- decisions -----------------------------------------------------------------------------------
@@ -277,31 +267,23 @@ def parse_decision(text: str) -> Decision:
     ):
         return Decision(None if approved else False, flag="contradicted")
     reasons = last.value.get("reasons")
-    listed = reasons if isinstance(reasons, list) else [reasons]
-    told = tuple(valid_text(why) for why in listed if isinstance(why, str) and why)
+    reasons = reasons if isinstance(reasons, list) else [reasons]
+    told = tuple(valid_text(why) for why in reasons if isinstance(why, str) and why)
     return Decision(approved, told, "+".join(last.repairs))
 
 
 def _approval(value: Object) -> bool | None:
     """Whether an object approves; None where it does not say, or says two things."""
-    if abstention(value) or "approved" not in value:
+    repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
+    if abstention(value) or not DECISION_KEYS.isdisjoint(map(fold_key, repeated)):
         return None
-    if isinstance(value, RepeatedKeys) and DECISION_KEYS.intersection(
-        map(fold_key, value.repeated)
-    ):
-        return None
-    words = {key: _decided(value[key]) for key in DECISION_KEYS & value.keys()}
-    approved = words.pop("approved")
-    others = {
-        None if word is None else word is not (key in NEGATED_KEYS) for key, word in words.items()
-    }
-    return None if others - {approved} else approved
-
-
-def _decided(value: object) -> bool | None:
-    if isinstance(value, str):
-        return DECIDED.get(value.strip().casefold())
-    return value if isinstance(value, bool) else None
+    decided: set[bool | None] = set()
+    for key in DECISION_KEYS & value.keys():
+        word = value[key]
+        word = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
+        is_known = isinstance(word, bool)
+        decided.add(word is not (key in NEGATED_KEYS) if is_known else None)
+    return decided.pop() if "approved" in value and len(decided) == 1 else None
 
 
 def _is_plain(found: Found, text: str) -> bool:
@@ -337,24 +319,22 @@ NOTE_KEY = re.compile(
 )
 REASON_KEYS = ("reason", "reasons", "why", "explanation", "rationale", "note", "notes")
 YES = frozenset({"true", "yes", "1", "abstained", "abstain"})
-NO = frozenset({"", "false", "no", "none", "null", "0", "n/a", "not abstained"})
 
 
 def abstention(data: Object) -> str:
     """The reason of a reviewer who abstains, or nothing where it does not."""
     value = data.get("abstained", data.get("abstain", data.get("abstention")))
+    reason = next((data[key] for key in REASON_KEYS if key in data), None)
     if isinstance(value, str):
         word = value.strip().casefold()
-        if word in NO:
+        if " " in word and word != "not abstained":  # a sentence is the reason
+            reason = value
+        elif word not in YES:
             return ""
-        if word not in YES:  # a sentence is a reason, a word that is neither yes nor no is nothing
-            return valid_text(one_line(value, MAX_REASON)) if " " in word else ""
     elif not (value is True or (isinstance(value, NUMBERS) and value == 1)):
         return ""
-    reason = next((data[key] for key in REASON_KEYS if key in data), None)
-    return (
-        valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
-    ) or "abstained"
+    said = valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
+    return said or "abstained"
 
 
 class _Reading:
@@ -363,7 +343,7 @@ class _Reading:
     def __init__(self, data: Object, ballot: Ballot, labels: Labels) -> None:
         self.ballot = ballot
         self.labels = labels
-        self.ranking: Tiers = []
+        self.abstained = abstention(data)
         self.unclear = ""
         self.ranks: dict[str, Any] = {}  # said beside the marks, not as a ranking
         self.scores: dict[str, float] = {}
@@ -373,11 +353,17 @@ class _Reading:
         self.flags: dict[str, None] = {}
         self.dimensions: set[str] = set()
         self.names_a_label = False
+        self._flag_repeats(data)
+        for name in ("evaluations", "scores"):
+            self._evaluations(name, data.get(name))
         # Whether a ranking, evaluations or scores mention the ballot at all. If what they say
         # cannot be used, no earlier verdict stands in for it: that may be a quotation.
-        self.votes = False
-        self.abstained = abstention(data)
-        self._read(data)
+        self.votes = self.names_a_label
+        for name in ("notes", "comments", "critiques"):
+            notes = data.get(name)
+            for label, note in self._labelled(notes.items() if isinstance(notes, dict) else ()):
+                self._note(label, note)
+        self.ranking = self._ranking(data)
 
     def review(self, raw: str, how: Iterable[str] = ()) -> Review:
         """The review as it was read; without a usable word on any label, an abstention.
@@ -385,15 +371,17 @@ class _Reading:
         So is one that says it abstains: that is the reviewer's word even beside a vote.
         """
         ballot, recovered = self.ballot, "+".join(dict.fromkeys(how))
+        flags = [f"recovered:{recovered}", *self.flags] if recovered else [*self.flags]
+        if len(flags) > MAX_FLAGS:
+            flags[MAX_FLAGS - 1 :] = [f"…and {len(flags) - MAX_FLAGS + 1} more"]
         if self.abstained:
             beside = ("abstained_beside_a_vote",) if self.votes else ()
             return abstain(ballot, self.abstained, raw, beside)
-        known = ballot.author_by_label
-        ranked = any(name in known for tier in self.ranking for name in tier)
+        ranked = any(name in ballot.author_by_label for tier in self.ranking for name in tier)
         if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
             reason = "no_marks" if self.names_a_label else "no_labels"
             reason = "ambiguous" if self.unclear else reason
-            return abstain(ballot, reason, raw, _capped(self.flags))
+            return abstain(ballot, reason, raw, tuple(flags[bool(recovered) :]))
         return Review(
             ballot.reviewer,
             tuple(tuple(map(valid_text, tier)) for tier in self.ranking),
@@ -402,38 +390,10 @@ class _Reading:
             self.claimed,
             {label: valid_text(note) for label, note in self.notes.items()},
             recovered=recovered,
-            flags=_capped([f"recovered:{recovered}"] * bool(recovered) + list(self.flags)),
+            flags=tuple(flags),
             raw=raw,
             round=ballot.round,
         )
-
-    def _read(self, data: Object) -> None:
-        self._flag_repeats(data)
-        for name in ("evaluations", "scores"):
-            self._evaluations(name, data.get(name))
-        self.votes = self.names_a_label
-        for name in ("notes", "comments", "critiques"):
-            notes = data.get(name)
-            for label, note in self._labelled(notes.items() if isinstance(notes, dict) else ()):
-                self._note(label, note)
-        ranking = Ranking(self.labels)
-        self.ranking = ranking.tiers(data.get("ranking") or self.ranks)
-        named = any(self.labels.find(label) for tier in self.ranking for label in tier)
-        self.votes = self.votes or named or bool(ranking.unclear)
-        self._flag(*ranking.dropped)
-        self.unclear = self.unclear or ranking.unclear
-        words = [*data, *(value for value in data.values() if isinstance(value, str))]
-        if self.ranking and says_worst_first("\n".join(word[:MAX_REASON] for word in words)):
-            self.ranking, self.unclear = [], "worst_first"
-        if self.unclear:
-            self._flag(f"ranking_unclear:{self.unclear}")
-        seen: set[str] = set()
-        for label in (label for tier in self.ranking for label in tier):  # the count drops these
-            if label not in self.ballot.author_by_label:
-                self._flag(f"unknown_label:{shown(label)}")
-            elif label in seen:
-                self._flag(f"repeated_label:{label}")
-            seen.add(label)
 
     def _flag(self, *flags: str) -> None:
         self.flags.update(dict.fromkeys(map(valid_text, flags)))
@@ -441,6 +401,27 @@ class _Reading:
     def _flag_repeats(self, data: object) -> None:
         if isinstance(data, RepeatedKeys):
             self._flag(*(f"repeated_key:{shown(key)}" for key in data.repeated))
+
+    def _ranking(self, data: Object) -> Tiers:
+        ranking = Ranking(self.labels)
+        tiers = ranking.tiers(data.get("ranking") or self.ranks)
+        named = any(self.labels.find(label) for tier in tiers for label in tier)
+        self.votes = self.votes or named or bool(ranking.unclear)
+        self._flag(*ranking.dropped)
+        self.unclear = self.unclear or ranking.unclear
+        words = [*data, *(value for value in data.values() if isinstance(value, str))]
+        if tiers and says_worst_first("\n".join(word[:MAX_REASON] for word in words)):
+            tiers, self.unclear = [], "worst_first"
+        if self.unclear:
+            self._flag(f"ranking_unclear:{self.unclear}")
+        seen: set[str] = set()
+        for label in (label for tier in tiers for label in tier):  # the count drops these
+            if label not in self.ballot.author_by_label:
+                self._flag(f"unknown_label:{shown(label)}")
+            elif label in seen:
+                self._flag(f"repeated_label:{label}")
+            seen.add(label)
+        return tiers
 
     def _labelled(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
         """Entries under the ballot's labels; unknown ones and repeats are flagged and left out."""
@@ -461,18 +442,25 @@ class _Reading:
                 yield label, value
 
     def _evaluations(self, name: str, value: Any) -> None:
-        if value is not None and not isinstance(value, (dict, *LISTS)):
+        """What is said of each answer: an object's items, or objects in a list."""
+        entries: Iterable[tuple[Any, Any]] = ()
+        if isinstance(value, dict):
+            entries = value.items()
+        elif isinstance(value, LISTS):
+            items = (item for item in value if isinstance(item, dict))
+            entries = ((label_of(item, self.labels), item) for item in items)
+        elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
         self._flag_repeats(value)
-        for label, evaluation in self._labelled(_entries(value, self.labels)):
-            if isinstance(evaluation, dict):
-                self._evaluation(label, evaluation)
-            elif name == "evaluations" and _is_prose(evaluation):
-                self._note(label, evaluation)
+        for label, said in self._labelled(entries):
+            if isinstance(said, dict):
+                self._evaluation(label, said)
+            elif name == "evaluations" and isinstance(said, str) and _is_prose(said):
+                self._note(label, said)
             else:
-                self._holistic(label, evaluation)
+                self._score(label, said)
 
-    def _holistic(self, label: str, value: Any) -> None:
+    def _score(self, label: str, value: Any) -> None:
         score = read_mark(value)
         if score is None:
             self._flag(f"score_dropped:{label}={shown(value)}")
@@ -505,7 +493,7 @@ class _Reading:
         if claim is None:
             return
         if not n_dimensions:
-            self._holistic(label, claim)
+            self._score(label, claim)
         number = read_mark(claim) if isinstance(claim, (str, bool)) else claim
         if isinstance(number, NUMBERS) and abs(number) < 10**9:
             self.claimed[label] = float(number)
@@ -514,15 +502,13 @@ class _Reading:
 
     def _mark(self, label: str, dimension: str, value: Any, marks: dict[str, float]) -> None:
         """Take one mark, unless its dimension is too long, not printable or one of too many."""
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                if isinstance(key, str) and _role(key)[1] == "note" and isinstance(inner, str):
-                    self._note(label, inner, about=dimension)
-            value = _inner_mark(value)
-        mark = read_mark(value)
+        for key, inner in value.items() if isinstance(value, dict) else ():
+            if isinstance(key, str) and _role(key)[1] == "note" and isinstance(inner, str):
+                self._note(label, inner, about=dimension)
+        mark = read_mark(_inner_mark(value))
         fits = 0 < len(dimension) <= MAX_DIMENSION_CHARACTERS and dimension.isprintable()
         if mark is None:
-            self._flag(f"mark_dropped:{label}.{shown(dimension)}={shown(value)}")
+            self._flag(f"mark_dropped:{label}.{shown(dimension)}={shown(_inner_mark(value))}")
         elif not fits or len(self.dimensions | {dimension}) > MAX_DIMENSIONS:
             self._flag(f"dimension_dropped:{label}.{shown(dimension)}")
         else:
@@ -535,22 +521,6 @@ class _Reading:
         if text:
             text = f"{about}: {text}" if about else text
             self.notes[label] = f"{self.notes[label]}\n{text}" if label in self.notes else text
-
-
-def _capped(flags: Iterable[str]) -> tuple[str, ...]:
-    """The flags, and in place of too many of them how many more there were."""
-    told = tuple(flags)
-    if len(told) <= MAX_FLAGS:
-        return told
-    return (*told[: MAX_FLAGS - 1], f"…and {len(told) - MAX_FLAGS + 1} more")
-
-
-def _entries(value: Any, labels: Labels) -> Iterator[tuple[Any, Any]]:
-    """Labels with what is said of them: an object's items, or objects in a list."""
-    if isinstance(value, dict):
-        yield from value.items()
-    elif isinstance(value, LISTS):
-        yield from ((label_of(item, labels), item) for item in value if isinstance(item, dict))
 
 
 @cached_if_short
@@ -570,8 +540,8 @@ def _is_note(name: str, value: Any) -> bool:
     return name in REMARK_KEYS or read_mark(_inner_mark(value)) is None
 
 
-def _is_prose(value: Any) -> bool:
-    return isinstance(value, str) and " " in value.strip() and read_mark(value) is None
+def _is_prose(value: str) -> bool:
+    return " " in value.strip() and read_mark(value) is None
 
 
 def _inner_mark(value: Any) -> Any:

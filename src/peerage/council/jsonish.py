@@ -111,7 +111,10 @@ def read_strict(text: str, start: int) -> Whole | None:
 
 CLOSERS = {'"': '"', "'": "'", "`": "`"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
 STARTS = "{[" + "".join(CLOSERS)
-CLOSER_OR_ESCAPE = {quote: re.compile(rf"[{ends}\\]") for quote, ends in CLOSERS.items()}
+TO_CLOSER = {
+    quote: re.compile(rf"(?:[^{ends}\\]++|\\.)*+[{ends}]", re.DOTALL)
+    for quote, ends in CLOSERS.items()
+}
 SLIP_BY_QUOTE = dict.fromkeys("“”„‘’", "smart_quotes") | {"'": "single_quotes", "`": "backticks"}
 QUOTED_KEY = "|".join(
     rf"{quote}(?:[^{ends}\\\n]|\\.){{0,200}}+[{ends}]" for quote, ends in CLOSERS.items()
@@ -278,11 +281,12 @@ class Reader:
             raise stop
         at = pos + 1
         while True:
-            end = self._closer(quote, at)
-            if end and after.match(text, end):
+            closer = TO_CLOSER[quote].match(text, at)
+            end = closer.end() if closer else len(text)
+            if closer and after.match(text, end):
                 break
-            if end is None or text.find("\n", at, end) >= 0:
-                self._barren[barren] = at if end else len(text)
+            if closer is None or text.find("\n", at, end) >= 0:
+                self._barren[barren] = at if closer else end
                 raise stop
             if not in_object and COLON.match(text, end):
                 raise stop  # a key, so this list has ended without its bracket
@@ -294,14 +298,6 @@ class Reader:
         if "\n" in body or "\t" in body:
             self._note("raw_newlines")
         return self._unescaped(body), end
-
-    def _closer(self, quote: str, at: int) -> int | None:
-        """Where the next quote that ends this kind of string ends, escaped ones passed over."""
-        while match := CLOSER_OR_ESCAPE[quote].search(self.text, at):
-            if match[0] != "\\":
-                return match.end()
-            at = match.end() + 1
-        return None
 
     def _unescaped(self, body: str) -> str:
         if "\\" not in body:

@@ -9,9 +9,9 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from peerage.council.jsonish import cached_if_short, fold_key, key_value
 from peerage.council.replies import OWN_WORDS, lead_of, standing_in
@@ -292,16 +292,14 @@ class Ranking:
             self._drop(shown(value))
         return [] if self.unclear else tiers
 
-    def is_all_labels(self, text: str) -> bool:
-        """Whether a text is a ranking of labels on the ballot and nothing else."""
-        names = [name for tier in self.from_text(text) for name in tier]
-        return bool(names) and None not in map(self.labels.exactly, names)
+    def names_a_label(self, tiers: Iterable[Iterable[str]]) -> bool:
+        """Whether anything in these tiers is on the ballot, or would be on a longer one."""
+        return any(self._is_label(name) for tier in tiers for name in tier)
 
-    def is_label(self, name: str) -> bool:
-        """Whether a name is on the ballot, or would be on a longer one."""
+    def _is_label(self, name: str) -> bool:
         return self.labels.find(name) is not None or LETTERS.fullmatch(name) is not None
 
-    def _letters(self, text: str) -> bool:
+    def _has_letter(self, text: str) -> bool:
         words = text[:MAX_LINE].split()
         return any(word.strip(WRAPPING).isupper() and self.labels.exactly(word) for word in words)
 
@@ -327,7 +325,7 @@ class Ranking:
         """
         text = html.unescape(html.unescape(text)).strip()
         if says_worst_first(text):
-            self._give_up("worst_first", self.labels.mentioned(text) or self._letters(text))
+            self._give_up("worst_first", self.labels.mentioned(text) or self._has_letter(text))
             return []
         if NUMBERED.match(text):
             text = INLINE_NUMBER.sub("\n", text)
@@ -341,9 +339,9 @@ class Ranking:
         else:
             parts = re.split("[,;]", text)
         parts = [part.strip(" \t\r\n-=") for part in self._first(parts)]
-        tiers = [tuple(self.tied(part, alone=True)) for part in parts if part]
-        all_named = all(tier and all(map(self.is_label, tier)) for tier in tiers)
-        if any(self.is_label(name) for tier in tiers for name in tier):
+        tiers = [self.tied(part, alone=True) for part in parts if part]
+        all_named = all(tier and all(map(self._is_label, tier)) for tier in tiers)
+        if self.names_a_label(tiers):
             self._give_up("not_all_labels", not (all_named and parts[-1]))
         else:
             self._give_up("not_a_ranking", self.labels.mentioned(text[:MAX_LINE]))
@@ -356,11 +354,11 @@ class Ranking:
         elsewhere it may be a tie.
         """
         matches = [match for item in items if (match := NUMBERED.match(item[:MAX_LINE]))]
-        tiers = [tuple(self.tied(match[2], alone=True)) for match in matches]
-        if not any(self.is_label(name) for tier in tiers for name in tier):
+        tiers = [self.tied(match[2], alone=True) for match in matches]
+        if not self.names_a_label(tiers):
             return []
         numbers = [float(match[1]) for match in matches]
-        if len(tiers) < len(items) or not all(any(map(self.is_label, tier)) for tier in tiers):
+        if len(tiers) < len(items) or not all(any(map(self._is_label, tier)) for tier in tiers):
             self._give_up("not_all_labels")
         elif lazily and set(numbers) == {1}:
             return tiers
@@ -369,31 +367,31 @@ class Ranking:
         pairs = zip(tiers, numbers, strict=True)
         return by_rank([(name, number) for tier, number in pairs for name in tier])
 
-    def tied(self, phrase: str, *, alone: bool = False) -> Iterator[str]:
+    def tied(self, phrase: str, *, alone: bool = False) -> tuple[str, ...]:
         """The labels of "B", of "B = C", or of "B and C" where both are on the ballot.
 
         Where a phrase should stand alone, another label in its remark makes it unclear.
         """
         label = self.labels.exactly(phrase)
         if label is not None:
-            yield label
-            return
+            return (label,)
         if NOT_APPLICABLE.fullmatch(phrase):
-            return
+            return ()
         phrase = TIE.sub(" ", phrase)
         parts = EQUAL.split(phrase)
         if len(parts) == 1 and len(phrase) <= MAX_PHRASE:
             several = AND.split(phrase)
             parts = several if all(map(self.labels.exactly, several)) else parts
+        names = []
         for part in filter(str.strip, parts):
-            name = self.labels.read(part)
-            if self.labels.is_lookalike(part):
-                self._give_up("lookalike_label")
-            if self.labels.find(part) is None and self._letters(part):
-                self._give_up("not_a_label")
-            if alone and self.labels.mentioned(part[:MAX_LINE]) - {name}:
-                self._give_up("several_labels")
-            yield name
+            names.append(self.labels.read(part))
+            self._give_up("lookalike_label", self.labels.is_lookalike(part))
+            if self.labels.find(part) is None:
+                self._give_up("not_a_label", self._has_letter(part))
+            if alone:
+                others = self.labels.mentioned(part[:MAX_LINE]) - {names[-1]}
+                self._give_up("several_labels", others)
+        return tuple(names)
 
     # -- labels in lists and objects
 
@@ -401,8 +399,10 @@ class Ranking:
         items = self._first(items)
         texts = [item for item in items if isinstance(item, str)]
         if items and all(isinstance(item, dict) for item in items):
-            tiers = self._from_objects(items)
-            if tiers is not None:
+            named = [(label_of(item, self.labels), item) for item in items]
+            if not any(name for name, _ in named) and all(len(item) == 1 for item in items):
+                return self._from_object({key: item[key] for item in items for key in item})
+            if tiers := self._by_inner_ranks([(name, item) for name, item in named if name]):
                 return tiers
         elif any(map(NUMBERED.match, texts)) and not any(map(self.labels.exactly, texts)):
             return self.numbered(texts)
@@ -411,89 +411,70 @@ class Ranking:
             self._give_up("worst_first")
         tiers = []
         for item in items:
-            if isinstance(item, str) and BETTER.search(html.unescape(item)):
-                label = self.labels.exactly(item)
-                tiers += self.from_text(item) if label is None else [(label,)]
-                continue
-            inner = item if isinstance(item, LISTS) else (item,)
-            if len(inner) > 1 and any(
-                isinstance(x, NUMBERS) and not self.labels.find(x) for x in inner
-            ):
-                self._give_up("numbers_in_a_tie")
-            tier = tuple(label for part in inner for label in self._item(part))
-            tiers += [tier] if tier else []
+            is_text = isinstance(item, str) and BETTER.search(html.unescape(item))
+            if is_text and self.labels.exactly(item) is None:
+                tiers += self.from_text(item)
+            else:
+                tiers += filter(None, [self._tier(item)])
         return tiers
 
-    def _item(self, item: Any) -> Sequence[str]:
-        """The label that one item of a list names, or labels if it ties them."""
-        name = label_of(item, self.labels)
-        names = () if name is None else tuple(self.tied(name))
-        if not names:
-            self._drop(shown(item))
-        return names
-
-    def _from_objects(self, items: Sequence[Mapping[Any, Any]]) -> Tiers | None:
-        """Tiers of objects that carry their rank; None where none does, and order counts."""
-        names = [label_of(item, self.labels) for item in items]
-        if not any(names) and all(len(item) == 1 for item in items):
-            return self._from_object({key: item[key] for item in items for key in item})
-        pairs = zip(names, items, strict=True)
-        return self._by_inner_ranks([(name, item) for name, item in pairs if name is not None])
-
-    def _by_inner_ranks(self, pairs: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers | None:
-        """Labels by the ranks in their objects, None without any; scores must not disagree."""
-        found = [
-            (
-                self.labels.read(name),
-                read_rank(key_value(item, *RANK_KEYS)),
-                key_value(item, *MARK_KEYS),
-            )
-            for name, item in pairs
-        ]
-        ranks = [(name, rank) for name, rank, _ in found if rank]
-        if ranks and len(ranks) < len(pairs):
-            self._give_up("ranks_missing")
-        elif ranks and not counts_up(sorted(rank for _, rank in ranks)):
-            self._give_up("ranks_unlikely")
-        best_first = sorted(found, key=lambda each: each[1] or 0)
-        marks = [m if isinstance(m, NUMBERS) else read_mark(m) for _, _, m in best_first]
-        if any(a < b for a, b in pairwise(mark for mark in marks if mark is not None)):
-            self._give_up("scores_disagree")
-        return by_rank(ranks) if ranks else None
+    def _tier(self, item: Any) -> tuple[str, ...]:
+        """The labels of one item of a list: one, or several in a list of their own."""
+        inner = item if isinstance(item, LISTS) else (item,)
+        numbers = [x for x in inner if isinstance(x, NUMBERS) and not self.labels.find(x)]
+        self._give_up("numbers_in_a_tie", len(inner) > 1 and numbers)
+        tier: tuple[str, ...] = ()
+        for part in inner:
+            name = label_of(part, self.labels)
+            names = () if name is None else self.tied(name)
+            tier += names
+            if not names:
+                self._drop(shown(part))
+        return tier
 
     def _from_object(self, data: Mapping[Any, Any]) -> Tiers:
         """Tiers of an object from labels to ranks, or from ranks to labels."""
         inner = [(k, v) for k, v in data.items() if isinstance(v, dict) and isinstance(k, str)]
-        if inner and len(inner) == len(data) and not any(map(read_rank, data)):
-            tiers = self._by_inner_ranks(inner)
-            if tiers is not None:
-                return tiers
+        is_nested = len(inner) == len(data) and not any(map(read_rank, data))
+        if is_nested and (tiers := self._by_inner_ranks(inner)):
+            return tiers
         ranks: list[tuple[str, float]] = []
         for key, value in data.items():
             rank, key_rank, name = read_rank(value), read_rank(key), phrase_of(key)
             if rank is not None and name is not None:
-                if self.labels.is_lookalike(name):
-                    self._give_up("lookalike_label")
+                self._give_up("lookalike_label", self.labels.is_lookalike(name))
                 ranks.append((self.labels.read(name), rank))
             elif key_rank is not None and isinstance(value, str | list | tuple):
                 tiers = self._from_list([value])
                 ranks += [(label, key_rank) for tier in tiers for label in tier]
             else:
                 self._drop(f"{shown(key)}={shown(value)}")
-        if ranks and not counts_up(sorted(rank for _, rank in ranks)):
-            self._give_up("ranks_unlikely", any(self.labels.find(name) for name, _ in ranks))
+        if any(self.labels.find(name) for name, _ in ranks):
+            self._check_ranks([rank for _, rank in ranks])
         return by_rank(ranks)
+
+    def _by_inner_ranks(self, named: Sequence[tuple[str, Mapping[Any, Any]]]) -> Tiers:
+        """Labels by the ranks in their objects; scores must not disagree with the order."""
+        ranks = [read_rank(key_value(item, *RANK_KEYS)) or 0 for _, item in named]
+        if any(ranks):
+            self._give_up("ranks_missing", not all(ranks))
+            self._check_ranks(ranks)
+        ranked = sorted(zip(ranks, named, strict=True), key=lambda each: each[0])
+        marks = [key_value(item, *MARK_KEYS) for _, (_, item) in ranked]
+        marks = [mark if isinstance(mark, NUMBERS) else read_mark(mark) for mark in marks]
+        if any(a < b for a, b in pairwise(mark for mark in marks if mark is not None)):
+            self._give_up("scores_disagree")
+        return by_rank([(self.labels.read(name), rank) for rank, (name, _) in ranked if rank])
+
+    def _check_ranks(self, ranks: Iterable[float]) -> None:
+        if not counts_up(sorted(ranks)):
+            self._give_up("ranks_unlikely")
 
 
 # -- replies without a verdict in JSON -------------------------------------------------------------
 
 
-class Told(NamedTuple):
-    """A verdict as data with folded keys, and how it was come by."""
-
-    data: dict[str, Any]
-    how: tuple[str, ...] = ()
-
+Told = tuple[dict[str, Any], tuple[str, ...]]  # a verdict as data, and how it was come by
 
 FINAL_RANKING = re.compile(
     r"^[ \t*_#>\-]{0,20}+(?:(?:so|thus|overall|here is|here's|this is|my|the|our)[ ,:]{1,2}){0,3}"
@@ -501,20 +482,12 @@ FINAL_RANKING = re.compile(
     r"(?:[:=]|is\b|$)[ \t*_:]{0,9}+",
     re.IGNORECASE | re.MULTILINE,
 )
-CELL_BORDER = re.compile(r"(?<!\\)\|")
 REFUSAL = re.compile(
     r"\bI(?:['’]m| am) (?:sorry|unable|not able|not comfortable)|\bI (?:can(?:not|['’]t)|won['’]t"
     r"|will not|must decline|have to decline|refuse|decline)\b|\bas an AI\b|\bunable to (?:assist"
     r"|help|judge|evaluate|rank|comply)|\bcan(?:not|['’]t) (?:assist|help|comply|fulfil)",
     re.IGNORECASE,
 )
-
-Row = Sequence[str]
-
-
-def is_refusal(prose: str) -> bool:
-    """Whether somebody here declines; only asked where nothing else could be read."""
-    return REFUSAL.search(prose) is not None
 
 
 def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
@@ -528,13 +501,13 @@ def stated_in_prose(prose: str, labels: Labels) -> Told | str | None:
     if ranking.unclear or isinstance(table, str):
         return "ambiguous"
     if table is None:
-        return Told({"ranking": tiers}, ("final_ranking",)) if tiers else None
+        return ({"ranking": tiers}, ("final_ranking",)) if tiers else None
     if not tiers:
-        return Told({"evaluations": table}, ("table",))
+        return {"evaluations": table}, ("table",)
     ranks = {answer["label"]: answer["rank"] for answer in table if "rank" in answer}
     if ranks and ranking.tiers(ranks) != tiers:
         return "ambiguous"
-    return Told({"evaluations": table, "ranking": tiers}, ("table", "final_ranking"))
+    return {"evaluations": table, "ranking": tiers}, ("table", "final_ranking")
 
 
 def _final_ranking(prose: str, ranking: Ranking) -> Tiers:
@@ -565,8 +538,7 @@ def _under(heading: str, section: str, ranking: Ranking) -> Tiers:
     if NUMBERED.match(first) and not INLINE_NUMBER.search(lines[0]):
         tiers = _numbered_lines(lines, ranking)
     elif BULLET.match(first) and not NUMBERED.match(first):
-        items = (tuple(ranking.tied(match[1])) for line in lines if (match := BULLET.match(line)))
-        tiers = [tier for tier in items if any(map(ranking.is_label, tier))]
+        tiers = ranking.from_text("\n".join(listed))
     else:
         tiers = ranking.tiers(first)
     if not tiers:
@@ -597,19 +569,29 @@ def _numbered_lines(lines: list[str], ranking: Ranking) -> Tiers:
 
 # -- tables ----------------------------------------------------------------------------------------
 
+TABLE = re.compile(r"(?:^[^\n|]*+\|[^\n]*+(?:\n|\Z)){2,}+", re.MULTILINE)
+RULER = re.compile(r"[\s:=+|]*+-[\s:=+|-]*+")
+CELL_BORDER = re.compile(r"(?<!\\)\|")
+
+Row = Sequence[str]
+
 
 def _last_table(prose: str, labels: Labels) -> list[dict[str, Any]] | str | None:
     """The evaluations in the last Markdown table that has a rank or mark; a reason if unclear.
 
     Answers may stand in rows or in columns.
     """
-    for start, rows in reversed(list(_table_blocks(prose))):
+    for table in reversed(list(TABLE.finditer(prose))):
+        lines = [line for line in table[0].splitlines() if not RULER.fullmatch(line)]
+        rows: list[Row] = [_cells(line) for line in lines[:MAX_ROWS]]
+        if len(rows) < 2:
+            continue
         even = len({len(row) for row in rows}) == 1
         if sum(labels.find(cell) is not None for cell in rows[0]) > 1:  # turn it
             header, *columns = zip_longest(*rows, fillvalue="")
             rows = [header, *(column for column in columns if labels.find(column[0]))]
         answers = _answers(*rows, labels=labels)
-        standing = standing_in(prose, start, start + 1)
+        standing = standing_in(prose, table.start(), table.start() + 1)
         if standing == "quoted" or not any(map(_is_judged, answers)):
             continue
         names = {labels.find(answer["label"]) for answer in answers}
@@ -619,22 +601,10 @@ def _last_table(prose: str, labels: Labels) -> list[dict[str, Any]] | str | None
     return None
 
 
-def _table_blocks(prose: str) -> Iterator[tuple[int, list[Row]]]:
-    """Runs of at least two lines with cells, rulers left out, and where each begins."""
-    rows: list[Row] = []
-    at = start = 0
-    for line in [*prose.splitlines(keepends=True), ""]:
-        if "|" in line:
-            start = start if rows else at
-            if len(rows) < MAX_ROWS and not ("-" in line and not line.strip(" \t\r\n:-=+|")):
-                cells = CELL_BORDER.split(line.strip().removeprefix("|"), MAX_CELLS)
-                cells = cells[:-1] if len(cells) > 1 and not cells[-1].strip() else cells
-                rows.append([cell.replace(r"\|", "|").strip(" \t*_`") for cell in cells])
-        else:
-            if len(rows) > 1:
-                yield start, rows
-            rows = []
-        at += len(line)
+def _cells(line: str) -> Row:
+    cells = CELL_BORDER.split(line.strip().removeprefix("|"), MAX_CELLS)
+    cells = cells[:-1] if len(cells) > 1 and not cells[-1].strip() else cells
+    return [cell.replace(r"\|", "|").strip(" \t*_`") for cell in cells]
 
 
 def _answers(header: Row, *body: Row, labels: Labels) -> list[dict[str, Any]]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
 from peerage.council.jsonish import (
@@ -78,14 +78,14 @@ class ReplyObjects(NamedTuple):
             return "quoted" if verdicts else "none"
         last, tail = own[-1], self.text[own[-1].end :]
         announced = lead_of(tail[-MAX_CONTEXT:])
-        is_cut = last.state == "cut"
-        more_follows = tail.count("{") > tail.count("}") or (
-            announced.endswith(":") and OWN_WORDS.fullmatch(announced) is not None
-        )
-        if last.standing == "doubtful" or (more_follows and not is_cut):
-            return "truncated" if is_cut or more_follows else "unparsed"
-        if not is_cut and tail.count("}") > tail.count("{") and STRING_END.search(tail):
-            return "unparsed"  # the object was quoted in a string that forgot to escape it
+        n_open = tail.count("{") - tail.count("}")
+        if last.state == "cut":
+            if last.standing == "doubtful":
+                return "truncated"
+        elif n_open > 0 or (announced.endswith(":") and OWN_WORDS.fullmatch(announced)):
+            return "truncated"  # another verdict was to follow
+        elif last.standing == "doubtful" or (n_open < 0 and STRING_END.search(tail)):
+            return "unparsed"  # the object may be quoted in a string that forgot to escape it
         if TAKEN_BACK.search(tail):
             return "taken_back"
         rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
@@ -145,7 +145,7 @@ QUOTES = {"„": "“”", "“": "”", "‟": "”", "”": "”", "‚": "‘
 QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉"}
 QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", "`": "`"}
 MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
-QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]")
+QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]|\n")
 MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
 BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
@@ -202,26 +202,21 @@ CONTINUES = re.compile(r"[^\S\n]{0,20}+(?:\n?```)?[^\S\n]{0,20}+\n?(?=[a-z]|[,(�
 CLAUSE_END = re.compile(r"[.;!?。\n]")
 
 
-class _Aside(NamedTuple):
-    """A place where the reviewer stops or resumes speaking."""
-
-    start: int
-    end: int
-    kind: Literal["thinks", "thought", "drifts", "quotes"]
+Event = tuple[int, int, str]  # where an aside, the end of a thought or an object is, and which
 
 
-def _asides(text: str) -> list[_Aside]:
-    """Every place where something else than the reviewer's word begins or ends, in order."""
-    quotations = (_Aside(m.start(), m.end(), "quotes") for m in QUOTATION.finditer(text))
-    marks = [*_tags(text), *_blocks(text), *quotations]
+def _asides(text: str) -> Iterator[Event]:
+    """Every thought and quotation of a reply."""
+    yield from _thoughts(text)
+    yield from _blocks(text)
+    for match in QUOTATION.finditer(text):
+        yield match.start(), match.end(), "quotes"
     for opening, closing in pairwise(CODE_FENCE.finditer(text)):
         if QUOTING.search(opening[1]) and not closing[1].strip():
-            marks.append(_Aside(opening.start(), closing.end(), "quotes"))
-    marks.sort(key=lambda mark: mark.start)
-    return marks
+            yield opening.start(), closing.end(), "quotes"
 
 
-def _tags(text: str) -> Iterator[_Aside]:
+def _thoughts(text: str) -> Iterator[Event]:
     """Thinking tags: an opening one reaches to the next closing one, or drifts to the end.
 
     A tag between quotation marks is spoken about, not used.
@@ -232,15 +227,13 @@ def _tags(text: str) -> Iterator[_Aside]:
         if _between_quotes(text, start, stop):
             continue
         if "/" in match[0]:
-            yield _Aside(start, stop, "thought")
+            yield start, stop, "thought"
             end = stop
-        elif end is None:
-            yield _Aside(start, len(text), "drifts")
         else:
-            yield _Aside(start, end, "thinks")
+            yield (start, len(text), "drifts") if end is None else (start, end, "thinks")
 
 
-def _blocks(text: str) -> Iterator[_Aside]:
+def _blocks(text: str) -> Iterator[Event]:
     """Blocks that end under the name they began with; the inner ones are part of the outer."""
     ends: dict[str, list[int]] = defaultdict(list)
     for match in reversed(list(BLOCK.finditer(text))):
@@ -251,8 +244,7 @@ def _blocks(text: str) -> Iterator[_Aside]:
         if closes:
             ends[name].append(match.end())
         elif ends[name]:
-            end = ends[name].pop() if match["tag"] else ends[name][-1]
-            yield _Aside(match.start(), end, "quotes")
+            yield match.start(), ends[name].pop() if match["tag"] else ends[name][-1], "quotes"
 
 
 def _between_quotes(text: str, start: int, end: int) -> bool:
@@ -260,7 +252,7 @@ def _between_quotes(text: str, start: int, end: int) -> bool:
     return start > 0 and end < len(text) and text[start - 1] in MENTION and text[end] in MENTION
 
 
-# -- the walk over a reply's objects ------------------------------------------------------------
+# -- the scan for a reply's objects -------------------------------------------------------------
 
 # A brace that a key follows; a comment between them is short and has no brace of its own.
 COMMENTS = r"(?:(?://|\#)[^\n{]{0,200}+\n\s{0,200}+|/\*[^*{]{0,200}+\*/\s{0,200}+)*+"
@@ -277,87 +269,73 @@ def objects_of(text: str, keys: frozenset[str], read: Callable[[Object], Any]) -
     `read` says what an object says, or None where it is no verdict. By one of the keys an
     object that does not end is known to be the ruin of a verdict.
     """
-    return _ObjectWalk(text, keys, read).run()
+    scan = _Scan(text, keys, read)
+    scan.run()
+    return ReplyObjects(text, tuple(_with_standing(text, scan.found, scan.hidden)), scan.hidden)
 
 
-class _ObjectWalk:
-    """One pass over a reply, gathering what stands on its own."""
+class _Scan:
+    """One pass over a reply that gathers its objects, and spans that are not its author's word."""
 
     def __init__(self, text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> None:
         self.text = text
         self.keys = keys
         self.read = read
         self.reader = Reader(text)
-        self.marks = _asides(text)
-        self.at_mark = 0
+        self.votes = [match.start() for match in VOTE_KEY.finditer(text)]
+        self.n_refused = self.n_reread = 0
+        self._begin([])
+
+    def _begin(self, hidden: Spans) -> None:
+        """Begin behind what is hidden, with no object that an other could be a part of."""
         self.found: list[Found] = []
-        self.hidden: Spans = []
-        self.n_refused = 0
-        self.reread = 0
-        self._forget_ruins()
+        self.hidden = hidden
+        self.doubtful_until = 0  # all before this may be a part of an object without end
+        self.indented_until = 0  # or whatever does not begin at the margin
+        self.after_verdict = False  # or whatever does not begin a line
 
-    def _forget_ruins(self) -> None:
-        """No object without end so far, so nothing is in doubt for being inside one."""
-        self.all_doubtful = False
-        self.own_until = 0  # up to here such an object of the reviewer's own could be read
-        self.any_until = 0
-        self.after_verdict = False
+    def run(self) -> None:
+        openers = ((match.start(), match.end(), "object") for match in OPENER.finditer(self.text))
+        events: list[Event] = [*_asides(self.text), *openers]
+        next_object = next_aside = 0  # an aside may begin inside an object without end
+        for start, end, kind in sorted(events, key=lambda event: event[0]):
+            if kind != "object" and start >= next_aside:
+                next_object = next_aside = self._aside(start, end, kind)
+            elif kind == "object" and start >= next_object:
+                next_object, next_aside = self._object(start)
 
-    def run(self) -> ReplyObjects:
-        pos, here = 0, -1
-        while pos < len(self.text):
-            if here < pos:
-                opener = OPENER.search(self.text, pos)
-                here = opener.start() if opener else len(self.text)
-            while self.at_mark < len(self.marks) and self.marks[self.at_mark].start < pos:
-                self.at_mark += 1
-            mark = self.marks[self.at_mark] if self.at_mark < len(self.marks) else None
-            if mark and mark.start <= here:
-                pos = self._heed(mark)
-            elif here < len(self.text):
-                pos = self._object(here)
-            else:
-                break
-        found = _with_standing(self.text, self.found, self.hidden)
-        return ReplyObjects(self.text, tuple(found), self.hidden)
-
-    def _heed(self, mark: _Aside) -> int:
+    def _aside(self, start: int, end: int, kind: str) -> int:
         """Pass over a thought or quotation, and return where to look on.
 
         A thought that only ends began with the reply. One that only begins is a thought if
         the reply began with it; later it may be a word about a tag, and is passed in doubt.
         """
-        if mark.kind == "thought":
-            if self.own_until or self.after_verdict:  # the tag may be in a string of a verdict
-                self.all_doubtful = True
-            else:
-                self.found.clear()
-                self.hidden = [(0, mark.end)]
-                self._forget_ruins()
-        elif mark.kind == "drifts" and self.text[: mark.start].strip():
-            self.all_doubtful |= self._begins_line(mark.start) or bool(self.found)
-            return mark.start + 1
-        else:
-            self.hidden.append((mark.start, mark.end))
-        return mark.end
-
-    def _object(self, start: int) -> int:
-        """Take the object at `start`, and return where to look on."""
-        read: Whole | Broken | None = None
-        if self.n_refused < MAX_REFUSED:
-            read = read_strict(self.text, start)
-            self.n_refused += read is None
-        if read is None and self.reread > MAX_REREAD_CHARACTERS:
-            self.all_doubtful = True
+        if kind == "thought" and not (self.doubtful_until or self.after_verdict):
+            self._begin([(0, end)])
+        elif kind == "thought":  # the tag may be in a string of a verdict
+            self.doubtful_until = len(self.text)
+        elif kind == "drifts" and self.text[:start].strip():
+            if self.found or self._begins_line(start):
+                self.doubtful_until = len(self.text)
             return start + 1
-        read = read or self.reader.read(start)
+        else:
+            self.hidden.append((start, end))
+        return end
+
+    def _object(self, start: int) -> tuple[int, int]:
+        """Take the object at `start`, and return where to look for objects and for asides."""
+        whole = read_strict(self.text, start) if self.n_refused < MAX_REFUSED else None
+        self.n_refused += whole is None
+        if whole is None and self.n_reread > MAX_REREAD_CHARACTERS:
+            self.doubtful_until = len(self.text)
+            return start + 1, start + 1
+        read = whole or self.reader.read(start)
         if isinstance(read, Whole):
             standing: Standing = "doubtful" if self._is_in_a_ruin(start) else "own"
-            value = folded(read.value)
-            self._add(Found(start, read.end, value, read.repairs, standing=standing))
-            return read.end
-        self.reread += read.resume - start
-        return self._ruin(start, read) if read.open_braces else start + 1
+            self._add(Found(start, read.end, folded(read.value), read.repairs, standing=standing))
+            return read.end, read.end
+        self.n_reread += read.resume - start
+        return self._ruin(start, read) if read.open_braces else (start + 1, start + 1)
 
     def _add(self, found: Found) -> None:
         verdict = self.read(found.value)
@@ -366,34 +344,29 @@ class _ObjectWalk:
 
     def _is_in_a_ruin(self, start: int) -> bool:
         """Whether an object may be part of an earlier one that never ended."""
-        if self.all_doubtful or start < self.own_until:
-            return True
-        if start < self.any_until:  # what is indented there is a part of it
-            return start == 0 or self.text[start - 1] != "\n"
+        if start < max(self.doubtful_until, self.indented_until):
+            return start < self.doubtful_until or self.text[start - 1 : start] != "\n"
         return self.after_verdict and not self._begins_line(start)
 
-    def _ruin(self, start: int, broken: Broken) -> int:
+    def _ruin(self, start: int, broken: Broken) -> tuple[int, int]:
         """Note an object that cannot be read, and return where to look on.
 
         Where its braces end, all between them is its part. Otherwise what follows may be.
         """
-        text = self.text
-        value = folded(broken.value)
+        value, end = folded(broken.value), self.closing.get(start)
         begins_line, inside = self._begins_line(start), self._is_in_a_ruin(start)
-        end = self.closing.get(start)
-        n_votes = self._n_votes(start, end or len(text))
+        n_votes = self._n_votes(start, end or len(self.text))
         is_like = (
             not self.keys.isdisjoint((*value, fold_key(broken.open_key or "")))
             or self._n_votes(start, broken.resume) > 0
         )
-        if broken.misquoted or n_votes > 1:
-            value = {}  # some of it may have been said in a string
         resume = max(broken.resume, start + 1)
         self._add(
             Found(
                 start,
                 end or resume,
-                value,
+                # some of it may have been said in a string
+                {} if broken.misquoted or n_votes > 1 else value,
                 broken.repairs,
                 "broken" if end else "cut",
                 "own" if begins_line and not inside else "doubtful",
@@ -401,16 +374,15 @@ class _ObjectWalk:
             )
         )
         if end:
-            return end
-        self.all_doubtful |= broken.in_string and (is_like or begins_line)
-        self.any_until = max(self.any_until, broken.resume)
+            return end, end
+        self.indented_until = max(self.indented_until, broken.resume)
         self.after_verdict |= is_like
-        if begins_line:
-            self.own_until = max(self.own_until, broken.resume)
-        again = LINE_OPENER.search(text, start + 1, broken.resume)
-        next_look = again.end() - 1 if again else resume
-        aside = self.marks[self.at_mark].start if self.at_mark < len(self.marks) else len(text)
-        return min(next_look, max(aside, start + 1))
+        if broken.in_string and (is_like or begins_line):
+            self.doubtful_until = len(self.text)
+        elif begins_line:
+            self.doubtful_until = max(self.doubtful_until, broken.resume)
+        again = LINE_OPENER.search(self.text, start + 1, broken.resume)
+        return again.end() - 1 if again else resume, start + 1
 
     @cached_property
     def closing(self) -> dict[int, int]:
@@ -424,12 +396,8 @@ class _ObjectWalk:
                 closing[stack.pop()] = match.end()
         return closing
 
-    @cached_property
-    def votes(self) -> list[int]:
-        """Where the keys stand that only a verdict has."""
-        return [match.start() for match in VOTE_KEY.finditer(self.text)]
-
     def _n_votes(self, start: int, end: int) -> int:
+        """How many keys stand between two places that only a verdict has."""
         return bisect_left(self.votes, end) - bisect_left(self.votes, start)
 
     def _begins_line(self, start: int) -> bool:
@@ -441,28 +409,28 @@ class _ObjectWalk:
 # -- whose word an object is ---------------------------------------------------------------------
 
 
-def _with_standing(text: str, found: list[Found], hidden: Spans) -> list[Found]:
+def _with_standing(text: str, found: list[Found], hidden: Spans) -> Iterator[Found]:
     """The objects, each with whose word it is as far as the prose around it tells."""
-    quotations = _Quotations(text, [*((item.start, item.end) for item in found), *hidden])
-    result: list[Found] = []
-    for i, item in enumerate(found):
-        after = found[i - 1].end if i else 0
+    marks = _Quotations(text, [*((item.start, item.end) for item in found), *hidden])
+    ends = [0, *(item.end for item in found)]
+    starts = [*(item.start for item in found[1:]), len(text)]
+    for item, after, until in zip(found, ends, starts, strict=False):
         before = text[max(after, item.start - MAX_CONTEXT) : item.start]
-        until = found[i + 1].start if i + 1 < len(found) else len(text)
         lead, behind = lead_of(before), text[item.end : min(until, item.end + MAX_CONTEXT)]
-        standing = item.standing
+        standing, at = item.standing, marks.place_by_start[item.start]
         if standing == "own":
-            standing = quotations.standing(item, fenced=before.endswith("```"))
-        if standing == "own" and _is_attributed(lead, behind):
-            standing = "doubtful"
+            is_quoted = _between_quotes(text, item.start, item.end) or marks.quoted[at]
+            if is_quoted and not before.endswith("```"):  # no mark quotes a code fence
+                standing = "quoted"
+            elif marks.doubtful[at] or _is_attributed(lead, behind):
+                standing = "doubtful"
         context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
-        result.append(item._replace(standing=standing, context=context))
-    return result
+        yield item._replace(standing=standing, context=context)
 
 
 def standing_in(prose: str, start: int, end: int) -> Standing:
     """Whose word a passage of prose is; between straight quotation marks it is in doubt."""
-    standing = _with_standing(prose, [Found(start, end, {})], [])[0].standing
+    standing = next(_with_standing(prose, [Found(start, end, {})], [])).standing
     between = '"' in prose[:start] and '"' in prose[end:]
     if standing == "own" and (between or ATTRIBUTED.search(prose[start:end])):
         return "doubtful"
@@ -470,81 +438,68 @@ def standing_in(prose: str, start: int, end: int) -> Standing:
 
 
 class _Quotations:
-    """What the quotation marks of a text quote, except for those within some spans."""
+    """Which places of a text its quotation marks quote, or may quote.
+
+    Objects and other spans are a single character each: marks inside them quote nothing.
+    """
 
     def __init__(self, text: str, spans: Spans) -> None:
-        self.text = text
-        self.quoted: Spans = []
-        self.doubtful: Spans = []
-        prose = list(_gaps(text, spans))
-        self._pair_marks(m for start, end in prose for m in QUOTE_MARK.finditer(text, start, end))
-        straight = (STRAIGHT.finditer(text, start, end) for start, end in prose)
-        self.straight = [match.start() for found in straight for match in found]
-        self.blanks = [match.start() for match in BLANK_LINE.finditer(text)]
-        counts = Counter(bisect_left(self.blanks, mark) for mark in self.straight)
-        odd = (mark for mark in self.straight if counts[bisect_left(self.blanks, mark)] % 2)
-        self.odd_from = next(odd, len(text))  # the first without a second in its paragraph
+        pieces = [text[start:end] for start, end in _gaps(text, spans)]
+        self.prose = "\0".join(pieces)
+        places = accumulate(len(piece) + 1 for piece in pieces)
+        ordered = zip(sorted(spans), places, strict=False)
+        self.place_by_start = {start: place - 1 for (start, _), place in ordered}
+        self.quoted, self.doubtful = bytearray(len(self.prose)), bytearray(len(self.prose))
+        self._pair_marks()
+        self._pair_straight_marks()
 
-    def _pair_marks(self, marks: Iterator[re.Match[str]]) -> None:
-        """Note the spans between marks with two sides, and between backticks.
+    def _pair_marks(self) -> None:
+        """Note what stands between marks with two sides, and between backticks.
 
         Over several paragraphs, or without end, it is in doubt who speaks.
         """
-        text, mark, opened = self.text, "", 0
-        for match in marks:
-            char = match[0]
-            is_apostrophe = char == "’" and text[match.end() : match.end() + 1].isalnum()
+        prose, mark, opened = self.prose, "", 0
+        for match in QUOTE_MARK.finditer(prose):
+            char, at = match[0], match.start()
+            is_apostrophe = char == "’" and prose[at + 1 : at + 2].isalnum()
             if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
                 continue
-            if mark == "`" and text.find("\n", opened, match.start()) >= 0:
-                mark = ""  # backticks quote within a line
-            if not mark:
-                mark, opened = (char[0], match.start()) if char[0] in QUOTES else ("", 0)
+            if char == "\n":
+                mark = "" if mark == "`" else mark  # backticks quote within a line
+            elif not mark:
+                mark, opened = (char[0], at) if char[0] in QUOTES else ("", 0)
             elif char[0] in QUOTES[mark]:
-                goes_on = text.find("\n\n", opened, match.start()) >= 0
-                (self.doubtful if goes_on else self.quoted).append((opened, match.start()))
+                goes_on = prose.find("\n\n", opened, at) >= 0
+                _set(self.doubtful if goes_on else self.quoted, opened, at)
                 mark = ""
         if mark and mark != "`":
-            end = text.find("\n\n", opened)
-            self.doubtful.append((opened, len(text) if end < 0 else end))
+            end = prose.find("\n\n", opened)
+            _set(self.doubtful, opened, len(prose) if end < 0 else end)
 
-    def standing(self, item: Found, *, fenced: bool) -> Standing:
-        """Whose word an object is by the marks around it; none quotes a code fence."""
-        adjacent = _between_quotes(self.text, item.start, item.end)
-        if not fenced and (adjacent or _covers(self.quoted, item)):
-            return "quoted"
-        standing = self._between_straight(item)
-        return "doubtful" if standing == "own" and _covers(self.doubtful, item) else standing
+    def _pair_straight_marks(self) -> None:
+        """Note what stands between marks that are the same on both sides.
 
-    def _between_straight(self, item: Found) -> Standing:
-        """Whose word an object is, from the straight marks before and behind it.
-
-        On its own line an odd number before and one behind quote it. Marks that may or
-        may not be around it leave it in doubt.
+        Two that are near each other on one line quote. Whatever else is among the marks of a
+        paragraph is in doubt, and so is all behind one that has no second in its paragraph.
         """
-        marks, blanks, text = self.straight, self.blanks, self.text
-        at = bisect_left(marks, item.start)
-        if not at:
-            return "own"
-        above = bisect_left(blanks, item.start)
-        n_before = at - bisect_left(marks, blanks[above - 1] if above else 0)
-        is_last = at == len(marks)
-        if n_before % 2:
-            if is_last:
-                return "doubtful"
-            around = text[max(marks[at - 1], item.start - MAX_CONTEXT - 1) : item.start]
-            around += text[item.end : marks[at]][:MAX_CONTEXT]
-            return "quoted" if len(around) <= MAX_CONTEXT and "\n" not in around else "doubtful"
-        below = bisect_left(blanks, item.end)
-        end = blanks[below] if below < len(blanks) else len(text)
-        among = n_before and bisect_left(marks, end) > at
-        return "doubtful" if among or (self.odd_from < item.start and not is_last) else "own"
+        prose = self.prose
+        all_marks = [match.start() for match in STRAIGHT.finditer(prose)]
+        ends = [*(match.start() for match in BLANK_LINE.finditer(prose)), len(prose)]
+        odd = None
+        for i, group in groupby(all_marks, key=lambda mark: bisect_left(ends, mark)):
+            marks = list(group)
+            is_odd = len(marks) % 2 == 1
+            odd = marks[0] if is_odd and odd is None else odd
+            _set(self.doubtful, marks[0], ends[i] if is_odd else marks[-1])
+            for start, end in zip(marks[::2], marks[1::2], strict=False):
+                if end - start <= MAX_CONTEXT and prose.find("\n", start, end) < 0:
+                    _set(self.quoted, start, end)
+        if odd is not None:
+            _set(self.doubtful, odd, all_marks[-1])
 
 
-def _covers(spans: Spans, item: Found) -> bool:
-    """Whether one of these spans, in order and none inside another, has an object in it."""
-    i = bisect_left(spans, (item.start,)) - 1
-    return i >= 0 and item.end <= spans[i][1]
+def _set(places: bytearray, start: int, end: int) -> None:
+    places[start:end] = b"\1" * (end - start)
 
 
 def lead_of(before: str) -> str:

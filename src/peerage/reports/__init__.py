@@ -263,8 +263,8 @@ class Reports:
         """One session as it was scored then, by its id or the beginning of it."""
         from peerage.council.fold import fold
         from peerage.events import opening_of
-        from peerage.panel import recorded_options
         from peerage.reports.sessions import StoredSession
+        from peerage.scoring import recorded_options
 
         events = self._events(prefix)
         options = recorded_options(self.settings, opening_of(events))
@@ -275,7 +275,6 @@ class Reports:
         from peerage import config
         from peerage.council.fold import fold
         from peerage.events import without_readings
-        from peerage.panel import scoring_options
         from peerage.reports.sessions import rescored
 
         session = fold(without_readings(self._events(prefix)))
@@ -284,7 +283,7 @@ class Reports:
         changes = options.model_dump(exclude_none=True)
         if name := changes.get("rubric"):
             changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
-        scoring = scoring_options(self.settings, session.query.category)
+        scoring = self.settings.scoring_options(session.query.category)
         return rescored(session, replace(scoring, **changes))
 
     def score(
@@ -360,8 +359,8 @@ class Reports:
 
     def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
         """The files of everything reviewed or imported, and a flag for what cannot be read."""
-        from peerage.panel import recorded_rubric
         from peerage.reports.stored_reviews import stored_reviews
+        from peerage.scoring import recorded_rubric
 
         return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
@@ -388,9 +387,9 @@ class Reports:
         return read_community_boards(tables, options, coefficients), hint
 
     def _events(self, prefix: str) -> list[Event]:
-        from peerage.stores import stored_events
+        from peerage.stores import full_id
 
-        return stored_events(self.store, prefix)
+        return self.store.events(full_id(self.store, prefix))
 
 
 # -- boards ------------------------------------------------------------------------------------

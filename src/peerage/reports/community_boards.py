@@ -15,7 +15,19 @@ import numpy as np
 
 from peerage.boards import Board
 from peerage.boards.against import Trial, compare, tune
-from peerage.boards.items import ItemSums, Standings, contributors, items, standings
+from peerage.boards.community import (
+    Alignment,
+    ItemSums,
+    OpinionSums,
+    Standings,
+    add_sums,
+    alignment,
+    contributors,
+    items,
+    reviewers,
+    standings,
+    sum_opinions,
+)
 from peerage.boards.opinions import (
     Coefficients,
     Community,
@@ -26,14 +38,6 @@ from peerage.boards.opinions import (
     of_category,
 )
 from peerage.boards.reputation import DawidSkene, Reputation, dawid_skene, iterate
-from peerage.boards.reviewers import (
-    Alignment,
-    OpinionSums,
-    add_sums,
-    alignment,
-    reviewers,
-    sum_opinions,
-)
 from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import row_flags, zone_flags

@@ -30,9 +30,9 @@ from peerage.boards.models import (
     rating_estimates,
     ratings,
     standing,
+    win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
-from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import ReviewsTable

@@ -26,8 +26,7 @@ from peerage.boards.model_sums import (
     by_session,
     slices_of,
 )
-from peerage.boards.models import ModelTotals
-from peerage.boards.win_counts import WinCounts
+from peerage.boards.models import ModelTotals, WinCounts
 from peerage.engines import Engine, Frame, Source
 from peerage.engines.mirror import Mirror
 from peerage.engines.review_tables import (

@@ -20,7 +20,7 @@ from peerage.reports.held_rows import HeldRows
 from peerage.reviews.columns import MARK
 from peerage.reviews.rows import Floats, Ints
 from peerage.stats.correlations import correlation
-from peerage.stats.rank_correlations import kendall_tau
+from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
 from peerage.types import Event, Response, ScoringOptions, Session, is_cut_off
 

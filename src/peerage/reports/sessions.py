@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from peerage.council.ballots import parse_decision
-from peerage.council.counting import count, places
-from peerage.council.dissent import dissent_of, note_of, with_names
+from peerage.council.counting import count, dissent_of, note_of, places, with_names
 from peerage.council.fold import person_review, reviewed_ballots
 from peerage.errors import UnreadableError
 from peerage.events import (

@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
-from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.one_scale import Quality, Scales, is_heard, others, quality_by_others
 from peerage.reviews.rows import Bools, Floats, Ints, group
+from peerage.reviews.view import ScoredRows
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
@@ -192,8 +192,7 @@ class _Rows:
             """The sum over the answer's reviewers who are not of the family."""
             whole = np.bincount(reviews.answer, values).astype(np.float64)
             inside = np.bincount(mine, values).astype(np.float64)
-            gap: Floats = whole[reviews.answer[at]] - inside[mine[at]]
-            return gap
+            return whole[reviews.answer[at]] - inside[mine[at]]
 
         b = self._voice
         a = np.nan_to_num(self.scales.level)[reviews.reviewer]
@@ -321,13 +320,11 @@ class _Rows:
         m = n[ballot]
 
         def mean(values: Floats) -> Floats:
-            average: Floats = ballots.sum(values)[ballot] / m
-            return average
+            return ballots.sum(values)[ballot] / m
 
         def part(d: Floats) -> Floats:
             centre = mean(d)
-            added: Floats = ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
-            return added
+            return ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
 
         noise = np.where(self.seen.n_others[at] > 1, q * q - self.seen.p[at], 0.0)
         square = ahead * ahead - (1.0 - 2.0 / m) * noise[first] - mean(noise) / m

@@ -30,8 +30,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.view import ScoredRows
 
 ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
 
@@ -265,8 +265,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
     fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
 
     def total(values: Floats | Bools) -> Floats:
-        added: Floats = np.bincount(reviewer, values, minlength=k).astype(np.float64)
-        return added
+        return np.bincount(reviewer, values, minlength=k).astype(np.float64)
 
     totals = (total(np.ones(len(y))), total(y), total(y * y))
 
@@ -449,8 +448,7 @@ def _contrarians(fitted: _Fitted, compares: bool) -> Bools:
     """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
     covariance, spread = fitted.moments.regression(compares)
     evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
-    found: Bools = evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
-    return found
+    return evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
 
 
 def _concluded(

@@ -185,12 +185,10 @@ class Groups:
     def sum(self, values: Floats | Bools) -> Floats:
         if self.size is not None:
             table: Floats = values.reshape(self.n, self.size).astype(np.float64, copy=False)
-            added: Floats = table @ np.ones(self.size)  # ten times as quick as a sum along rows
-            return added
+            return table @ np.ones(self.size)  # ten times as quick as a sum along rows
         if self.starts is not None and len(self.starts):
             return np.add.reduceat(values, self.starts, dtype=np.float64)
-        total: Floats = np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
-        return total
+        return np.bincount(self.code, weights=values, minlength=self.n).astype(np.float64)
 
     def first(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """One value of each group, for what all its rows share; zero for empty groups."""
@@ -210,8 +208,7 @@ class Groups:
 
     def centred(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
-        gap: Floats = values - self.each(self.sum(values) / self.count())
-        return gap
+        return values - self.each(self.sum(values) / self.count())
 
     def _lengths(self) -> Ints:
         assert self.starts is not None  # noqa: S101 — the callers looked

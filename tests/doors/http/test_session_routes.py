@@ -5,6 +5,7 @@ import json
 from peerage.types import Seat
 
 PROBLEM = "application/problem+json"
+TOO_MANY = {f"answer {i}": "4" for i in range(201)}
 JSON = {"content-type": "application/json"}
 
 
@@ -101,6 +102,7 @@ def test_what_is_not_there_or_not_right_is_a_problem_document(server):
         (client.post("/api/sessions", json={"query": ""}), 422),
         (client.post("/api/sessions", json={"query": "?", "verdict": "maybe"}), 422),
         (client.post("/api/sessions", json={"query": "?", "colour": "red"}), 422),
+        (client.post("/api/sessions", json={"query": "?", "answers": TOO_MANY}), 422),
         (client.post("/api/sessions", json=[1, 2]), 422),
         (client.get("/api/sessions", params={"limit": 0}), 422),
     ]

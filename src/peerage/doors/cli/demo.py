@@ -24,7 +24,7 @@ from peerage.doors.cli.live import LiveView, PlainView, watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
-from peerage.panel import Council, scoring_options
+from peerage.panel import Council
 from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
@@ -91,7 +91,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
-    stored = StoredSession(session, events, scoring_options(settings))
+    stored = StoredSession(session, events, settings.scoring_options())
     console.show_blocks(ask_blocks(stored.view()))
     console.print()
     console.print(_positions(session), style="dim")

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -22,7 +21,7 @@ from peerage.estimate import SeasonEstimate, estimate_season
 from peerage.panel import Council
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
-from peerage.stores import missing_file
+from peerage.stores import NO_STORE, missing_file
 from peerage.stores.prompt_files import open_prompts
 
 if TYPE_CHECKING:
@@ -45,18 +44,19 @@ def season(
     n_asked = rows.n
     settings = common.council_settings(options.flags())
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
-    with _store_url(settings.store, options.dry_run) as url:
-        council = Council(settings, store=url)
-        if options.reuse_answers:
-            rows = reused = reused_answers(council.store, options.reuse_answers, rows)
-            name = f"{name} with answers of {reused.season}"
-            if rows.n < n_asked:
-                say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
-        if note := council.vote_note(rows):
-            say(note)
-        if options.dry_run:
-            return _estimate(council, name, rows, common)
-        progress, held = _held(council, name, rows, options.concurrency, common.quiet)
+    # An estimate makes no file: where there is no store, an empty one in memory is read.
+    is_missing = options.dry_run and missing_file(settings.store) is not None
+    council = Council(settings, store=NO_STORE if is_missing else settings.store)
+    if options.reuse_answers:
+        rows = reused = reused_answers(council.store, options.reuse_answers, rows)
+        name = f"{name} with answers of {reused.season}"
+        if rows.n < n_asked:
+            say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
+    if note := council.vote_note(rows):
+        say(note)
+    if options.dry_run:
+        return _estimate(council, name, rows, common)
+    progress, held = _held(council, name, rows, options.concurrency, common.quiet)
     if common.json:
         write_json(summary(progress, held))
     else:
@@ -67,16 +67,6 @@ def season(
         return INTERRUPTED
     is_whole = progress.complete and not progress.no_quorum and rows.n == n_asked
     return 0 if is_whole else PARTIAL
-
-
-@contextmanager
-def _store_url(url: str, dry_run: bool) -> Iterator[str]:
-    """A store's URL; for an estimate an empty one where there is none, as it makes no file."""
-    if not dry_run or missing_file(url) is None:
-        yield url
-        return
-    with TemporaryDirectory() as folder:
-        yield f"sqlite:///{folder}/peerage.db"
 
 
 def _held(

@@ -63,7 +63,8 @@ def ask(
 
     from peerage.council.fold import fold
     from peerage.events import opening_of
-    from peerage.panel import Council, recorded_options
+    from peerage.panel import Council
+    from peerage.scoring import recorded_options
 
     text = _text_in_stdin() if question == "-" else question
     settings = common.council_settings(options.flags())

@@ -17,8 +17,7 @@ from peerage.doors.web.session_picture import SessionPicture
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
-from peerage.providers.calling import seat_price
-from peerage.providers.money import usd
+from peerage.providers.money import price_of, usd
 from peerage.reports.sessions import SessionEntry, session_entry
 from peerage.rules import rules
 from peerage.service import Service
@@ -177,7 +176,7 @@ def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
     calls = [(seat, n_asked, REPLY_TOKENS["answer"]) for seat in answering]
     calls += [(seat, n_shown, n_review) for seat in reviewing]
     calls += [(seat, n_said, REPLY_TOKENS["conclude"]) for seat in concluding]
-    prices = {seat.name: seat_price(seat) for seat in seats}
+    prices = {seat.name: price_of(seat) for seat in seats}
     costs = [price.cost(n_in, n_out) for seat, n_in, n_out in calls if (price := prices[seat.name])]
     total = usd(sum(costs))
     unknown = sorted({seat.name for seat, _, _ in calls if prices[seat.name] is None})

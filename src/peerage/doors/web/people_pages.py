@@ -17,7 +17,6 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of
-from peerage.panel import recorded_options
 from peerage.people import (
     ItemGiven,
     OpinionGiven,
@@ -31,6 +30,7 @@ from peerage.people import (
 from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import ItemBoardOptions
 from peerage.reports.page_facts import Reveal, agreements_of, n_judged, reveal
+from peerage.scoring import recorded_options
 from peerage.service import Service
 from peerage.types import Event
 

@@ -17,7 +17,7 @@ from peerage.doors.web.templating import PageRoute, page
 from peerage.reports import Reports
 from peerage.reports.options import RingsOptions
 from peerage.service import Service
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 

@@ -34,8 +34,8 @@ from peerage.events import (
     call_made,
     read_event,
 )
-from peerage.panel import recorded_options
 from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
+from peerage.scoring import recorded_options
 from peerage.types import (
     Ballot,
     Counted,
