@@ -243,7 +243,7 @@ def ranking(names):
 
 
 def grid(names):
-    return grid_table(view_of(names))
+    return grid_table(view_of(names), own_counts=False)
 
 
 def marks(names):

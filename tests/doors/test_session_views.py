@@ -12,6 +12,7 @@ from peerage.council.fold import fold
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.layout import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
+from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
 from peerage.events import (
     Advised,
@@ -49,6 +50,18 @@ def reply(best, *others, note):
             "notes": {f"Response {best}": note},
         }
     )
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("sessions_with_one_candidate:1", "1 session with one candidate, who had no rival"),
+        ("truncated_answers:2: a, b", "2 answers cut off at the length limit: a, b"),
+        ("1 reviewer is not among the users: s", "1 reviewer is not among the users: s"),
+    ],
+)
+def test_a_flag_of_a_board_is_told_in_words_that_agree_with_its_count(flag, words):
+    assert flag_text(flag) == words
 
 
 def facts_of(kind="synthesis", verdict=None, *, end=True):

@@ -19,13 +19,13 @@ from peerage.reviews.cells import Cells, beside, ordered, pooled, single_cell, t
 from peerage.reviews.deviations import DeviationSums
 from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
-from peerage.reviews.rows import Floats, Ints
+from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
 NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
-KINDS = 3  # of answers: wrong, right, and not known
+KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
 def sums(view: View) -> Sums:
@@ -45,8 +45,10 @@ def sums(view: View) -> Sums:
         some = np.maximum(ballot.sum(known), 1.0)
         a, b = (known * (v - ballot.each(ballot.sum(v) / some)) for v in (x, y))
     subject = (rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate) * KINDS
-    correct = rows.numbers.get("correct")
-    subject += KINDS - 1 if correct is None else _kind(correct)
+    subject += KINDS - 1
+    if "correct" in rows.numbers:
+        correct = rows.numbers["correct"]
+        subject -= np.where(np.isfinite(correct), np.where(correct > 0.5, 1, KINDS - 1), 0)
     counted = None if all_known else known
     columns = [counted, a, b, a * a, b * b, a * b]
     raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
@@ -56,11 +58,6 @@ def sums(view: View) -> Sums:
         "raw": view.by_ballot(*raw),
         "answers": single_cell((answered > 0.0).sum()),
     }
-
-
-def _kind(correct: Floats) -> Ints:
-    """0 for wrong answers, 1 for right ones, and 2 where that is not known."""
-    return np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:

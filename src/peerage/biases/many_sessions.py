@@ -217,10 +217,7 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
 
 
 def _made(
-    rows: Rows,
-    plan: AuditPlan,
-    make: Callable[[ScoredRows], T],
-    add: Callable[[Sequence[T]], T],
+    rows: Rows, plan: AuditPlan, make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]
 ) -> T:
     """What is made of the scored rows of a block, a chunk at a time, and added up."""
     return add([make(scored_rows(part, plan.value)) for part in _chunks(rows, plan)])

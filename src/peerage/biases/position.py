@@ -38,11 +38,10 @@ COINCIDE = "every answer kept one position, so position and answer coincide"
 
 def sums(view: View) -> Sums:
     """Ballots, centred scores of the firsts and their weight; the spread of new deals; a curve."""
-    first = is_first(view)
+    first = view.judged.numbers["position"] == 0.0  # and not where there is no position
     x = first.astype(np.float64)
-    e = view.within_ballot(view.centred)
-    code = view.answer.code
-    apart = view.within_ballot(x - (view.answer.sum(x) / view.n_by_answer)[code])
+    e = view.ballot.centred(view.centred)
+    apart = view.ballot.centred(x - (view.answer.sum(x) / view.n_by_answer)[view.answer.code])
     shown = np.flatnonzero(first)
     effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
@@ -57,7 +56,7 @@ def _curve(view: View, e: Floats) -> Cells:
         p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.within_ballot(p) * known if not known.all() else view.within_ballot(p)
+    pc = view.ballot.centred(p) * (1.0 if known.all() else known)
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
@@ -128,11 +127,6 @@ def _shape_word(means: list[float]) -> str:
 # a permutation of n is one of (n − 1)² directions, and its p is that of the correlation
 # between where the sums are and where "first" was, with as many degrees of freedom. (A
 # reviewer's own answer is missing from its squares, which leaves fewer.)
-
-
-def is_first(view: View) -> Bools:
-    """Whether each judged row was shown first; a row without a position was not."""
-    return view.judged.numbers["position"] == 0.0
 
 
 def shows_first(view: View, first: Bools) -> Bools:
@@ -256,11 +250,11 @@ def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     system = _PositionSystem.of(sums, scales)
     if len(system.reviewer) == 0:
         return []
-    value, tilt = system.solution(leave_out=False)[0], system.tilt
+    value = system.solution(leave_out=False)[0]
     left_out = system.solution(leave_out=True)
     held = system.held.T.ravel()
     place = np.repeat(np.arange(len(value)), len(left_out))[held]
-    spread = spread_of(left_out.T.ravel()[held], place, len(value), tilt * TAU * system.prior)
+    spread = spread_of(left_out.T.ravel()[held], place, len(value), system.extra)
     return _measured(system.reviewer, value, spread, system.n_first, scales)
 
 
@@ -354,15 +348,12 @@ class _PositionSystem:
         return (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
 
     @property
-    def prior(self) -> Floats:
-        return self._scale(self.base.sum(axis=0, keepdims=True))[1].reshape(-1)
-
-    @property
-    def tilt(self) -> Floats:
-        """How far a wrong scale moves a reviewer's effect: the slope of quality on position."""
+    def extra(self) -> Floats:
+        """What a wrong scale may do to a reviewer's effect, by the slope of quality on position."""
         line, compares = self.line.sum(axis=0), self.scales.compares
         own, _, tilt, _ = _equation(line, self.lone_all, 0.0 * self.weight, self.weight, compares)
-        return np.nan_to_num(quotient(tilt, own))
+        _, prior = self._scale(self.base.sum(axis=0, keepdims=True))
+        return np.nan_to_num(quotient(tilt, own)) * TAU * prior.reshape(-1)
 
     def _scale(self, base: Floats) -> tuple[Floats, Floats]:
         who = np.broadcast_to(self.reviewer, base.shape[:2])

@@ -201,18 +201,8 @@ def sum_opinions(
     items, item = _compact(community.item, community.n_items)
     people, reviewer = _compact(community.reviewer, community.n_people)
     sums = item_sums(item, level, len(items), scale, weights)
-    if literal:
-        pairs = cells_of(item, reviewer, len(people))
-        consensus, side = _others_of_pairs(sums, item, pairs, community)
-    elif weights is None:
-        consensus, side = _equal_others(sums, item, community, max(n_min, N_FOR_CONSENSUS))
-    else:
-        total = sums.weight[item]
-        rest = total - weights
-        # Less is what subtraction leaves of nothing.
-        heard = (sums.n[item] >= max(n_min, N_FOR_CONSENSUS)) & (rest > SAME * total)
-        apart = sums.total[item] - weights * community.value
-        consensus, side = _sided(apart / np.where(heard, rest, 1.0), heard, community.middle)
+    pairs = cells_of(item, reviewer, len(people)) if literal else None
+    consensus, side = _others(community, sums, item, n_min, weights, pairs)
     said = cells_of(reviewer, level, len(scale))
     size = len(people) * len(scale)
     sides = np.bincount(cells_of(said, side, N_SIDES), minlength=size * N_SIDES)
@@ -254,38 +244,39 @@ def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
     return held, place[codes]
 
 
-def _equal_others(
-    sums: ItemSums, item: Ints, community: Community, n_min: int
+def _others(
+    community: Community,
+    sums: ItemSums,
+    item: Ints,
+    n_min: int,
+    weights: Floats | None,
+    pairs: Ints | None,
 ) -> tuple[Floats, Ints]:
-    """The others where everyone weighs the same.
+    """What the others say of each opinion's item, and on which side of the middle that is.
 
-    An item and a level make a consensus: a small table, looked up once an opinion.
+    With `pairs`, of item and reviewer, one's own words on an item may be several.
     """
-    scale = np.asarray(community.scale)
-    apart = (sums.total[:, None] - scale) / np.maximum(sums.n - 1, 1)[:, None]
-    heard = np.broadcast_to((sums.n >= n_min)[:, None], apart.shape)
-    consensus, side = _sided(apart, heard, community.middle)
-    cells = cells_of(item, community.level, len(scale))
-    return consensus.ravel()[cells], side.ravel()[cells]
-
-
-def _others_of_pairs(
-    sums: ItemSums, item: Ints, pairs: Ints, community: Community
-) -> tuple[Floats, Ints]:
-    """The others where one's own words on an item may be several."""
-    _, pair = np.unique(pairs, return_inverse=True)
-    said = np.bincount(pair)[pair]
-    summed = np.bincount(pair, weights=community.value)[pair]
-    n_others = sums.n[item] - said
-    heard = (sums.n[item] >= N_FOR_CONSENSUS) & (n_others >= 2)
-    apart = (sums.total[item] - summed) / np.where(heard, n_others, 1)
-    return _sided(apart, heard, community.middle)
-
-
-def _sided(consensus: Floats, heard: Bools, middle: float) -> tuple[Floats, Ints]:
-    """The consensus, 0 where it is not heard, and its side of the middle."""
-    side = np.where(heard, np.sign(consensus - middle).astype(np.int8) + AT, UNHEARD)
-    return np.where(heard, consensus, 0.0), side
+    at: Ints | slice = slice(None)
+    n_min = N_FOR_CONSENSUS if pairs is not None else max(n_min, N_FOR_CONSENSUS)
+    if pairs is not None:
+        _, pair = np.unique(pairs, return_inverse=True)
+        rest: Floats | Ints = sums.n[item] - np.bincount(pair)[pair]
+        apart = sums.total[item] - np.bincount(pair, weights=community.value)[pair]
+        heard = (sums.n[item] >= n_min) & (rest >= 2)
+    elif weights is not None:
+        rest = sums.weight[item] - weights
+        apart = sums.total[item] - weights * community.value
+        # Less is what subtraction leaves of nothing.
+        heard = (sums.n[item] >= n_min) & (rest > SAME * sums.weight[item])
+    else:  # an item and a level make a consensus: a small table, looked up once an opinion
+        n_levels = len(community.scale)
+        rest = np.repeat(sums.n - 1, n_levels)
+        apart = (sums.total[:, None] - np.asarray(community.scale)).ravel()
+        heard = np.repeat(sums.n >= n_min, n_levels)
+        at = cells_of(item, community.level, n_levels)
+    consensus = np.where(heard, apart / np.where(heard, rest, 1.0), 0.0)
+    side = np.where(heard, np.sign(consensus - community.middle).astype(np.int8) + AT, UNHEARD)
+    return consensus[at], side[at]
 
 
 def _dense(cells: Cells, n: int) -> Floats:

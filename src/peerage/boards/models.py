@@ -70,14 +70,6 @@ class ModelTotals:
         return int(self.sums.totals("counts")[name][0])
 
     @property
-    def n_sessions(self) -> int:
-        return self.count("sessions")
-
-    @property
-    def n_rows(self) -> int:
-        return self.count("rows")
-
-    @property
     def has_scores(self) -> bool:
         return "scores" in self.sums.tables and self.sums.tables["scores"].n > 0
 
@@ -113,11 +105,7 @@ class ModelTotals:
 
 
 def board_columns(
-    totals: ModelTotals,
-    rule: str,
-    *,
-    two_way: bool = False,
-    ranked: Estimates | None = None,
+    totals: ModelTotals, rule: str, *, two_way: bool = False, ranked: Estimates | None = None
 ) -> dict[str, list[Any]]:
     """The board's columns, the best model first.
 
@@ -181,10 +169,7 @@ def plain(value: float) -> float | None:
 
 
 def standing(
-    values: Floats,
-    wins: Floats,
-    models: Sequence[str],
-    lower: bool = False,
+    values: Floats, wins: Floats, models: Sequence[str], lower: bool = False
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
@@ -445,10 +430,10 @@ def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
     """Bradley–Terry ratings by model (NaN for who met no one), log strengths, and who met."""
     points = _points(totals)
     met = np.flatnonzero((points + points.T).any(axis=0))
-    found, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
     logs[met] = strengths(points[np.ix_(met, met)])
-    found[met] = rating(logs[met])
-    return found, logs, met
+    value[met] = rating(logs[met])
+    return value, logs, met
 
 
 def _points(totals: ModelTotals) -> Floats:

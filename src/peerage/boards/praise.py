@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, cells_of, sums_by
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.rows import Bools, Floats, Ints, spans
 
 SIZES = (3, 4, 5, 6, 8, 10, 12, 16, 20)
 MOST_COUNTED = 4  # reviews of one by the other; what more there are adds little
@@ -412,10 +412,8 @@ def weigh_blocks(
         stop = int(np.searchsorted(ends[limits], ends[limits[start]] + CHUNK, side="right")) - 1
         stop = min(max(stop, start + 1), len(blocks))
         held = slice(limits[start], limits[stop])
-        n_held = n_rows[held]
-        which = np.repeat(np.arange(limits[start], limits[stop]), n_held)
-        within = np.arange(len(which)) - np.repeat(ends[held] - ends[held.start], n_held)
-        row = praise.rows[praise.starts[blocks.pair[which]] + within]
+        place, at = spans(praise.starts[blocks.pair[held]], n_rows[held])
+        which, row = place + limits[start], praise.rows[at]
         block = blocks.block[which].astype(np.int64) - start
         _, cell = np.unique(block * n_items + praise.place[row], return_inverse=True)
         told = praise.told(row, cell)

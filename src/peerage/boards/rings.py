@@ -30,9 +30,10 @@ from peerage.boards.praise import (
     refit,
     weigh_blocks,
 )
+from peerage.errors import how_many
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import generator, ratio_interval
-from peerage.stats.tails import benjamini_hochberg, normal_p
+from peerage.stats.tails import benjamini_hochberg
 
 N_DEALS = 199
 STAGES = (39, 99)  # deals after which no more are made where p is clearly too large
@@ -483,17 +484,12 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
     told = (weight > 0.0) & (n > 0)
-    ps = [_upper_tail(float(z[k])) if told[k] else None for k in listed]
+    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if told[k] else None for k in listed]
     found = []
     for k, p, q in zip(listed.tolist(), ps, benjamini_hochberg(ps), strict=True):
         apart = float(gap[k]) if n[k] else None
         found.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
     return tuple(sorted(found, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
-
-
-def _upper_tail(z: float) -> float:
-    """The chance of a standard normal value of at least z."""
-    return normal_p(z) / 2.0 if z >= 0.0 else 1.0 - normal_p(z) / 2.0
 
 
 def _note(
@@ -518,7 +514,8 @@ def _note(
     else:
         said.append("No unexplained mutual praise stands out from chance.")
     if n_told := len(clusters) - n_untold:
-        said.append(f"{n_told} clusters exchange many reviews, without standing out.")
+        told = how_many(n_told, "cluster exchanges", "clusters exchange")
+        said.append(f"{told} many reviews, without standing out.")
     if n_untold:
         said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
     return " ".join(said)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.engines.review_tables import require, typed
-from peerage.errors import InputError, few
+from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 from peerage.reviews.rows import Floats
 
@@ -197,8 +197,9 @@ def _refuse_opinions(
     values = [_plain(one) for one in engine.arrays(frame.select("opinion"))["opinion"].tolist()]
     wrong = [row for row, one in enumerate(values) if levels[one] < 0]
     shown = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
+    are = how_many(len(wrong), "opinion is", "opinions are")
     raise InputError(
-        f"{len(wrong)} opinions are not on the scale ({shown}): {_row_numbers(wrong)}.",
+        f"{are} not on the scale ({shown}): {_row_numbers(wrong)}.",
         hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
         "`[community] scale` sets others.",
     )
@@ -272,8 +273,9 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
         if len(names) > 1
     ]
     if twice:
+        have = how_many(len(twice), "item has", "items have")
         raise InputError(
-            f"{len(twice)} items have two contributors: {few(twice, between='; ')}.",
+            f"{have} two contributors: {few(twice, between='; ')}.",
             hint="An item is one person's.",
         )
 
@@ -292,8 +294,9 @@ def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
     author = {**dict(pairs), **contributors}
     orphans = sorted({item for item in listed if item not in author})
     if orphans:
+        have = how_many(len(orphans), "item has", "items have")
         raise InputError(
-            f"{len(orphans)} items have no contributor: {few(orphans)}.",
+            f"{have} no contributor: {few(orphans)}.",
             hint="Give opinions a `contributor` column, or import the items.",
         )
     ordered = sorted_names(author)
@@ -340,9 +343,8 @@ def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Nam
     heard = np.zeros(len(people), dtype=bool)
     heard[_places(reviewers, people)] = True
     strangers = np.flatnonzero(heard & ~registered)
-    flags = (
-        f"{len(strangers)} reviewers are not among the users: {listed_names(people, strangers)}",
-    )
+    are = how_many(len(strangers), "reviewer is", "reviewers are")
+    flags = (f"{are} not among the users: {listed_names(people, strangers)}",)
     return replace(
         members,
         affiliated=np.array([affiliated.get(name, False) for name in people], dtype=bool),

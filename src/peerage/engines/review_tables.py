@@ -13,7 +13,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.errors import InputError, few
+from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, Column, Kind, is_number, required
 from peerage.reviews.rows import N_PANEL, Rows
 
@@ -164,7 +164,7 @@ def _refuse(engine: Engine, frame: Frame, numbers: list[str], seen: Mapping[str,
     for name in REQUIRED:
         if n_empty := int(seen["n"] - seen[name]):
             rows = _examples(engine, frame, name, None)
-            raise InputError(f"`{name}` is empty in {n_empty} rows.", hint=rows)
+            raise InputError(f"`{name}` is empty in {how_many(n_empty, 'row')}.", hint=rows)
     for name in numbers:
         if seen.get(f"low_{name}"):
             rows = _examples(engine, frame, name, AT_LEAST[name])

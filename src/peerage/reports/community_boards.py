@@ -42,7 +42,7 @@ from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import row_flags, zone_flags
 from peerage.engines.opinion_tables import Opinions, read_opinions
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UsageError, how_many
 from peerage.reports.options import (
     CommunityBoardOptions,
     ContributorBoardOptions,
@@ -116,7 +116,8 @@ class CommunityBoards:
         self.counting = Counting(category, since, self._end(), days, literal)
         if self.options.without_flagged:
             n = int(np.count_nonzero(self._flagged))
-            self.flags.append(f"{n} opinions inside {len(self.rings.rings)} flagged rings left out")
+            inside = how_many(len(self.rings.rings), "flagged ring")
+            self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
 
     def _end(self) -> float | None:
         """When the window ends: as asked for, or with the latest opinion on these items."""

@@ -33,7 +33,7 @@ from peerage.boards.models import (
     win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
-from peerage.errors import UsageError, few
+from peerage.errors import UsageError, few, how_many
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import ReviewsTable
 from peerage.reviews.rows import N_CLUSTERS, Floats
@@ -79,8 +79,9 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     whole = ModelTotals(sums.slice(None))
     two_way = options.interval == "two-way"
     if two_way and (n := n_voters(whole)) < MIN_REVIEWERS:
+        are = how_many(n, "reviewer is", "reviewers are")
         raise UsageError(
-            f"{n} reviewers are too few to speak for others; two-way needs {MIN_REVIEWERS}.",
+            f"{are} too few to speak for others; two-way needs {MIN_REVIEWERS}.",
             hint="Use --interval sessions.",
         )
     if options.by_category:
@@ -88,7 +89,7 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     else:
         ranked = _other_rule(reviews, plan, whole)
         columns = board_columns(whole, options.rule, two_way=two_way, ranked=ranked)
-    notes |= {"sessions": whole.n_sessions, "reviews": whole.n_rows}
+    notes |= {"sessions": whole.count("sessions"), "reviews": whole.count("rows")}
     if options.length_controlled:
         slope = length_controlled(whole)[1]
         notes["length_slope"] = None if slope is None else round(slope, 12)
@@ -105,7 +106,7 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
         "reviews_in_the_future": reviews.n_after(time.time()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
-    said += _flags_of_models(columns, whole.n_sessions, reviews.truncated())
+    said += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
     if two_way:
         said += _without_interval(columns)
     return _board(reviews, columns, notes, said + flags)

@@ -414,6 +414,7 @@ class SessionEntry(Listing):
 
 def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
     """A listed session with its winner and its cost, from its log."""
+    listing = replace(listing, status=listing.status or UNFINISHED)
     try:
         facts = list(read_events(events))
     except UnreadableError:

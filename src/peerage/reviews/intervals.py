@@ -18,7 +18,7 @@ import numpy as np
 from peerage.reviews.cells import Cells
 from peerage.reviews.deviations import FIT, DeviationSums, totals_by
 from peerage.reviews.one_scale import TAU, Scales
-from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.rows import Bools, Floats, Ints, spans
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import student_t_p, t_critical
@@ -238,8 +238,7 @@ def beside_base(table: Cells, base: Cells, n_each: int = 1) -> SubjectCells:
     reviewer = subject // n_each
     starts = np.searchsorted(base.subject, reviewer, "left")
     sizes = np.searchsorted(base.subject, reviewer, "right") - starts
-    place = np.repeat(np.arange(len(subject)), sizes)
-    cell = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + starts[place]
+    place, cell = spans(starts, sizes)
     width = int(max(base.cluster.max(initial=0), table.cluster.max(initial=0))) + 1
     at = np.searchsorted(subject, table.subject) * width + table.cluster
     key = place * width + base.cluster[cell]

@@ -26,6 +26,7 @@ from peerage.reviews.rows import (
     has_rounds,
     places,
     select,
+    spans,
 )
 from peerage.reviews.votes import shares
 
@@ -136,10 +137,6 @@ class View:
     def by_ballot(self, *columns: Floats | Bools) -> Cells:
         """Columns of ballots added up by reviewer and cluster."""
         return self._cells.cells(self._cells.sums(*columns))
-
-    def within_ballot(self, values: Floats) -> Floats:
-        """Values less their mean on the ballot."""
-        return self.ballot.centred(values)
 
 
 # -- what reviewers are compared on --------------------------------------------------------------
@@ -279,6 +276,5 @@ def _pairs_within(ballot: Ints, candidate: Ints) -> tuple[Ints, Ints]:
     sizes = np.diff(np.append(starts, len(ballot)))
     after = np.repeat(starts + sizes, sizes) - np.arange(len(ballot)) - 1  # rows that follow
     after = np.minimum(after, MAX_AFTER)
-    left = np.repeat(np.arange(len(ballot)), after)
-    step = np.arange(len(left)) - np.repeat(np.cumsum(after) - after, after)
-    return order[left], order[left + step + 1]
+    left, right = spans(np.arange(len(ballot)) + 1, after)
+    return order[left], order[right]

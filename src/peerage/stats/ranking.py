@@ -160,10 +160,7 @@ def _reaches(reach: float, df: Floats) -> Floats:
 
 
 def normal_draws(
-    estimates: ArrayLike,
-    covariance: ArrayLike,
-    rng: np.random.Generator,
-    n_draws: int = N_DRAWS,
+    estimates: ArrayLike, covariance: ArrayLike, rng: np.random.Generator, n_draws: int = N_DRAWS
 ) -> Floats:
     """Normal draws around the estimates, draws by estimates; the covariance may be singular."""
     centre = np.asarray(estimates, dtype=np.float64)

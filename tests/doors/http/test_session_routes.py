@@ -72,6 +72,8 @@ def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         place = f"/api/sessions/{id_}"
         assert server.client.get(place).json()["status"] == "unfinished"
+        listed = server.client.get("/api/sessions").json()["sessions"]
+        assert [one["status"] for one in listed] == ["unfinished"]
         assert server.client.delete(place).status_code == 204
         assert server.client.get(place).json()["status"] == "cancelled"
         again = server.client.delete(place)

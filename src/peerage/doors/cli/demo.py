@@ -24,6 +24,7 @@ from peerage.doors.cli.live import LiveView, PlainView, watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
+from peerage.errors import how_many
 from peerage.panel import Council
 from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
@@ -115,7 +116,7 @@ def _positions(session: Session) -> str:
     ]
     n = sum(label in tier for label, tier in firsts)
     return (
-        f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. "
+        f"{n} of {how_many(len(firsts), 'reviewer')} ranked first what was shown first. "
         "In one session that is an anecdote; `peerage audit` tells when it is evidence."
     )
 

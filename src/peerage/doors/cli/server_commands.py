@@ -258,7 +258,13 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Make a token, and show it this once."""
-    store = common.reports(makes_store=True).store
+    reports = common.reports(makes_store=True)
+    if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
+        raise UsageError(
+            f"{name} is a seat of the panel.",
+            hint="People review under their token's name: take another.",
+        )
+    store = reports.store
     text, token = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(token)
     _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")

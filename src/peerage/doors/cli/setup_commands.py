@@ -16,7 +16,7 @@ from peerage.config import OPENAI_URL
 from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import PeerageError, UsageError, how_many
 from peerage.panel import how_to_seat
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.local import FIX, TOY, available, local_seats
@@ -261,7 +261,7 @@ def _store(url: str) -> Check:
         n = len(open_store(url).sessions())
     except PeerageError as error:
         return Check("store", False, str(error), "Choose another with --store.")
-    return Check("store", True, f"{without_password(url)}, {n} sessions")
+    return Check("store", True, f"{without_password(url)}, {how_many(n, 'session')}")
 
 
 async def _seat(caller: Caller, seat: Seat) -> Check:
@@ -314,9 +314,9 @@ def _panel(settings: Settings) -> Check:
     verdict = settings.council.verdict
     n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
     n = n_answers + n_reviews * settings.council.rounds + n_chair
-    said = f"a question takes about {n} calls: {n_answers} answer, {n_reviews} review"
+    calls = f"about {how_many(n, 'call')}: {n_answers} to answer, {n_reviews} to review"
     rubric = settings.council.rubric or "none, one score an answer"
-    return Check("panel", True, f"{said}, verdict {verdict}, rubric {rubric}")
+    return Check("panel", True, f"a question takes {calls}, verdict {verdict}, rubric {rubric}")
 
 
 def _extras() -> list[Check]:
