@@ -36,7 +36,6 @@ from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import PeerageError, meant, shown
-from peerage.reports import StoredSession
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -48,7 +47,7 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reports.sessions import answer_of
+from peerage.reports.sessions import StoredSession, answer_of
 from peerage.service import Service, SessionRequest
 
 MAX_WAIT_S = 600.0
