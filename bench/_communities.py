@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bench._rates import wilson_interval
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.rings import find_rings
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -14,10 +14,10 @@ from peerage.biases.anchoring import anchoring
 from peerage.biases.many_sessions import compare
 from peerage.biases.position import position
 from peerage.biases.preferences import family_preference, self_preference, sycophancy
-from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, deviation_sums
-from peerage.reviews.measurements import Measurement
+from peerage.reviews.intervals import Measurement
 from peerage.reviews.one_scale import Scales, fit_scales
+from peerage.reviews.view import ScoredRows, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 
 Columns = dict[str, Column]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from peerage.boards.items import item_sums
+from peerage.boards.community import item_sums
 from peerage.boards.opinions import Coefficients
 from peerage.boards.reputation import dawid_skene, iterate
 from peerage.engines.duckdb import DuckDB

@@ -119,19 +119,20 @@ def _season_s(folder: Path, n: int, turn: int) -> float:
 
 
 async def _watched(url: str, idle: list[float], busy: list[float]) -> float:
-    """Seconds for all sessions; what /healthz took before and during them is added."""
+    """Seconds for all sessions, without those for one of each client, as for the command line.
+
+    What /healthz took before and during them is added.
+    """
     async with aiohttp.ClientSession(url, connector=aiohttp.TCPConnector(limit=0)) as client:
         await _up(client)
         await _held(client, N_CLIENTS)
         for _ in range(N_REQUESTS):
             await _ask_health(client, idle)
-        start = time.perf_counter()
-        sessions = asyncio.create_task(_held(client, N_SESSIONS))
+        few_s = await _held(client, N_CLIENTS)
         asking = asyncio.create_task(_keep_asking(client, busy))
-        await sessions
-        took_s = time.perf_counter() - start
+        many_s = await _held(client, N_CLIENTS + N_SESSIONS)
         asking.cancel()
-        return took_s
+        return many_s - few_s
 
 
 async def _ask_health(client: aiohttp.ClientSession, taken: list[float]) -> None:
@@ -156,9 +157,10 @@ async def _up(client: aiohttp.ClientSession) -> None:
             await asyncio.sleep(0.05)
 
 
-async def _held(client: aiohttp.ClientSession, n: int) -> None:
-    """Hold n sessions, each watched to its end."""
+async def _held(client: aiohttp.ClientSession, n: int) -> float:
+    """Hold n sessions, each watched to its end; the seconds that it took."""
     left = iter(range(n))
+    start = time.perf_counter()
 
     async def work() -> None:
         for i in left:
@@ -169,6 +171,7 @@ async def _held(client: aiohttp.ClientSession, n: int) -> None:
                     raise RuntimeError("a session did not come to its end")
 
     await asyncio.gather(*(work() for _ in range(N_CLIENTS)))
+    return time.perf_counter() - start
 
 
 def _first_lines(folder: Path) -> list[Row]:

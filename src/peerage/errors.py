@@ -121,6 +121,11 @@ def few(texts: Sequence[str], most: int = MAX_LISTED, between: str = ", ") -> st
     return between.join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
+def how_many(n: int, one: str, many: str = "") -> str:
+    """A number and what it counts: `1 call`, `1,234 calls`; `many` where an s does not do."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def looks_like_key(text: str) -> bool:
     """Whether a text has the form of a vendor's API key."""
     return VENDOR_KEY.fullmatch(text.strip()) is not None

@@ -8,15 +8,13 @@ how long such replies usually are, and at most from the tokens that a reply may 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from peerage.providers import Call, OnText, OnWait, Reply, providers
-from peerage.providers.calling import seat_price
-from peerage.providers.money import Price, usd
+from peerage.providers.money import Price, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
 from peerage.stores import Lease, Store
@@ -44,10 +42,7 @@ class SeatEstimate:
 
     def add(self, call: Call, n_open: int) -> None:
         """Count a call; so many of the answers that it shows are not known yet."""
-        sent = [call.prompt, call.seat.system, json.dumps(call.schema) if call.schema else ""]
-        sent += [turn.content for turn in call.query.earlier]
-        n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in sent)
-        tokens_in = n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
+        tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
         usual = REPLY_TOKENS[call.stage] + TOKENS_PER_ANSWER * n_shown
         tokens_out = min(usual, call.max_tokens)
@@ -77,7 +72,7 @@ class Estimator:
     """Stands in for whoever calls models: counts what would be sent, and draws a reply."""
 
     def __init__(self, seats: Iterable[Seat]) -> None:
-        self.by_seat = {seat.name: SeatEstimate(seat, seat_price(seat)) for seat in seats}
+        self.by_seat = {seat.name: SeatEstimate(seat, price_of(seat)) for seat in seats}
 
     def can_constrain(self, seat: Seat) -> bool:
         return providers.get(seat.provider).constrains

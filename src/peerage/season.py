@@ -182,7 +182,7 @@ class SeasonRunner:
     async def _session(self, spec: SessionSpec, config: SessionConfig) -> bool:
         """Run a session, or what is missing of it; False while another process does."""
         status = self.finished.get(spec.id, "")
-        if status and not self._joined(self.panels.get(spec.id, ()), spec, config):
+        if status and not newcomers(self.panels.get(spec.id, ()), spec, config):
             self._count_reused(spec.id, status)
             return True
         lease = await self.store.claim(spec.id, f"season {self.season.id}", self.season.lease_s)
@@ -192,18 +192,13 @@ class SeasonRunner:
             history = self.store.events(spec.id)
             facts = list(read_events(history))
             status = _final_status(facts)
-            if status and not self._joined(panel_of(facts), spec, config):
+            if status and not newcomers(panel_of(facts), spec, config):
                 self._count_reused(spec.id, status)  # by another process, since
             else:
                 await self._run(spec, config, history, lease)
         finally:
             self.store.release(lease).add_done_callback(lambda done: done.exception())
         return True
-
-    def _joined(
-        self, panel: Iterable[SeatRecord], spec: SessionSpec, config: SessionConfig
-    ) -> bool:
-        return bool(newcomers(panel, config.seats, spec.answers is not None))
 
     def _count_reused(self, session_id: str, status: str) -> None:
         self.progress.reused += 1

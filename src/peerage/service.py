@@ -56,6 +56,7 @@ SERVER = "serve"  # what the sessions of a server are held for
 LOOK_EVERY_LEASES = 0.5  # between looks for sessions to take over
 POLL_S = 0.5  # between looks at a session that another process runs
 READ_THREADS = 16
+MAX_ANSWERS_GIVEN = 200  # on one ballot; nobody ranks more in one reading
 N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimated
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
@@ -100,7 +101,9 @@ class SessionRequest(CouncilOptions):
     category: str = Field(default="", max_length=MAX_NAME, description="May choose the rubric.")
     seats: tuple[str, ...] = Field(default=(), description="Only these seats of the panel.")
     answers: dict[str, str] | None = Field(
-        default=None, description="Answers to judge, by name, instead of asking for them."
+        default=None,
+        max_length=MAX_ANSWERS_GIVEN,
+        description="Answers to judge, by name, instead of asking for them.",
     )
     system: str = Field(
         default="", max_length=MAX_QUERY_CHARACTERS, description="What the seats are told first."
@@ -243,8 +246,9 @@ class Service:
         may_spend = token.budget_usd is None or wanted_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, wanted_usd):
             raise BudgetError(
-                f"${max(0.0, left_usd):.4f} of the token's budget is left.",
-                hint="Ask with a smaller budget_usd, or wait for what runs.",
+                f"${wanted_usd:.4f} is more than is free of the token's budget.",
+                hint="Sessions that run hold theirs until they end: ask with a smaller budget_usd,"
+                " or wait for them.",
             )
         asked["budget_usd"] = wanted_usd
 

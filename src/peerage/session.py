@@ -13,19 +13,12 @@ ends the session; what is cancelled is the wait for a reply, never the keeping o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 from peerage.config.settings import CouncilSettings
 from peerage.council.ballots import parse
@@ -71,10 +64,10 @@ from peerage.events import (
 )
 from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
-from peerage.scoring import Scored, check_options, score_session
+from peerage.scoring import check_options, score_session
 from peerage.stores import Log
 from peerage.tasks import end, finish, in_turn, read_aside
-from peerage.text import valid_text
+from peerage.text import valid_values
 from peerage.types import (
     Ballot,
     Event,
@@ -90,10 +83,10 @@ from peerage.types import (
 from peerage.verdicts import VerdictContext, conclude, settled
 
 COUNCIL = CouncilSettings()  # the defaults
+NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
-T = TypeVar("T")
 
 
 class ModelCaller(Protocol):
@@ -125,8 +118,8 @@ class SessionConfig:
 
     def __post_init__(self) -> None:
         check_options(self.scoring)
-        object.__setattr__(self, "seats", _storable(self.seats))
-        object.__setattr__(self, "chairs", _storable(self.chairs))
+        object.__setattr__(self, "seats", valid_values(self.seats))
+        object.__setattr__(self, "chairs", valid_values(self.chairs))
 
     def with_role(self, role: str) -> tuple[Seat, ...]:
         return tuple(seat for seat in self.seats if role in seat.roles)
@@ -148,22 +141,7 @@ class SessionSpec:
 
     def __post_init__(self) -> None:
         for name in ("id", "query", "season", "answers"):
-            object.__setattr__(self, name, _storable(getattr(self, name)))
-
-
-def _storable(value: T) -> T:
-    """A value with valid Unicode in it: a text, a dataclass, or several of them."""
-    changed: Any = value
-    if isinstance(value, str):
-        changed = valid_text(value)
-    elif isinstance(value, tuple):
-        changed = tuple(map(_storable, value))
-    elif isinstance(value, Mapping):
-        changed = {_storable(name): _storable(member) for name, member in value.items()}
-    elif is_dataclass(value) and not isinstance(value, type):
-        parts = {one.name: _storable(getattr(value, one.name)) for one in fields(value)}
-        changed = replace(value, **parts)
-    return value if changed == value else cast("T", changed)
+            object.__setattr__(self, name, valid_values(getattr(self, name)))
 
 
 def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
@@ -193,21 +171,22 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
 
 
 def newcomers(
-    panel: Iterable[SeatRecord], seats: Iterable[Seat], answers_given: bool
+    panel: Iterable[SeatRecord], spec: SessionSpec, config: SessionConfig
 ) -> tuple[SeatRecord, ...]:
     """Seats that a session's panel does not have yet, or not in every role that it needs."""
     roles_by_name = {record.name: set(record.roles) for record in panel}
-    needed = {"review"} if answers_given else {"answer", "review"}
+    needed = {"answer", "review"} if spec.answers is None else {"review"}
     return tuple(
         SeatRecord.of(seat)
-        for seat in seats
+        for seat in config.seats
         if needed & set(seat.roles) - roles_by_name.get(seat.name, set())
     )
 
 
-def vote_note(config: SessionConfig, answers: Collection[str] | None = None) -> str:
+def vote_note(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
     """What to tell before anybody is paid, where no vote could count or one decides alone."""
-    candidates = {seat.name for seat in config.with_role("answer")} if answers is None else answers
+    authors = (seat.name for seat in config.with_role("answer"))
+    candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.with_role("review")]
     own = config.scoring.own_votes == "in"
     n, of = len(candidates), "answer" if len(candidates) == 1 else "answers"
@@ -289,52 +268,29 @@ class SessionRunner:
             await finish(asyncio.gather(*self.pending))
 
     async def _steps(self) -> None:
-        if self._happened(Finished) and not self._newcomers():
+        joined = newcomers(panel_of(self.facts), self.spec, self.config) if self.extend else ()
+        if self._happened(Finished) and not joined:
             return
-        await self._open()
+        # In the log before anybody is asked: the session may be another process's.
+        if not self._facts_of(Opened):
+            await self._keep(opening(self.spec, self.config))
+        elif joined:
+            await self._keep(Extended(joined))
         note = vote_note(self.config, self.spec.answers)
         if note and len(self.facts) == 1:
             self._say(Noted(note))
         await self._gather_answers()
         await self._screen()
-        n_given = len(self.spec.answers) if self.spec.answers is not None else None
-        quorum = min(self.config.quorum, n_given or self.config.quorum)
+        quorum = min(self.config.quorum, len(self.spec.answers or ()) or self.config.quorum)
         if not self.session.ballots and len(self.session.responses) < quorum:
             self._finish("no_quorum")
             return
         first = self._first_round()
         for round_ in range(first, first + self.config.rounds):
             await self._gather_reviews(round_)
-        if self._result_stands():
-            self._finish("done")
-            return
-        scored = await self._tally()
-        if not self._happened(Verdict):
-            context = VerdictContext(
-                scored,
-                self.config.verdict,
-                self.config.chairs,
-                self._seats("review"),
-                self._advise,
-                self.caller.wants_brief,
-            )
-            verdict = await conclude(context)
-            if verdict is not None:
-                self._record(verdict)
+        if not self._result_stands():
+            await self._conclude()
         self._finish("done")
-
-    async def _open(self) -> None:
-        """Put the session in the log before anybody is asked: it may be another process's."""
-        if not self._facts_of(Opened):
-            await self._keep(opening(self.spec, self.config))
-        elif joined := self._newcomers():
-            await self._keep(Extended(joined))
-
-    def _newcomers(self) -> tuple[SeatRecord, ...]:
-        if not self.extend:
-            return ()
-        given = self.spec.answers is not None
-        return newcomers(panel_of(self.facts), self.config.seats, given)
 
     def _seats(self, role: str) -> tuple[Seat, ...]:
         """The session's own seats that have a role, as far as they are still configured."""
@@ -354,34 +310,22 @@ class SessionRunner:
     def _result_stands(self) -> bool:
         """Whether the session was done before its panel grew, and no review has come since."""
         ends = self._facts_of(Finished)
-        reviewed = any(isinstance(fact, Reviewed) for fact in since_extended(self.facts))
-        return bool(ends) and ends[-1].status == "done" and not reviewed
+        return bool(ends) and ends[-1].status == "done" and not self._happened(Reviewed)
 
     async def _gather_answers(self) -> None:
-        if self.spec.answers is not None:
-            answered = self._outcomes("answer", 0)
-            for name, text in self.spec.answers.items():
-                if name not in answered:
-                    await self._keep(Answered(name, text, given=True))
-            return
         done = self._outcomes("answer", 0)
-        seats = [seat for seat in self._seats("answer") if seat.name not in done]
-        await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
+        for name, text in (self.spec.answers or {}).items():
+            if name not in done:
+                await self._keep(Answered(name, text, given=True))
+        if self.spec.answers is None:
+            seats = [seat for seat in self._seats("answer") if seat.name not in done]
+            await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        reply = await self.ask(seat, "answer", self.spec.query.text)
+        reply = await self._ask(seat, "answer", self.spec.query.text)
         if isinstance(reply, Reply):
-            await self._keep(
-                Answered(
-                    seat.name,
-                    reply.text,
-                    reply.latency_ms,
-                    reply.reasoning_words,
-                    usage=reply.usage,
-                    finish_reason=reply.finish_reason,
-                    reasoning=reply.reasoning,
-                )
-            )
+            words = reply.reasoning_words
+            await self._keep(Answered(seat.name, reasoning_words=words, **_kept(reply)))
 
     async def _screen(self) -> None:
         """Give every answer that has none its gate: nothing is judged that was not screened."""
@@ -393,7 +337,7 @@ class SessionRunner:
         n_characters = sum(len(response.text) for response in responses)
         # Our own gate is pure and may run beside the loop; another's is called on it.
         gates = await read_aside(moderate, n_characters if self.config.moderator is screen else 0)
-        if isinstance(gates, Awaitable):
+        if inspect.isawaitable(gates):
             gates = await gates
         for gate in one_gate_each(responses, gates):
             self._record(gate)
@@ -423,14 +367,8 @@ class SessionRunner:
         due = {seat.name for seat in self._seats("review")} - {b.reviewer for b in ballots}
         if due:
             reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
-            every = deal(
-                session.responses,
-                reviewers,
-                session.seed,
-                session.ordinal,
-                round_,
-                self.config.order,
-            )
+            order = self.config.order
+            every = deal(session.responses, reviewers, session.seed, session.ordinal, round_, order)
             new = [ballot for ballot in every if ballot.reviewer in due]
             self._record(dealt(new, round_))
             ballots += new
@@ -449,8 +387,7 @@ class SessionRunner:
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
         brief = self.caller.wants_brief(seat)
         page = render_review(ballot, self.spec.query, rubric, fence, critiques, brief)
-        schema = review_schema(ballot, rubric) if self.caller.can_constrain(seat) else None
-        reply = await self.ask(seat, "review", page, schema, ballot)
+        reply = await self._ask(seat, "review", page, review_schema(ballot, rubric), ballot)
         if isinstance(reply, Reply):
             await finish(self._keep_review(ballot, reply, review_prompt(rubric, brief).hash))
 
@@ -462,15 +399,11 @@ class SessionRunner:
             review = replace(review, flags=(*review.flags, "review_truncated"))
         await self._keep(
             Reviewed(
-                reviewer=ballot.reviewer,
-                round=ballot.round,
-                text=reply.text,
+                ballot.reviewer,
+                ballot.round,
                 prompt=prompt_hash,
-                usage=reply.usage,
-                latency_ms=reply.latency_ms,
                 review=bounded_reading(review, rubric.weights if rubric else ()),
-                finish_reason=reply.finish_reason,
-                reasoning=reply.reasoning,
+                **_kept(reply),
             )
         )
 
@@ -483,21 +416,30 @@ class SessionRunner:
         unheard = reviewers - self._outcomes("review", round_)
         return settled(score_session(session, self.config.scoring), self.config.scoring, unheard)
 
-    async def _tally(self) -> Scored:
+    async def _conclude(self) -> None:
+        """Score the reviews, audit them and come to a verdict, as far as that has not happened."""
+        config, reviewers = self.config, self._seats("review")
         session = reviewed_ballots(self.session)
-        scored = await in_turn(partial(score_session, session, self.config.scoring))
+        scored = await in_turn(partial(score_session, session, config.scoring))
         if not self._happened(Tallied):
             self._record(Tallied(scored.session.scores, scored.session.flags))
         if scored.audit is not None and not self._happened(Audited):
             self._record(Audited(scored.audit.findings, scored.audit.bias_audit))
-        return scored
+        if self._happened(Verdict):
+            return
+        context = VerdictContext(
+            scored, config.verdict, config.chairs, reviewers, self._advise, self.caller.wants_brief
+        )
+        verdict = await conclude(context)
+        if verdict is not None:
+            self._record(verdict)
 
     def _finish(self, status: str) -> None:
         self._record(Finished(status, *total_cost(billed_calls(self.facts))))
 
     # -- calls ---------------------------------------------------------------------------------
 
-    async def ask(
+    async def _ask(
         self,
         seat: Seat,
         stage: Stage,
@@ -508,24 +450,28 @@ class SessionRunner:
         """One reply, or the failure that stands in its place and is already in the log."""
         spec = self.spec
         round_ = ballot.round if ballot else 0
-        given_up = self._given_up(seat)
+        failed = [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in NOT_HEARD]
+        given_up = _given_up(failed)
         if given_up is not None:
             await self._keep(Failed(seat.name, stage, "skipped", given_up, round_))
             return Failure(seat.name, "skipped", given_up, stage)
+        # Nobody sits and waits for a season: there a call that hung is made again in full.
+        deadline_s = None if spec.season else seat.timeout_s
+        if any(failure.kind == "timeout" for failure in failed):
+            deadline_s = seat.timeout_s * LATER_PATIENCE
         call = Call(
             seat=seat,
             stage=stage,
             prompt=page,
             key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}",
             query=spec.query,
-            schema=schema,
+            schema=schema if self.caller.can_constrain(seat) else None,
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
-            deadline_s=self._deadline_s(seat),
-            may_retry=not self._out_of_reach(seat),
+            deadline_s=deadline_s,
+            may_retry=not failed,
         )
-        reply = await (self._watched(call) if self.live else self.caller.call(call))
-        reply = _storable(reply)
+        reply = valid_values(await (self._watched(call) if self.live else self.caller.call(call)))
         if isinstance(reply, Reply):
             return reply
         if reply.kind == "budget":
@@ -533,41 +479,16 @@ class SessionRunner:
         await self._keep(Failed(seat.name, stage, reply.kind, reply.message, round_, reply.usage))
         return reply
 
-    def _out_of_reach(self, seat: Seat) -> list[Failed]:
-        """The failures of a seat in this session that say that it cannot be reached."""
-        kinds = OUT_OF_REACH | {"skipped"}
-        return [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in kinds]
-
-    def _deadline_s(self, seat: Seat) -> float | None:
-        """How long one call to a seat may take in all; who hung before is given less.
-
-        Nobody sits and waits for a season: there a call that hung is made again in full.
-        """
-        if any(failure.kind == "timeout" for failure in self._out_of_reach(seat)):
-            return seat.timeout_s * LATER_PATIENCE
-        return None if self.spec.season else seat.timeout_s
-
-    def _given_up(self, seat: Seat) -> str | None:
-        """Why a seat is not asked any more in this session, in words the first time; or None."""
-        failed = self._out_of_reach(seat)
-        if any(failure.kind == "skipped" for failure in failed):
-            return ""
-        if len(failed) >= GIVE_UP_AFTER or any(f.kind == "unauthorized" for f in failed):
-            return f"not asked any more in this session: {failed[-1].message}"
-        return None
-
     async def _watched(self, call: Call) -> Reply | Failure:
         """A call that is told of while it goes on: its text, and why it is waited for."""
         seat, stage = call.seat.name, call.stage
         self._say(Asked(seat, stage, call.ballot.round if call.ballot else 0))
 
-        def on_text(piece: str) -> None:
-            self._say(TextPiece(seat, stage, piece))
-
-        def on_wait(why: str, wait_s: float, attempt: int) -> None:
-            self._say(Waiting(seat, stage, why, wait_s, attempt))
-
-        return await self.caller.call(call, on_text, on_wait)
+        return await self.caller.call(
+            call,
+            lambda piece: self._say(TextPiece(seat, stage, piece)),
+            lambda why, wait_s, attempt: self._say(Waiting(seat, stage, why, wait_s, attempt)),
+        )
 
     async def _advise(
         self, seat: Seat, page: str, schema: Mapping[str, Any] | None
@@ -578,19 +499,9 @@ class SessionRunner:
                 return Reply(fact.text, finish_reason=fact.finish_reason)
             if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
                 return Failure(seat.name, fact.kind, fact.message)
-        constrained = schema if self.caller.can_constrain(seat) else None
-        reply = await self.ask(seat, "conclude", page, constrained)
+        reply = await self._ask(seat, "conclude", page, schema)
         if isinstance(reply, Reply):
-            await self._keep(
-                Advised(
-                    seat.name,
-                    reply.text,
-                    reply.usage,
-                    reply.latency_ms,
-                    reply.finish_reason,
-                    reply.reasoning,
-                )
-            )
+            await self._keep(Advised(seat.name, **_kept(reply)))
         return reply
 
     async def _together(
@@ -602,51 +513,36 @@ class SessionRunner:
     ) -> None:
         """Do all of it at once, until done, settled or out of time; leave no task behind.
 
-        Who has no outcome is asked for last, when nothing runs any more that could give it one.
+        An error of one of them is raised at once. But where the budget is out, the calls that
+        were made are waited for: they are paid for.
         """
         tasks = [asyncio.create_task(job) for job in work.values()]
+        is_late = is_settled = False
         try:
-            ended = await self._wait(tasks, round_, stop)
+            async with asyncio.timeout(self.config.deadline_s) as limit:
+                for n_done, ended in enumerate(asyncio.as_completed(tasks), 1):
+                    with suppress(BudgetError):
+                        await ended
+                    if n_done < len(tasks) and stop is not None and stop(round_):
+                        is_settled = True
+                        break
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            is_late = True
         finally:
             await end(tasks)
         for task in tasks:
             if not task.cancelled():
                 task.result()
+        # Asked for last, when nothing runs any more that could give somebody an outcome.
         missing = sorted(work.keys() - self._outcomes(stage, round_))
-        if ended == "late":
+        if is_late:
             message = f"no {stage} within the stage's {self.config.deadline_s:g} s"
             for name in missing:
                 self._record(Failed(name, stage, "timeout", message, round_))
-        elif ended == "settled" and missing:
+        elif is_settled and missing:
             self._record(StoppedEarly(round_, tuple(missing)))
-
-    async def _wait(
-        self,
-        tasks: Sequence[asyncio.Task[None]],
-        round_: int,
-        stop: Callable[[int], bool] | None,
-    ) -> Literal["done", "late", "settled"]:
-        """Why the wait for these tasks is over; an error of one of them is raised at once.
-
-        But where the budget is out, the calls that were made are waited for: they are paid for.
-        """
-        clock = asyncio.get_running_loop().time
-        limit_s = self.config.deadline_s
-        ends = None if limit_s is None else clock() + limit_s
-        waiting = set(tasks)
-        while waiting:
-            left_s = None if ends is None else max(0.0, ends - clock())
-            done, waiting = await asyncio.wait(
-                waiting, timeout=left_s, return_when=asyncio.FIRST_COMPLETED
-            )
-            for task in done:
-                if not isinstance(task.exception(), BudgetError):
-                    task.result()
-            if not done:
-                return "late"
-            if waiting and stop is not None and stop(round_):
-                return "settled"
-        return "done"
 
     # -- the log -------------------------------------------------------------------------------
 
@@ -684,3 +580,19 @@ class SessionRunner:
         """Who has replied or failed in a stage and round."""
         calls = (call_made(fact) for fact in self.facts)
         return {call.seat for call in calls if call and (call.stage, call.round) == (stage, round_)}
+
+
+def _kept(reply: Reply) -> dict[str, Any]:
+    """The fields that the event of every reply has."""
+    names = ("text", "usage", "latency_ms", "finish_reason", "reasoning")
+    return {name: getattr(reply, name) for name in names}
+
+
+def _given_up(failed: Sequence[Failed]) -> str | None:
+    """Why a seat that failed so is not asked any more, in words the first time; or None."""
+    kinds = {failure.kind for failure in failed}
+    if "skipped" in kinds:
+        return ""
+    if len(failed) >= GIVE_UP_AFTER or "unauthorized" in kinds:
+        return f"not asked any more in this session: {failed[-1].message}"
+    return None

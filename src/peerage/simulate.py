@@ -14,15 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
-HONEST, LAZY, CONTRARIAN, SPAMMER, RING = (
-    "honest",
-    "lazy",
-    "contrarian",
-    "spammer",
-    "ring",
-)
+HONEST, LAZY, CONTRARIAN, SPAMMER, RING = "honest", "lazy", "contrarian", "spammer", "ring"
 ERROR_SD = {HONEST: 0.5, CONTRARIAN: 0.5, RING: 1.0}  # of a judgement, quality having sd 1
 EAGER = {SPAMMER: 3.0}  # times the usual number of opinions
 APPROVES = 0.97  # how often a lazy approver does

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 SURROGATES = re.compile("[\ud800-\udfff]")
 _HIDDEN = (
@@ -43,16 +47,19 @@ def valid_text(text: str) -> str:
     return text if text.isascii() else SURROGATES.sub("\ufffd", text)
 
 
-def valid_values(value: Any) -> Any:
-    """A JSON value with every text in it made valid, names of members included."""
+def valid_values(value: T) -> T:
+    """A JSON value or a dataclass with every text in it made valid, names of members included."""
+    valid: Any = value
     if isinstance(value, str):
-        return valid_text(value)
-    if isinstance(value, dict):
-        return {valid_values(name): valid_values(member) for name, member in value.items()}
-    if isinstance(value, list | tuple):
-        members = [valid_values(member) for member in value]
-        return members if isinstance(value, list) else tuple(members)
-    return value
+        valid = valid_text(value)
+    elif isinstance(value, Mapping):
+        valid = {valid_values(name): valid_values(member) for name, member in value.items()}
+    elif isinstance(value, list | tuple):
+        valid = type(value)(map(valid_values, value))
+    elif is_dataclass(value) and not isinstance(value, type):
+        members = {one.name: valid_values(getattr(value, one.name)) for one in fields(value)}
+        valid = replace(value, **members)
+    return value if valid == value else cast("T", valid)
 
 
 # -- where it is shown ------------------------------------------------------------------------

@@ -73,7 +73,7 @@ async def conclude(context: VerdictContext) -> Verdict | None:
         return None
     verdict = await KINDS[context.kind](context)
     quoted = _dissent(context, with_names)  # for the labels that only its reviewer knew
-    return replace(verdict, dissent=quoted)
+    return replace(verdict, dissent=(*verdict.dissent, *quoted))
 
 
 def _dissent(context: VerdictContext, reword: Callable[[str, Ballot], str]) -> tuple[Dissent, ...]:
@@ -135,7 +135,20 @@ async def _binary(context: VerdictContext) -> Verdict:
     approved = 2 * yes > n
     side = {name: vote for name, vote in decisions.items() if vote.approved is approved}
     note = f"{most} of {n} {'approve' if approved else 'reject'}{abstained}"
-    return Verdict("binary", _reasons(side), confidence=most / n, approved=approved, note=note)
+    other = "would reject" if approved else "would approve"
+    against = tuple(
+        Dissent(name, None, ": ".join((other, *vote.reasons[:1])))
+        for name, vote in decisions.items()
+        if vote.approved is not approved
+    )
+    return Verdict(
+        "binary",
+        _reasons(side),
+        confidence=most / n,
+        approved=approved,
+        note=note,
+        dissent=against,
+    )
 
 
 def _reasons(decisions: Mapping[str, Decision]) -> str:
@@ -276,3 +289,16 @@ def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
         at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
         for name in rivals
     )
+
+
+def conclusion_of(session: Session) -> str | None:
+    """What a finished session told the person who asked: its verdict, or the best answer."""
+    verdict = session.verdict
+    if not session.finished or not session.scores:
+        return None
+    if verdict is not None and verdict.approved is not None:
+        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
+    if verdict is not None and verdict.text:
+        return verdict.text
+    best = session.scores[0].model
+    return next((one.text for one in session.responses if one.model == best), None)

@@ -15,7 +15,7 @@ from peerage.biases.calibration import calibration
 from peerage.biases.position import position
 from peerage.biases.preferences import family_preference, self_preference, sycophancy
 from peerage.reviews.deviations import deviation_sums
-from peerage.reviews.measurements import Measurement
+from peerage.reviews.intervals import Measurement
 from peerage.reviews.one_scale import fit_scales
 
 FAIR = replace(PANEL, n_sessions=100)

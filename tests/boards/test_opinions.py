@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage.boards import Board
+from peerage.boards.community import fisher_intervals
 from peerage.boards.opinions import ranked
-from peerage.boards.reviewers import fisher_intervals
 from peerage.stats.correlations import fisher_interval
 
 

@@ -10,12 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench._communities import HONEST, Ring, made, n_flagged, n_found
-from peerage.boards.exchange import candidate_blocks, exchanges
 from peerage.boards.opinions import Community, eligible
-from peerage.boards.praise import deal_again, exposure, fit, informative
+from peerage.boards.praise import (
+    candidate_blocks,
+    deal_again,
+    exchanges,
+    exposure,
+    fit,
+    informative,
+)
 from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.simulate import Population, Simulated, simulate
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
 
 
 def encoded(simulated: Simulated) -> Community:

@@ -60,7 +60,7 @@ def run_board(
 ) -> None:
     """One of the boards, as its command runs it with these options."""
     asked = CommunityBoard(opinions=tables, forms=forms, common=common, **more)
-    getattr(board_commands, name)(options=OPTIONS[name](**options), board=asked)
+    asked.write(OPTIONS[name](**options))
 
 
 def run_rings(tables: OpinionFiles, common: Common = COMMON) -> None:
@@ -190,7 +190,7 @@ def test_rings_are_named_and_boards_can_do_without_them(
     after = {row["contributor"]: row["quality_score"] for row in document["rows"]}
     gained = {name for name in before if after[name] < before[name] - 1e-12}
     assert gained == {name for name in before if name.startswith("ring")}
-    assert "60 opinions inside 1 flagged rings left out" in document["flags"]
+    assert "60 opinions inside 1 flagged ring left out" in document["flags"]
 
 
 def test_a_person_sees_boards_rings_and_agreement(

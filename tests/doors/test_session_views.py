@@ -12,6 +12,7 @@ from peerage.council.fold import fold
 from peerage.doors.cli.terminal import Terminal
 from peerage.doors.render.layout import blocks_markdown, excerpt
 from peerage.doors.render.pages import session_page
+from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.session_views import ask_blocks, bare_verdict, session_blocks
 from peerage.events import (
     Advised,
@@ -26,7 +27,7 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.reports.sessions import session_document, session_view
+from peerage.reports.sessions import StoredSession
 from peerage.types import Dissent, Query, ScoringOptions, Usage, Verdict
 
 NAMES = ("heron", "wren", "rook")
@@ -51,6 +52,18 @@ def reply(best, *others, note):
     )
 
 
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("sessions_with_one_candidate:1", "1 session with one candidate, who had no rival"),
+        ("truncated_answers:2: a, b", "2 answers cut off at the length limit: a, b"),
+        ("1 reviewer is not among the users: s", "1 reviewer is not among the users: s"),
+    ],
+)
+def test_a_flag_of_a_board_is_told_in_words_that_agree_with_its_count(flag, words):
+    assert flag_text(flag) == words
+
+
 def facts_of(kind="synthesis", verdict=None, *, end=True):
     seats = tuple(SeatRecord(name, roles=("answer", "review")) for name in (*NAMES, "sloth"))
     how = ScoringRecord(rule="borda", rubric=None, order="balanced", verdict=kind)
@@ -70,7 +83,7 @@ def facts_of(kind="synthesis", verdict=None, *, end=True):
 
 def view_of(facts):
     events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
-    return session_view(fold(events), events, ScoringOptions())
+    return StoredSession(fold(events), events, ScoringOptions()).view()
 
 
 def drawn(blocks, width=80):
@@ -176,7 +189,7 @@ def test_the_json_of_a_session_has_every_remark_and_reply():
     events = [
         stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts_of(verdict=SYNTHESIS))
     ]
-    document = session_document(fold(events), events, ScoringOptions())
+    document = StoredSession(fold(events), events, ScoringOptions()).document()
     (wren,) = (one for one in document["reviews"] if one["reviewer"] == "wren")
     assert wren["raw"] == facts_of()[7].text
     assert [one["place"] for one in wren["remarks"]] == [1, 3, 2]

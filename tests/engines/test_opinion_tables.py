@@ -54,9 +54,7 @@ THREE = [row("i", "a", who, 1) for who in ("r", "s", "t")]
 
 
 def test_an_opinion_off_the_scale_is_refused_with_its_row_and_a_hint() -> None:
-    with pytest.raises(
-        InputError, match=r"1 opinions are not on the scale \(5\): row 4\."
-    ) as error:
+    with pytest.raises(InputError, match=r"1 opinion is not on the scale \(5\): row 4\.") as error:
         read_tables([*THREE, row("i", "a", "u", 5)])
     assert "-1, 1" in error.value.hint
 
@@ -92,7 +90,7 @@ def test_missing_columns_and_empty_names_are_refused() -> None:
 
 
 def test_an_item_needs_one_contributor_and_no_more() -> None:
-    with pytest.raises(InputError, match="1 items have no contributor: j"):
+    with pytest.raises(InputError, match="1 item has no contributor: j"):
         read_tables([*THREE, row("j", None, "r", 1)])
     with pytest.raises(InputError, match="'i': 'a' and 'b'"):
         read_tables([*THREE, row("i", "b", "u", 1)])
@@ -283,7 +281,7 @@ def test_rings_and_refusals_are_the_same_on_spark(spark: Any, tables: dict[str, 
         for engine in ("duckdb", spark)
     )
     assert rounded(theirs) == rounded(ours)
-    with pytest.raises(InputError, match=r"1 opinions are not on the scale \(5\)"):
+    with pytest.raises(InputError, match=r"1 opinion is not on the scale \(5\)"):
         read_tables([*THREE, row("i", "a", "u", 5)], engine=spark)
     with pytest.raises(InputError, match="'i': 'a' and 'b'"):
         read_tables([*THREE, row("i", "b", "u", 1)], engine=spark)

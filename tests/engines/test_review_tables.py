@@ -36,7 +36,7 @@ def test_a_missing_column_is_named_with_those_there_are() -> None:
 
 
 def test_an_empty_name_is_refused_with_its_row() -> None:
-    with pytest.raises(InputError, match=r"`reviewer` is empty in 1 rows.*row 2: session_id s"):
+    with pytest.raises(InputError, match=r"`reviewer` is empty in 1 row.*row 2: session_id s"):
         look(reviewer=["a", None, "a"])
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from peerage.boards.community import BANDS, bands
 from peerage.boards.opinions import Coefficients
-from peerage.boards.reviewers import BANDS, bands
 from peerage.errors import ConfigError, UsageError
 from peerage.reports import board_contributors, board_items, board_reviewers
 

@@ -15,7 +15,6 @@ from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated
 from peerage.biases.agreement import agreement
 from peerage.biases.calibration import calibration
 from peerage.biases.preferences import self_preference, sycophancy
-from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
 from peerage.reviews.one_scale import (
     PANEL,
@@ -23,6 +22,7 @@ from peerage.reviews.one_scale import (
     scales_of_panel,
     scales_of_rows,
 )
+from peerage.reviews.view import ScoredRows
 
 FAIR = SimulatedSeason(n_sessions=150, spread=SPREADS, quality_sd=1.0)
 

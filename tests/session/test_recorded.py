@@ -10,8 +10,9 @@ from peerage import config
 from peerage.council.fold import fold
 from peerage.errors import ConfigError, UnreadableError
 from peerage.events import RubricRecord, opening_of
-from peerage.panel import Council, recorded_options, recorded_rubric, settings_of
+from peerage.panel import Council, settings_of
 from peerage.reports.sessions import rescored
+from peerage.scoring import recorded_options, recorded_rubric
 from peerage.stores import open_store
 from tests.stored_boards import board_of_store
 

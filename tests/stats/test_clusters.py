@@ -1,4 +1,4 @@
-"""Cluster intervals against the plain formulas, and their edges."""
+"""Cluster intervals against the plain formulas, their edges, and the same draws everywhere."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ from scipy import stats as scipy_stats
 
 from peerage.stats.clusters import (
     RatioEstimate,
-    effective_df,
+    generator,
+    gridded,
+    random_signs,
     ratio_influences,
     ratio_interval,
+    spread_of,
 )
 
 Floats = NDArray[np.float64]
@@ -55,11 +58,14 @@ def test_a_few_clusters_that_agree_to_the_digit_are_not_certainty(share: float) 
 
 
 def test_few_clusters_with_all_the_weight_are_worth_few_degrees() -> None:
+    def degrees(left_out: Floats) -> float:
+        return float(spread_of(left_out, np.zeros(len(left_out), dtype=np.int64), 1).df[0])
+
     even = np.tile([1.0, -1.0], 100)
-    assert effective_df(even) == 199
+    assert degrees(even) == 199
     lonely = np.concatenate([[5.0, -5.0, 4.0, -4.0], np.zeros(996)])
-    assert effective_df(lonely) < 8
-    assert effective_df(np.array([1.0, 2.0])) == 1
+    assert degrees(lonely) < 8
+    assert degrees(np.array([1.0, 2.0])) == 1
 
 
 @given(
@@ -131,3 +137,23 @@ def test_ratio_interval_is_the_jackknife_one_by_one() -> None:
     left_out = [np.delete(tops, i).sum() / np.delete(bottoms, i).sum() for i in range(len(tops))]
     expected = math.sqrt(14 / 15 * np.sum((left_out - np.mean(left_out)) ** 2))
     assert known(ratio_interval(tops, bottoms))[3] == pytest.approx(expected)
+
+
+def test_a_seed_is_its_parts_and_their_borders() -> None:
+    def first(*parts: object) -> int:
+        return int(generator(*parts).integers(0, 2**62))
+
+    assert first("a", 1) == first("a", "1")
+    assert len({first("ab", "c"), first("a", "bc"), first("abc"), first("c", "ab")}) == 4
+
+
+def test_signs_are_fair() -> None:
+    signs = random_signs(generator("signs"), 1001, 999)
+    assert set(np.unique(signs)) == {-1.0, 1.0}
+    assert abs(signs.mean()) < 0.004
+
+
+def test_whole_numbers_are_on_the_grid_already() -> None:
+    counts = np.random.default_rng(1).integers(0, 10**6, (500, 3)).astype(float)
+    assert (gridded(counts) == counts).all()
+    assert (gridded(np.zeros((3, 2))) == 0).all()

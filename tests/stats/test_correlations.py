@@ -168,7 +168,7 @@ def test_rank_intervals_know_the_spread_of_their_kind(kind: str, least: int) -> 
 @pytest.mark.parametrize("kind", ["pearson", "spearman", "kendall"])
 @pytest.mark.parametrize("rho", [0.0, 0.6])
 def test_fisher_intervals_cover(kind: str, rho: float) -> None:
-    from peerage.stats.rank_correlations import kendall_tau, spearman
+    from peerage.stats.ranking import kendall_tau, spearman
 
     rng = np.random.default_rng(11)
     measure = {"pearson": correlation, "spearman": spearman, "kendall": kendall_tau}[kind]

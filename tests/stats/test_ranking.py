@@ -1,18 +1,27 @@
-"""Rank ranges against all pairs one by one, and tiers."""
+"""Rank ranges against all pairs one by one, tiers, and rank correlations against scipy."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats as scipy_stats
 
-from peerage.stats.clusters import ratio_influences
-from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator, ratio_influences
+from peerage.stats.ranking import (
+    kendall_tau,
+    midranks,
+    normal_draws,
+    sign_flip_ranks,
+    simultaneous_ranks,
+    spearman,
+    tiers,
+)
 
 Floats = NDArray[np.float64]
 
@@ -162,3 +171,59 @@ def test_a_chain_of_overlaps_is_one_tier() -> None:
     assert tiers([1, 1, 2], [2, 3, 3]).tolist() == [1, 1, 1]
     assert tiers([1, 2, 2], [1, 3, 3]).tolist() == [1, 2, 2]
     assert tiers([3, 2, 1], [3, 2, 1]).tolist() == [3, 2, 1]
+
+
+# -- two orders ------------------------------------------------------------------------------
+
+few_marks = st.integers(1, 5).map(float)
+pairs = st.lists(st.tuples(few_marks, few_marks), min_size=3, max_size=25)
+
+
+def varies(values: Sequence[float]) -> bool:
+    return len(set(values)) > 1
+
+
+@given(st.lists(few_marks, min_size=1, max_size=40))
+def test_midranks_are_scipys(values: list[float]) -> None:
+    assert midranks(values).tolist() == scipy_stats.rankdata(values).tolist()
+
+
+@given(pairs)
+def test_rank_correlations_are_scipys(rows: list[tuple[float, float]]) -> None:
+    xs, ys = zip(*rows, strict=True)
+    if varies(xs) and varies(ys):
+        tau, rho = scipy_stats.kendalltau(xs, ys).statistic, scipy_stats.spearmanr(xs, ys).statistic
+        assert kendall_tau(xs, ys) == pytest.approx(tau, abs=1e-12)
+        assert spearman(xs, ys) == pytest.approx(rho, abs=1e-12)
+    else:
+        assert kendall_tau(xs, ys) is None
+        assert spearman(xs, ys) is None
+
+
+@pytest.mark.parametrize("digits", [0, 1, 8])
+def test_kendalls_tau_is_scipys_on_many_items(digits: int) -> None:
+    rng = np.random.default_rng(digits)
+    xs = rng.normal(size=5000).round(digits)
+    ys = (xs + rng.normal(size=5000)).round(digits)
+    assert kendall_tau(xs, ys) == pytest.approx(scipy_stats.kendalltau(xs, ys).statistic, abs=1e-12)
+
+
+def test_two_items_have_a_tau_but_no_rho() -> None:
+    assert kendall_tau([1.0, 2.0], [5.0, 3.0]) == -1.0
+    assert spearman([1.0, 2.0], [5.0, 3.0]) is None
+    assert kendall_tau([1.0], [1.0]) is None
+    assert kendall_tau([], []) is None
+
+
+@given(pairs, st.randoms(use_true_random=False))
+def test_rank_correlations_only_see_the_order(
+    rows: list[tuple[float, float]], random: object
+) -> None:
+    random.shuffle(rows)  # type: ignore[attr-defined]
+    xs, ys = zip(*rows, strict=True)
+    bent = [math.exp(x) for x in xs]
+    for measure in (kendall_tau, spearman):
+        r = measure(xs, ys)
+        assert measure(bent, ys) == pytest.approx(r, abs=1e-12)
+        flipped = measure(xs, [-y for y in ys])
+        assert flipped == (None if r is None else pytest.approx(-r, abs=1e-12))

@@ -15,7 +15,7 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.position import without_own_order
 from peerage.biases.thresholds import Tested, compared_with_others, unknown
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.measurements import Fit, Measurement, beside_base
+from peerage.reviews.intervals import Fit, Measurement, beside_base
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.stats.clusters import quotient

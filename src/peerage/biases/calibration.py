@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from statistics import median, stdev
 
 import numpy as np
 
@@ -14,18 +12,26 @@ from peerage.biases.thresholds import (
     Tested,
     compared_with_others,
     estimated,
+    outliers,
     ranged,
     unknown,
 )
 from peerage.reviews.cells import table_of
-from peerage.reviews.comparisons import WEEK_S
 from peerage.reviews.deviations import DeviationSums, totals_by
-from peerage.reviews.intervals import estimates, mean_of, spread_of
-from peerage.reviews.measurements import ALONE, Fit, Measurement, fit_of, measurements, slopes
+from peerage.reviews.intervals import (
+    ALONE,
+    Fit,
+    Measurement,
+    estimates,
+    fit_of,
+    mean_of,
+    measurements,
+    slopes,
+)
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.reviews.rows import Floats
-from peerage.reviews.view import View
-from peerage.stats.clusters import quotient
+from peerage.reviews.view import WEEK_S, View
+from peerage.stats.clusters import quotient, spread_of
 
 LEVELS, DRIFT = "calibration", "drift"
 
@@ -44,9 +50,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         n_min = panel.n_min(LEVELS)
         return [unknown(LEVELS, n_min, NO_LEVEL, names[one.subject]) for one in means]
     gaps = {one.subject: one for one in calibration(panel.compared.sums, scales)}
-    values = [one.value for one in means if one.value is not None]
-    middle = median(values) if values else 0.0
-    reach = stdev(values) if len(values) > 1 else math.inf
+    words = outliers({one.subject: one.value for one in means if one.value is not None})
     out = []
     for mean in means:
         who = mean.subject
@@ -58,7 +62,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
             if alone
             else f"{ranged(*held)} against the others for an average answer; {_scale(who, panel)}"
         )
-        note = f"{_word(mean.value, middle, reach)}spread {scales.sd[who]:.2f}; {against}"
+        word = f"{words[who]}; " if who in words else ""
+        note = f"{word}spread {scales.sd[who]:.2f}; {against}"
         out.append(
             replace(
                 estimated(LEVELS, mean, panel, note),
@@ -79,13 +84,6 @@ def _scale(who: int, panel: Panel) -> str:
     if scales.status[who] == "assumed":
         return f"{level}, its scale cannot be told: too few answers shared with two others"
     return f"{level}, scale {scales.scale[who]:.2f} ± {1.96 * scales.scale_se[who]:.2f}"
-
-
-def _word(mean: float | None, middle: float, reach: float) -> str:
-    """Beyond the median of reviewer means by one sample standard deviation."""
-    if mean is None or abs(mean - middle) <= reach:
-        return ""
-    return "harsh; " if mean < middle else "generous; "
 
 
 def calibration(sums: DeviationSums, scales: Scales) -> list[Measurement]:

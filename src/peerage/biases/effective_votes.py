@@ -120,8 +120,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
 
 def _votes(r: Floats, k: int) -> Floats:
-    votes: Floats = k / (1.0 + (k - 1) * np.maximum(r, -0.5 / (k - 1)))
-    return votes
+    return k / (1.0 + (k - 1) * np.maximum(r, -0.5 / (k - 1)))
 
 
 def _against_known(sums: Sums, k: int) -> str:
@@ -139,7 +138,8 @@ def _known_correlation(totals: Floats) -> Floats:
     safe = np.maximum(n, 1.0)
     both = (ab - a * b / safe).sum(axis=-1)
     spread = (aa - a * a / safe).sum(axis=-1) * (bb - b * b / safe).sum(axis=-1)
-    return _mean(quotient(both, np.sqrt(np.maximum(spread, 0.0))))
+    r = quotient(both, np.sqrt(np.maximum(spread, 0.0)))
+    return quotient(np.nansum(r, axis=-1), np.isfinite(r).sum(axis=-1))
 
 
 def _gaps(totals: Floats, scale: Floats, centred: bool) -> Floats:
@@ -183,11 +183,6 @@ def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
     found = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
     alike = known.any(axis=-1) & (np.where(known, gaps, 0.0) == 0.0).all(axis=-1)
     return np.where(alike, 1.0, found)
-
-
-def _mean(by_pair: Floats) -> Floats:
-    known = np.isfinite(by_pair)
-    return quotient(np.where(known, by_pair, 0.0).sum(axis=-1), known.sum(axis=-1))
 
 
 metrics.register(NAME)(Metric(NAME, (), sums, findings))

@@ -1,8 +1,9 @@
-"""Do scores go with length, and does a reviewer favour length more than the others do?
+"""Do scores go with length, of answers or of reasoning, and whose more than the others'?
 
 The first they may for good reasons, and the note says so. Answers are compared with the others on
 the ballot, and with what that candidate usually writes: models that merely differ in wordiness, and
-in quality, are no bias of anybody's. The second can be told without gold answers.
+in quality, are no bias of anybody's. Whether a reviewer favours length more than the others do can
+be told without gold answers.
 """
 
 from __future__ import annotations
@@ -13,19 +14,18 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, all_compared, estimated, signed
-from peerage.reviews.cells import Cells, beside, pooled, single_cell, table_of
+from peerage.biases.thresholds import Tested, all_compared, estimated, signed, unknown
+from peerage.reviews.cells import Cells, beside, ordered, pooled, single_cell, table_of
 from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import Estimate, centred_correlation, estimates
-from peerage.reviews.measurements import Measurement, slopes
+from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
-from peerage.reviews.rows import Floats, Ints
+from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
-NAME, RELATIVE = "length", "length_relative"
-KINDS = 3  # of answers: wrong, right, and not known
+NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
+KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
 def sums(view: View) -> Sums:
@@ -45,8 +45,10 @@ def sums(view: View) -> Sums:
         some = np.maximum(ballot.sum(known), 1.0)
         a, b = (known * (v - ballot.each(ballot.sum(v) / some)) for v in (x, y))
     subject = (rows.reviewer.astype(np.int64) * len(view.names) + rows.candidate) * KINDS
-    correct = rows.numbers.get("correct")
-    subject += KINDS - 1 if correct is None else _kind(correct)
+    subject += KINDS - 1
+    if "correct" in rows.numbers:
+        correct = rows.numbers["correct"]
+        subject -= np.where(np.isfinite(correct), np.where(correct > 0.5, 1, KINDS - 1), 0)
     counted = None if all_known else known
     columns = [counted, a, b, a * a, b * b, a * b]
     raw = [ballot.sum(column) for column in (known, x, y, x * x, y * y, x * y)]
@@ -56,11 +58,6 @@ def sums(view: View) -> Sums:
         "raw": view.by_ballot(*raw),
         "answers": single_cell((answered > 0.0).sum()),
     }
-
-
-def _kind(correct: Floats) -> Ints:
-    """0 for wrong answers, 1 for right ones, and 2 where that is not known."""
-    return np.where(np.isfinite(correct), correct > 0.5, KINDS - 1.0).astype(np.int64)
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
@@ -145,6 +142,57 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
     return all_compared(RELATIVE, panel.compared.lengths, panel, note, why)
 
 
+# -- reasoning -----------------------------------------------------------------------------------
+
+
+def reasoning_sums(view: View) -> Sums:
+    """By cluster, one row an answer: n; x, y, z; xx, yy, zz; xy, xz, yz (words, score, correct)."""
+    rows, answer = view.judged, view.answer
+    words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
+    x, z = answer.first(words), answer.first(correct)
+    kept = np.isfinite(x) & np.isfinite(z)
+    x, z = x[kept], z[kept]
+    y = view.sum_by_answer[kept] / view.n_by_answer[kept]
+    cluster = answer.first(view.cluster)[kept]
+    one = np.ones_like(x)
+    table = np.column_stack([one, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
+    return {"answers": ordered(np.zeros(len(x), dtype=np.int64), cluster, table)}
+
+
+def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
+    note = "partial correlation given correctness"
+    tested = [
+        replace(estimated(REASONING, one, panel, note, "all"), correlation=True)
+        for one in estimates(sums["answers"], _partial_correlation, fisher=True)
+    ]
+    why = "no answer has both reasoning words and correctness"
+    return tested or [unknown(REASONING, panel.n_min(REASONING), why)]
+
+
+def _partial_correlation(totals: Floats) -> Floats:
+    """The correlation of x and y that z does not explain; the plain one where z is all alike."""
+    n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
+    pairs = {"xy": (x, y, xx, yy, xy), "xz": (x, z, xx, zz, xz), "yz": (y, z, yy, zz, yz)}
+    r = {
+        name: correlations_from_sums(np.column_stack([n, *columns]))
+        for name, columns in pairs.items()
+    }
+    xz_, yz_ = (np.nan_to_num(r[name]) for name in ("xz", "yz"))
+    left = (1.0 - xz_**2) * (1.0 - yz_**2)
+    known = left > 1e-12
+    partial = (r["xy"] - xz_ * yz_) / np.sqrt(np.where(known, left, 1.0))
+    return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
+
+
 WHY = "the words of each answer"
 metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WHY))
 metrics.register(RELATIVE)(Metric(RELATIVE, ("words",), no_sums, relative_findings, WHY))
+metrics.register(REASONING)(
+    Metric(
+        REASONING,
+        ("reasoning_words", "correct"),
+        reasoning_sums,
+        reasoning_findings,
+        "the words of reasoning and whether each answer is correct",
+    )
+)

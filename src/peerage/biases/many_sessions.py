@@ -24,10 +24,8 @@ from peerage.biases.preferences import sycophancy
 from peerage.biases.thresholds import Tested, finding, unknown
 from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, merge_tables
-from peerage.reviews.comparisons import ScoredRows, scored_rows
 from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
-from peerage.reviews.intervals import LEVEL
-from peerage.reviews.measurements import LONE_CLUSTER, Measurement
+from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Measurement
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
     NOBODY,
@@ -39,7 +37,7 @@ from peerage.reviews.one_scale import (
     scales_of_rows,
 )
 from peerage.reviews.rows import Ints, Rows, chunks
-from peerage.reviews.view import View
+from peerage.reviews.view import ScoredRows, View, scored_rows
 from peerage.stats.tails import benjamini_hochberg
 from peerage.types import N_MIN, Audit, AuditLimits, Finding
 
@@ -199,34 +197,30 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
     """Reviewers on one scale, in one more pass over the blocks where nobody is evidently biased."""
     rows: list[ScoredRows] = []  # only where scales cannot be fitted from sums
 
+    def over(make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]) -> T:
+        return add(blocks(partial(_made, plan=plan, make=make, add=add)))
+
     def fit(aside: Ints) -> Scales:
         judges = totals.judges
         if judges is not None and len(aside):
-            judges = _added_judges(blocks(partial(_judges, plan=plan, aside=aside)))
+            judges = over(partial(panel_sums, aside=aside), _added_judges)
         if judges is not None:
             return scales_of_panel(judges, aside)
         if not rows:
-            rows.append(joined(blocks(partial(_scored, plan=plan))))
+            rows.append(over(lambda part: part, joined))
         return scales_of_rows(rows[0], aside)
 
     def sums(scales: Scales) -> DeviationSums:
-        return add_deviations(blocks(partial(_deviations, plan=plan, scales=scales)))
+        return over(partial(deviation_sums, scales=scales), add_deviations)
 
     return compare(fit, sums, limits.healthy, limits.n_min)
 
 
-def _judges(rows: Rows, plan: AuditPlan, aside: Ints) -> PanelSums | None:
-    parts = [panel_sums(scored_rows(part, plan.value), aside) for part in _chunks(rows, plan)]
-    return _added_judges(parts)
-
-
-def _scored(rows: Rows, plan: AuditPlan) -> ScoredRows:
-    return joined([scored_rows(part, plan.value) for part in _chunks(rows, plan)])
-
-
-def _deviations(rows: Rows, plan: AuditPlan, scales: Scales) -> DeviationSums:
-    parts = _chunks(rows, plan)
-    return add_deviations([deviation_sums(scored_rows(part, plan.value), scales) for part in parts])
+def _made(
+    rows: Rows, plan: AuditPlan, make: Callable[[ScoredRows], T], add: Callable[[Sequence[T]], T]
+) -> T:
+    """What is made of the scored rows of a block, a chunk at a time, and added up."""
+    return add([make(scored_rows(part, plan.value)) for part in _chunks(rows, plan)])
 
 
 def compare(

@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from math import fsum, sqrt
 from typing import Any
 
+from peerage.biases.thresholds import outliers
 from peerage.stats.correlations import correlation, correlation_p, fisher_interval
 from peerage.types import Audit, AuditLimits, Ballot, Counted, Finding, Response, Status
 
 EXTREME_R = 0.9  # what even a single session may point at
 EVIDENCE_P = 0.05
+OUTLYING = "{}: a standard deviation from the panel's median"
 RISKS = ((0, "low"), (2, "medium"))  # factors at most -> risk; more is high
 
 
@@ -38,41 +40,40 @@ def audit_session(
     beaten = by_candidate if scores else _given(ballots, counted, _shares(counted))[0]
     length = _length(responses, beaten, limits)
     means = {name: _mean(mine.values()) for name, mine in scores.items()}
-    harsh, generous = _outliers(means)
+    words = outliers(means)
     variance = _variance(places, _mean(places)) if len(places) > 1 else None
     inflation = {
-        reviewer: score - by_candidate[reviewer]
-        for reviewer, score in own.items()
-        if reviewer in by_candidate
+        name: score - by_candidate[name] for name, score in own.items() if name in by_candidate
     }
-    findings = (
-        length,
-        _position(ballots, counted, variance, limits),
-        *_calibration(scores, means, harsh, generous, limits),
-        *_self_preference(inflation, limits),
-    )
+    findings = [length, _position(ballots, counted, variance, limits)]
+    for name, mean in means.items():
+        note = OUTLYING.format(words[name]) if name in words else ""
+        n, n_min = len(scores[name]), limits.n_min["calibration"]
+        findings.append(_untested("calibration", name, mean, n, n_min, note))
+    for name, by in inflation.items():
+        n_min = limits.n_min["self_preference"]
+        findings.append(_untested("self_preference", name, by, 1, n_min, status="too_few"))
     r, p = length.value, length.p
-    detected = r is not None and p is not None and p < EVIDENCE_P
-    detected = detected and abs(r or 0.0) > limits.length_correlation
+    detected = p is not None and p < EVIDENCE_P and abs(r or 0.0) > limits.length_correlation
     by_position = None if variance is None else variance > limits.position_variance
-    factors = detected + bool(by_position) + bool(harsh) + bool(generous)
+    factors = detected + bool(by_position) + len(set(words.values()))
     summary: dict[str, Any] = {
-        "length_score_correlation": _rounded(r, 3),
-        "length_score_p_value": _rounded(p, 4),
+        "length_score_correlation": None if r is None else round(r, 3),
+        "length_score_p_value": None if p is None else round(p, 4),
         "length_bias_detected": None if r is None else detected,
-        "position_score_variance": _rounded(variance, 3),
+        "position_score_variance": None if variance is None else round(variance, 3),
         "position_bias_detected": by_position,
         "reviewer_mean_scores": {name: round(mean, 2) for name, mean in means.items()},
         "reviewer_score_variance": {
             name: round(sqrt(_variance(mine.values(), means[name])), 2)
             for name, mine in scores.items()
         },
-        "harsh_reviewers": harsh,
-        "generous_reviewers": generous,
+        "harsh_reviewers": sorted(name for name in words if words[name] == "harsh"),
+        "generous_reviewers": sorted(name for name in words if words[name] == "generous"),
         "self_vote_inflation": {name: round(by, 2) for name, by in inflation.items()},
         "overall_bias_risk": next((risk for most, risk in RISKS if factors <= most), "high"),
     }
-    return Audit(findings, summary)
+    return Audit(tuple(findings), summary)
 
 
 # -- the parts --------------------------------------------------------------------------------
@@ -133,10 +134,16 @@ def _given(
 
 
 def _untested(
-    metric: str, subject: str, value: float | None, n: int, n_min: int, note: str = ""
+    metric: str,
+    subject: str,
+    value: float | None,
+    n: int,
+    n_min: int,
+    note: str = "",
+    status: Status | None = None,
 ) -> Finding:
     """A number without a test: too few observations, or no telling what it would take."""
-    status: Status = "too_few" if n < n_min else "inconclusive"
+    status = status or ("too_few" if n < n_min else "inconclusive")
     return Finding(metric, subject, value, None, None, None, n, n_min, status, None, note)
 
 
@@ -150,7 +157,7 @@ def _length(
     r = correlation(words, means)
     if r is None:
         note = "no correlation: fewer than three answers, or lengths or scores all alike"
-        return _untested("length", "all", None, n, n_min, note)._replace(status="too_few")
+        return _untested("length", "all", None, n, n_min, note, "too_few")
     p = correlation_p(r, n)
     low, high = fisher_interval(r, n) or (None, None)
     status: Status
@@ -175,50 +182,12 @@ def _position(
 ) -> Finding:
     votes = zip(ballots, counted, strict=True)
     orders = {vote.shown for ballot, vote in votes if ballot.positions_known}
-    shared = len(orders) < 2
-    note = (
-        "all reviewers saw one order, so position and candidate coincide"
-        if shared
-        else "variance of mean scores by position; an effect needs many ballots to be told"
-    )
-    found = _untested("position", "all", variance, len(ballots), limits.n_min["position"], note)
-    return found._replace(status="not_identifiable") if shared else found
-
-
-def _outliers(means: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Who is harsh and who generous: beyond the median by a sample standard deviation."""
-    if len(means) < 2:
-        return [], []
-    n, ordered = len(means), sorted(means.values())
-    middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-    spread = sqrt(_variance(ordered, _mean(ordered)) * n / (n - 1))
-    low, high = middle - spread, middle + spread
-    harsh = sorted(name for name, mean in means.items() if mean < low)
-    generous = sorted(name for name, mean in means.items() if mean > high)
-    return harsh, generous
-
-
-def _calibration(
-    scores: Scores,
-    means: Mapping[str, float],
-    harsh: Sequence[str],
-    generous: Sequence[str],
-    limits: AuditLimits,
-) -> list[Finding]:
-    findings = []
-    for name, mean in means.items():
-        word = "harsh" if name in harsh else "generous" if name in generous else ""
-        note = f"{word}: a standard deviation from the panel's median" if word else ""
-        n, n_min = len(scores[name]), limits.n_min["calibration"]
-        findings.append(_untested("calibration", name, mean, n, n_min, note))
-    return findings
-
-
-def _self_preference(inflation: Mapping[str, float], limits: AuditLimits) -> list[Finding]:
-    """How much better each reviewer scored its own answer than the others did."""
-    few = limits.n_min["self_preference"]
-    found = [_untested("self_preference", name, by, 1, few) for name, by in inflation.items()]
-    return [one._replace(status="too_few") for one in found]
+    n, n_min = len(ballots), limits.n_min["position"]
+    if len(orders) < 2:
+        note = "all reviewers saw one order, so position and candidate coincide"
+        return _untested("position", "all", variance, n, n_min, note, "not_identifiable")
+    note = "variance of mean scores by position; an effect needs many ballots to be told"
+    return _untested("position", "all", variance, n, n_min, note)
 
 
 def _mean(values: Collection[float]) -> float:
@@ -228,7 +197,3 @@ def _mean(values: Collection[float]) -> float:
 def _variance(values: Collection[float], mean: float) -> float:
     """The population variance; the standard library's own is exact and forty times slower."""
     return fsum([(value - mean) * (value - mean) for value in values]) / len(values)
-
-
-def _rounded(value: float | None, digits: int) -> float | None:
-    return None if value is None else round(value, digits)

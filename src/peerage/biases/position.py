@@ -7,37 +7,41 @@ A reviewer is held against the others on one scale, less what the others' firsts
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.orders import is_first, shows_first, spread, spread_sums
 from peerage.biases.thresholds import Tested, compared_with_others, signed, unknown
 from peerage.reviews.cells import Cells, beside, ordered, single_cell, table_of
 from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, totals_by
-from peerage.reviews.intervals import JackknifeSpread, spread_of
-from peerage.reviews.measurements import Measurement, measurements
+from peerage.reviews.intervals import Measurement, measurements
 from peerage.reviews.one_scale import NOBODY, TAU, Scales
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
-from peerage.stats.clusters import quotient
+from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
+from peerage.stats.tails import beta_tail, t_critical
 
 NAME = "position"
 N_CURVE = 26
 FLAT = 1e-9
+MAX_PLACES = 1_024
+N_SWEEPS = 20
 MAX_CONDITION = 1e8
 COINCIDE = "every answer kept one position, so position and answer coincide"
 
 
 def sums(view: View) -> Sums:
     """Ballots, centred scores of the firsts and their weight; the spread of new deals; a curve."""
-    first = is_first(view)
+    first = view.judged.numbers["position"] == 0.0  # and not where there is no position
     x = first.astype(np.float64)
-    e = view.within_ballot(view.centred)
-    code = view.answer.code
-    apart = view.within_ballot(x - (view.answer.sum(x) / view.n_by_answer)[code])
+    e = view.ballot.centred(view.centred)
+    apart = view.ballot.centred(x - (view.answer.sum(x) / view.n_by_answer)[view.answer.code])
     shown = np.flatnonzero(first)
     effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
@@ -52,7 +56,7 @@ def _curve(view: View, e: Floats) -> Cells:
         p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.within_ballot(p) * known if not known.all() else view.within_ballot(p)
+    pc = view.ballot.centred(p) * (1.0 if known.all() else known)
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
@@ -65,7 +69,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     if bottom <= FLAT * max(n, 1.0):
         why = COINCIDE if n else "no scored answer was shown first on a ballot with another"
         return [unknown(NAME, n_min, why, n=int(n))]
-    seen = spread(sums)
+    seen = dealt_spread(sums)
     value, half = top / bottom, seen.half_width(top)
     low, high = (None, None) if half is None else (value - half / bottom, value + half / bottom)
     null = (
@@ -104,6 +108,131 @@ def _shape_word(means: list[float]) -> str:
     return "primacy; " if first >= last else "recency; "
 
 
+# -- the null: who stands first is dealt again, and everything else stays -------------------------
+#
+# Give each row of a ballot a value g, what the ballot would add to a statistic if that row
+# stood first, with mean zero on the ballot. The statistic is the sum of g over the rows that
+# did stand first. Dealing again moves only "first", so the mean and the variance of the
+# statistic under all deals follow from sums of g, with no drawing at all:
+#
+# - independent shuffles: each row of a ballot is first as often as any other, and ballots do
+#   not know of each other, so that variances add up;
+# - balanced squares: all ballots of one deal share one square, and a new draw gives each row of
+#   the square another first candidate. With E the sums of g by row of the square and
+#   candidate, the statistic is a sum along a random permutation, whose variance is that of
+#   the doubly centred E over n − 1 (Hoeffding). Treating such ballots as shuffles gives false
+#   alarms, since the square balances what a shuffle leaves to chance.
+#
+# A small square has few permutations, so the spread it shows is itself uncertain: a sum along
+# a permutation of n is one of (n − 1)² directions, and its p is that of the correlation
+# between where the sums are and where "first" was, with as many degrees of freedom. (A
+# reviewer's own answer is missing from its squares, which leaves fewer.)
+
+
+def shows_first(view: View, first: Bools) -> Bools:
+    """Which ballots show a judged answer first, and another beside it."""
+    return (view.ballot.sum(first) > 0) & (view.n_by_ballot > 1)
+
+
+def spread_sums(view: View, first: Bools, value: Floats) -> dict[str, Cells]:
+    """What the variance under new deals needs: of shuffled ballots, and of balanced squares."""
+    chance = shows_first(view, first) / view.n_by_ballot
+    dealt, place = _dealt(view)
+    free = np.where(view.ballot.first(dealt), 0.0, chance)
+    variance = (free * view.ballot.sum(value * value)).sum()
+    dimensions = ((free > 0) * (view.n_by_ballot - 1.0)).sum()
+    found = {"free": single_cell(variance, dimensions)}
+    if dealt.any():
+        # By deal, and by candidate and row of the square: the sums of values and of firsts.
+        rows = view.judged
+        at = rows.candidate[dealt].astype(np.int64) * MAX_PLACES + place[dealt]
+        found["dealt"] = table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
+    return found
+
+
+def _dealt(view: View) -> tuple[Bools, Ints]:
+    """Which rows come from a balanced deal, and the row of the square that their ballot took."""
+    rows, every = view.judged, view.all
+    if "deal" not in rows.keys or "place" not in rows.numbers:
+        return np.zeros(rows.n, dtype=bool), np.zeros(rows.n, dtype=np.int64)
+    position, place = every.numbers["position"], rows.numbers["place"]
+    known = np.isfinite(position)
+    n_shown = np.ones(every.n_sessions, dtype=np.int64)  # own and unscored answers included
+    np.maximum.at(n_shown, every.session[known], position[known].astype(np.int64) + 1)
+    width = n_shown[rows.session]
+    dealt = (rows.keys["deal"] >= 0) & (width <= MAX_PLACES) & np.isfinite(place)
+    dealt &= np.isfinite(rows.numbers["position"])
+    return dealt, np.where(dealt, place, 0.0).astype(np.int64) % width
+
+
+@dataclass(frozen=True, slots=True)
+class DealtSpread:
+    """The variance of a statistic under new deals, and how many directions it was seen in."""
+
+    variance: float
+    dimensions: float
+
+    def p(self, statistic: float) -> float | None:
+        """The two-sided p of a statistic with mean zero; None where no deal could differ."""
+        share = self._share(statistic)
+        if share is None:
+            return None
+        return 0.0 if share >= 1.0 else beta_tail(1.0 - share, share, self.dimensions - 1.0)
+
+    def half_width(self, statistic: float) -> float | None:
+        """Half of the statistic's 95% interval, from the spread that is not the statistic's own."""
+        share = self._share(statistic)
+        if share is None:
+            return None
+        df = self.dimensions - 1.0
+        rest = max(0.0, 1.0 - share) * self.dimensions / df
+        return t_critical(0.95, round(df, 1)) * math.sqrt(self.variance * rest)
+
+    def _share(self, statistic: float) -> float | None:
+        """How much of the whole spread lies along the deal that was dealt."""
+        if self.variance <= 0.0 or self.dimensions <= 1.5:
+            return None
+        return statistic * statistic / self.variance / self.dimensions
+
+
+def dealt_spread(found: Mapping[str, Cells]) -> DealtSpread:
+    """The spread of the statistic over all deals that might have been."""
+    variance, dimensions = (float(x) for x in found["free"].sums.sum(axis=0))
+    parts = [(variance, dimensions)] if variance > 0.0 else []
+    if "dealt" in found:
+        parts += _squares(found["dealt"])
+    total = sum(v for v, _ in parts)
+    shared = sum(v * v / d for v, d in parts if d > 0)
+    return DealtSpread(total, total * total / shared if shared > 0.0 else 0.0)
+
+
+def _squares(dealt: Cells) -> list[tuple[float, float]]:
+    """Variance and dimensions of each deal's square."""
+    candidate, place = np.divmod(dealt.cluster, MAX_PLACES)
+    parts = []
+    for deal in np.unique(dealt.subject):
+        mine = dealt.subject == deal
+        rows, i = np.unique(place[mine], return_inverse=True)
+        names, j = np.unique(candidate[mine], return_inverse=True)
+        sums, firsts, held = np.zeros((3, len(rows), len(names)))
+        sums[i, j], firsts[i, j] = dealt.sums[mine].T
+        held[i, j] = 1.0
+        size = held.sum() - len(rows) - len(names) + 1.0
+        if size > 0.0:
+            spread, first = (_doubly_centred(table, held) for table in (sums, firsts > 0))
+            parts.append((float((spread**2).sum() * (first**2).sum() / size), float(size)))
+    return parts
+
+
+def _doubly_centred(square: NDArray[Any], held: Floats) -> Floats:
+    """What rows and columns do not explain, over the cells that are there."""
+    left: Floats = np.where(held > 0, square, 0.0).astype(np.float64)
+    for _ in range(N_SWEEPS):
+        left = left - held * (left.sum(axis=1) / held.sum(axis=1))[:, None]
+        left = left - held * (left.sum(axis=0) / held.sum(axis=0))[None, :]
+    return left
+
+
 # -- one reviewer beside the others ------------------------------------------------------------
 
 
@@ -121,11 +250,11 @@ def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     system = _PositionSystem.of(sums, scales)
     if len(system.reviewer) == 0:
         return []
-    value, tilt = system.solution(leave_out=False)[0], system.tilt
+    value = system.solution(leave_out=False)[0]
     left_out = system.solution(leave_out=True)
     held = system.held.T.ravel()
     place = np.repeat(np.arange(len(value)), len(left_out))[held]
-    spread = spread_of(left_out.T.ravel()[held], place, len(value), tilt * TAU * system.prior)
+    spread = spread_of(left_out.T.ravel()[held], place, len(value), system.extra)
     return _measured(system.reviewer, value, spread, system.n_first, scales)
 
 
@@ -146,8 +275,7 @@ def without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
         return NOBODY
     once = alone.only(alone.subject // k != alone.subject % k)  # these are no comparisons
     system = _PositionSystem.of(replace(sums, first_alone=once), scales)
-    unknown: Ints = system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
-    return unknown
+    return system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
 
 
 def _equation(
@@ -217,19 +345,15 @@ class _PositionSystem:
     @property
     def held(self) -> Bools:
         """Clusters by reviewers: where a reviewer has anything."""
-        there: Bools = (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
-        return there
+        return (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
 
     @property
-    def prior(self) -> Floats:
-        return self._scale(self.base.sum(axis=0, keepdims=True))[1].reshape(-1)
-
-    @property
-    def tilt(self) -> Floats:
-        """How far a wrong scale moves a reviewer's effect: the slope of quality on position."""
+    def extra(self) -> Floats:
+        """What a wrong scale may do to a reviewer's effect, by the slope of quality on position."""
         line, compares = self.line.sum(axis=0), self.scales.compares
         own, _, tilt, _ = _equation(line, self.lone_all, 0.0 * self.weight, self.weight, compares)
-        return np.nan_to_num(quotient(tilt, own))
+        _, prior = self._scale(self.base.sum(axis=0, keepdims=True))
+        return np.nan_to_num(quotient(tilt, own)) * TAU * prior.reshape(-1)
 
     def _scale(self, base: Floats) -> tuple[Floats, Floats]:
         who = np.broadcast_to(self.reviewer, base.shape[:2])

@@ -12,7 +12,7 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, all_compared, compared_with_others, unknown
 from peerage.reviews.cells import Cells
 from peerage.reviews.deviations import DeviationSums, totals_by
-from peerage.reviews.measurements import ONE_OTHER, Fit, Measurement, beside_base, has_one_other
+from peerage.reviews.intervals import ONE_OTHER, Fit, Measurement, beside_base, has_one_other
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Bools, Floats
 from peerage.stats.clusters import quotient
@@ -82,8 +82,7 @@ def family_preference(sums: DeviationSums, scales: Scales) -> list[Measurement]:
 
 
 def _is_own(pairs: Cells, k: int) -> Bools:
-    own: Bools = pairs.subject // k == pairs.subject % k
-    return own
+    return pairs.subject // k == pairs.subject % k
 
 
 def _groups(pairs: Cells, scales: Scales) -> Cells:
@@ -132,8 +131,7 @@ def _too_far(own: Floats, base: Floats, scales: Scales) -> Bools:
     n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
     centre = np.zeros_like(n2) if scales.compares else quotient(q2, n2)
     sd = np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
-    far: Bools = np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_Q * sd
-    return far
+    return np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_Q * sd
 
 
 metrics.register(OWN)(Metric(OWN, (), no_sums, own_findings))

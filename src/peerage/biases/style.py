@@ -15,12 +15,11 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
 from peerage.biases.thresholds import Tested, estimated, unknown
-from peerage.reviews.cells import Cells, single_cell, table_of
-from peerage.reviews.comparisons import scored_rows
-from peerage.reviews.intervals import Estimate, estimates
+from peerage.reviews.cells import single_cell, table_of
+from peerage.reviews.intervals import estimates
 from peerage.reviews.one_scale import fit_scales
 from peerage.reviews.rows import Floats, Ints, Rows, group, select
-from peerage.reviews.view import View
+from peerage.reviews.view import View, scored_rows
 from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 
@@ -37,7 +36,9 @@ def sums(view: View) -> Sums:
     large; reviewers who have no voice on that scale are left out.
     """
     rows = view.all
-    step = max(1, -(-rows.n_sessions * _n_candidates(rows) // MAX_ANSWERS))
+    n_reviewers = max(1, len(np.unique(rows.reviewer)))
+    n_answers = rows.n_sessions * -(-rows.n // max(1, rows.n_sessions * n_reviewers))
+    step = max(1, -(-n_answers // MAX_ANSWERS))
     if step > 1:
         rows = select(rows, np.flatnonzero(rows.session % step == 0))
     numbers = {**rows.numbers, "likeness": _likeness(rows)}
@@ -54,10 +55,6 @@ def sums(view: View) -> Sums:
     columns = [None, like * liking, liking * liking * variance, like * like, liking * liking]
     cells = table_of(who, reviews.cluster[at], columns)
     return {"reviews": cells, "step": single_cell(step if len(at) else 0.0)}
-
-
-def _n_candidates(rows: Rows) -> int:
-    return -(-rows.n // max(1, rows.n_sessions * max(1, len(np.unique(rows.reviewer)))))
 
 
 def _likeness(rows: Rows) -> Floats:
@@ -92,8 +89,7 @@ def trigrams(text: object) -> Floats:
     counts = np.log1p(np.bincount(place.astype(np.int64), minlength=N_FEATURES))
     counts -= counts.mean()
     scale = float(np.linalg.norm(counts))
-    out: Floats = counts / scale if scale > 0.0 else counts
-    return out
+    return counts / scale if scale > 0.0 else counts
 
 
 def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
@@ -105,39 +101,30 @@ def _centred(values: Floats, who: Ints, answer: Ints) -> Floats:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    sampled = sums["step"].sums.max(initial=0.0) > 1.0
-    note = "likeness to its own answers against liking, on one scale and within answers"
-    note += "; from a sample of the sessions" if sampled else ""
-    found = [_tested(one, panel, note) for one in _correlations(sums["reviews"])]
-    why = "no reviewer has answers of its own to compare with"
-    return found or [unknown(NAME, panel.n_min(NAME), why)]
-
-
-def _correlations(cells: Cells) -> list[tuple[Estimate, float | None]]:
-    """Each reviewer's correlation, and its p: permuted, or from clusters where those vary more.
+    """Each reviewer's correlation; its p is permuted, or from clusters where those vary more.
 
     Answers to one query that was asked again are liked alike, and are not permuted apart.
     """
+    cells, n_min = sums["reviews"], panel.n_min(NAME)
+    note = "likeness to its own answers against liking, on one scale and within answers"
+    if sums["step"].sums.max(initial=0.0) > 1.0:
+        note += "; from a sample of the sessions"
     spread = np.bincount(cells.subject, cells.sums[:, 1] ** 2)
-    found = []
+    tested = []
     for one in estimates(cells, _correlation, fisher=True):
         variance = max(float(one.sums[2]), float(spread[one.subject]))
-        z = float(one.sums[1]) / math.sqrt(variance) if variance > 0.0 else None
-        found.append((one, None if z is None else normal_p(z)))
-    return found
+        if one.value is None or not variance > 0.0:
+            why = "its answers are as much like one answer as another"
+            tested.append(unknown(NAME, n_min, why, panel.names[one.subject], one.n))
+            continue
+        p = normal_p(float(one.sums[1]) / math.sqrt(variance))
+        tested.append(replace(estimated(NAME, one, panel, note), p=p, correlation=True))
+    return tested or [unknown(NAME, n_min, "no reviewer has answers of its own to compare with")]
 
 
 def _correlation(totals: Floats) -> Floats:
     both, like, liking = totals[:, 1], totals[:, 3], totals[:, 4]
     return quotient(both, np.sqrt(np.maximum(like * liking, 0.0)))
-
-
-def _tested(found: tuple[Estimate, float | None], panel: Panel, note: str) -> Tested:
-    one, p = found
-    if one.value is None or p is None:
-        why = "its answers are as much like one answer as another"
-        return unknown(NAME, panel.n_min(NAME), why, panel.names[one.subject], one.n)
-    return replace(estimated(NAME, one, panel, note), p=p, correlation=True)
 
 
 metrics.register(NAME)(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from peerage.stats.tails import normal_critical
 from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
     from peerage.biases import Panel
-    from peerage.reviews.intervals import Estimate
-    from peerage.reviews.measurements import Measurement
+    from peerage.reviews.intervals import Estimate, Measurement
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
@@ -21,6 +20,7 @@ POWER_Z = normal_critical(0.6)  # 80% lie below it
 MOST = 1e9  # an n beyond it is none
 SETTLED = ("evidence", "clear")
 FAR_CORRELATION = 0.9  # "extreme", of a correlation
+Who = TypeVar("Who", bound=Hashable)
 MEASURED = ("metric", "subject", "value", "low", "high", "p", "n", "n_min", "note")
 
 
@@ -109,6 +109,18 @@ def one_sided(p: float | None, beyond: bool) -> float | None:
     if p is None:
         return None
     return p / 2.0 if beyond else 1.0 - p / 2.0
+
+
+def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
+    """Who is harsh and who generous: beyond the median by a sample standard deviation."""
+    n = len(means)
+    if n < 2:
+        return {}
+    ordered = sorted(means.values())
+    middle, mean = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, math.fsum(ordered) / n
+    reach = math.sqrt(math.fsum([(value - mean) ** 2 for value in ordered]) / (n - 1))
+    far = {who: mean for who, mean in means.items() if not middle - reach <= mean <= middle + reach}
+    return {who: "harsh" if mean < middle else "generous" for who, mean in far.items()}
 
 
 # -- from what was measured to a finding -------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from peerage.reviews.rows import Floats, Ints
 from peerage.stats.correlations import fisher_interval
-from peerage.stats.rank_correlations import kendall_tau, midranks, spearman
+from peerage.stats.ranking import kendall_tau, midranks, spearman
 
 N_MOVERS = 10
 N_FOLDS = 5

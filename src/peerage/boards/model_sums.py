@@ -258,7 +258,7 @@ class _Block:
         gap = np.log1p(words[at]) - self._session_lengths(words)[session]
         y = cast.share[at]
         subject = self.slice[session] * self.n_names + self.rows.candidate[at]
-        return _summed(subject, [np.ones(len(at)), y, gap, gap * gap, gap * y])
+        return table_of(subject, np.zeros_like(subject), [None, y, gap, gap * gap, gap * y])
 
     def _session_lengths(self, words: Floats) -> Floats:
         """The mean log words of each session's answers, whoever judged them."""
@@ -268,16 +268,14 @@ class _Block:
         n_sessions, has = self.rows.n_sessions, n > 0.0
         total = np.bincount(self.answer_session, log * has, minlength=n_sessions)
         n_told = np.bincount(self.answer_session, has, minlength=n_sessions)
-        mean: Floats = total / np.maximum(n_told, 1.0)
-        return mean
+        return total / np.maximum(n_told, 1.0)
 
     # -- by reviewer and candidate ---------------------------------------------------------------
 
     def _pair_subject(self) -> Ints:
         rows = self.rows
         slices = np.where(self.inside, self.slice[rows.session], 0)
-        found: Ints = (slices * self.n_names + rows.reviewer) * self.n_names + rows.candidate
-        return found
+        return (slices * self.n_names + rows.reviewer) * self.n_names + rows.candidate
 
     def influence(self) -> Cells:
         """Votes, shares, and how far each reviewer pulls the sessions' means."""
@@ -289,7 +287,8 @@ class _Block:
         mean = self.added(bulk * cast.share) / some
         weight = self.weight[self.rows.session]
         pull = weight * bulk * (cast.share - mean[self.answer]) / some[self.answer]
-        return _summed(self._pair_subject(), [counts.astype(float), cast.share * counts, pull])
+        subject = self._pair_subject()
+        return table_of(subject, np.zeros_like(subject), [counts, cast.share * counts, pull])
 
     def scores(self) -> Cells:
         """Scores and their squares, and scores as sessions weigh them."""
@@ -302,7 +301,8 @@ class _Block:
         part = self.weight[rows.session] * bulk / np.where(n > 0.0, n, 1.0)[self.answer]
         if not known.all():
             subject, score, part = subject[known], score[known], part[known]
-        return _summed(subject, [np.ones(len(score)), score, score * score, part, part * score])
+        columns = [None, score, score * score, part, part * score]
+        return table_of(subject, np.zeros_like(subject), columns)
 
     # -- pairs of candidates ---------------------------------------------------------------------
 
@@ -332,11 +332,6 @@ class _Block:
             if len(same) == 0:
                 return
             yield order[same], order[same + apart], place[same] < place[same + apart]
-
-
-def _summed(subject: Ints, columns: Sequence[Floats]) -> Cells:
-    """Columns of rows added up by subject."""
-    return ordered(subject, np.zeros(len(subject), dtype=np.int64), np.column_stack(columns))
 
 
 def slices_of(rows: Rows, plan: Plan) -> tuple[Ints, Bools]:

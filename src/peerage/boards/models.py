@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from peerage.boards.model_sums import ModelSums
+from peerage.reviews.intervals import interval_of
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats import clusters as by_cluster
-from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers
-from peerage.stats.resampling import generator
+from peerage.stats.clusters import generator
+from peerage.stats.ranking import normal_draws, sign_flip_ranks, simultaneous_ranks, tiers, welch_df
 from peerage.stats.strengths import SCALE, covariance, rating, strengths
 from peerage.stats.tails import t_critical
 
@@ -69,16 +70,12 @@ class ModelTotals:
         return int(self.sums.totals("counts")[name][0])
 
     @property
-    def n_sessions(self) -> int:
-        return self.count("sessions")
-
-    @property
-    def n_rows(self) -> int:
-        return self.count("rows")
-
-    @property
     def has_scores(self) -> bool:
         return "scores" in self.sums.tables and self.sums.tables["scores"].n > 0
+
+    def mean(self, top: str, bottom: str) -> Floats:
+        """A mean over sessions, NaN where a model is in none."""
+        return by_cluster.quotient(self.column(top), self.column(bottom))
 
     def by_cluster(self, name: str) -> Floats:
         """A column of the sums, clusters by models; clusters that hold nothing are left out."""
@@ -107,21 +104,8 @@ class ModelTotals:
         return reviewer[kept], self._place[candidate][kept], columns
 
 
-def _borda(totals: ModelTotals) -> Floats:
-    held = totals.column("held")
-    return totals.column("borda") / np.where(held > 0.0, held, np.nan)
-
-
-def _mean_score(totals: ModelTotals) -> Floats:
-    return by_cluster.quotient(totals.column("score"), totals.column("scored"))
-
-
 def board_columns(
-    totals: ModelTotals,
-    rule: str,
-    *,
-    two_way: bool = False,
-    ranked: Estimates | None = None,
+    totals: ModelTotals, rule: str, *, two_way: bool = False, ranked: Estimates | None = None
 ) -> dict[str, list[Any]]:
     """The board's columns, the best model first.
 
@@ -176,14 +160,16 @@ def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
     picked: list[Any] = values[list(order)].tolist()
     if np.issubdtype(values.dtype, np.integer):
         return picked
-    return [round(v, DECIMALS) + 0.0 if math.isfinite(v) else None for v in picked]
+    return [plain(value) for value in picked]
+
+
+def plain(value: float) -> float | None:
+    """A number that does not depend on the order in which sums were added; None for none."""
+    return round(value, DECIMALS) + 0.0 if math.isfinite(value) else None
 
 
 def standing(
-    values: Floats,
-    wins: Floats,
-    models: Sequence[str],
-    lower: bool = False,
+    values: Floats, wins: Floats, models: Sequence[str], lower: bool = False
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
@@ -266,49 +252,59 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     """The mean over sessions of each model, with its leave-one-session-out interval."""
     top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
     value, influences = by_cluster.ratio_influences(top, bottom)
-    low, high = np.full(len(value), np.nan), np.full(len(value), np.nan)
     each = by_cluster.quotient(top, bottom)
-    n_clusters = np.isfinite(each).sum(axis=0)
+    held = np.isfinite(each)
+    n = held.sum(axis=0)
+    half = np.where(n > 1, _half_widths(influences, held), np.nan)
+    low, high = value - half, value + half
+    # Where all agree: what a session may do that is too rare to have been seen.
+    largest, smallest = (
+        pick.reduce(each, axis=0, where=held, initial=bound)
+        for pick, bound in ((np.maximum, -np.inf), (np.minimum, np.inf))
+    )
+    alike = (n > 1) & ~(largest - smallest > by_cluster.SAME)
     least, most = (1.0, float(max(len(value), 2))) if rule == "mean_rank" else (0.0, 1.0)
-    for i in range(len(value)):
-        found = by_cluster.ratio_interval(top[:, i], bottom[:, i], level=LEVEL)
-        if n_clusters[i] < 2 or found is None:
-            continue
-        if np.ptp(each[np.isfinite(each[:, i]), i]) > by_cluster.SAME:
-            if found.low is not None and found.high is not None:
-                low[i], high[i] = found.low, found.high
-        else:  # all agree: what a session may do that is too rare to have been seen
-            rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / n_clusters[i])
-            low[i] = least + (value[i] - least) * (1.0 - rare)
-            high[i] = low[i] + rare * (most - least)
+    rare = 1.0 - ((1.0 - LEVEL) / 2.0) ** (1.0 / np.maximum(n, 1))
+    low = np.where(alike, least + (value - least) * (1.0 - rare), low)
+    high = np.where(alike, low + rare * (most - least), high)
     return Estimates(
         value,
         low,
         high,
         influences=influences,
         lower_is_better=rule in LOWER_IS_BETTER,
-        n_clusters=n_clusters,
+        n_clusters=n,
         by_cluster=each,
     )
 
 
+def _half_widths(influences: Floats, held: Bools) -> Floats:
+    """Half of each model's interval, from the influences of the clusters that it is in."""
+    cluster, model = np.nonzero(held)
+    spread = by_cluster.spread_of(influences[cluster, model], model, influences.shape[1])
+    return t_halves(np.sqrt((influences**2).sum(axis=0)), spread.df)
+
+
+def t_halves(error: Floats, df: Floats) -> Floats:
+    """Half of each interval with this standard error and these degrees of freedom."""
+    return error * np.array([t_critical(LEVEL, one) for one in df.tolist()])
+
+
 def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
-    """Both spreads added: of sessions, and of reviewers around each session's mean."""
+    """Both spreads added: of sessions, and of reviewers around each session's mean.
+
+    A sum of variances has Satterthwaite's degrees of freedom.
+    """
     pulls, n_reviewers = _reviewer_influence(totals)
-    influences = np.asarray(sessions.influences)
-    of_sessions = influences.T @ influences
-    scaled = pulls * np.sqrt(n_reviewers / np.maximum(n_reviewers - 1.0, 1.0))
-    of_reviewers = scaled.T @ scaled
+    influences, others = np.asarray(sessions.influences), np.maximum(n_reviewers - 1.0, 1.0)
+    scaled = pulls * np.sqrt(n_reviewers / others)
+    of_sessions, of_reviewers = influences.T @ influences, scaled.T @ scaled
     total = of_sessions + of_reviewers
-    half = np.full(len(total), np.nan)
-    for i, variance in enumerate(total.diagonal().tolist()):
-        if n_reviewers[i] < MIN_REVIEWERS or not variance > 0.0 or not np.isfinite(sessions.low[i]):
-            continue
-        df = _combined_df(
-            (float(of_sessions[i, i]), max(len(influences) - 1.0, 1.0)),
-            (float(of_reviewers[i, i]), n_reviewers[i] - 1.0),
-        )
-        half[i] = t_critical(LEVEL, df) * math.sqrt(variance)
+    variance, own, theirs = (table.diagonal() for table in (total, of_sessions, of_reviewers))
+    told = (n_reviewers >= MIN_REVIEWERS) & (variance > 0.0) & np.isfinite(sessions.low)
+    shared = own**2 / max(len(influences) - 1.0, 1.0) + theirs**2 / others
+    df = np.where(told, variance**2 / np.where(told, shared, 1.0), 1.0)
+    half = np.where(told, t_halves(np.sqrt(np.where(told, variance, 0.0)), df), np.nan)
     least = float(n_reviewers[n_reviewers > 0].min(initial=math.inf))
     return replace(
         sessions,
@@ -319,12 +315,6 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
         covariance=total,
         df=max(least - 1.0, 1.0),
     )
-
-
-def _combined_df(*parts: tuple[float, float]) -> float:
-    """Satterthwaite's degrees of freedom of a sum of variances, each with its own."""
-    total = sum(variance for variance, _ in parts)
-    return total * total / sum(variance * variance / df for variance, df in parts)
 
 
 def n_voters(totals: ModelTotals) -> int:
@@ -403,7 +393,7 @@ def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
     n, long = np.maximum(table["n"], 1.0), table["long"]
     squares = float((table["square"] - long**2 / n).sum())
     products = float((table["product"] - long * table["share"] / n).sum())
-    share = by_cluster.quotient(totals.column("share"), totals.column("held"))
+    share = totals.mean("share", "held")
     if squares <= FLAT * max(float(table["square"].sum()), 1.0):
         return np.full(len(share), np.nan), None
     slope = products / squares
@@ -412,10 +402,7 @@ def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
 
 def means(totals: ModelTotals) -> dict[str, Floats]:
     """The values of the rules that are means over sessions, from the same ballots."""
-    return {
-        rule: by_cluster.quotient(totals.column(top), totals.column(bottom))
-        for rule, (top, bottom) in MEANS.items()
-    }
+    return {rule: totals.mean(*columns) for rule, columns in MEANS.items()}
 
 
 def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
@@ -436,10 +423,6 @@ def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def plain(value: float) -> float | None:
-    return round(value, DECIMALS) if np.isfinite(value) else None
-
-
 # -- Bradley–Terry -----------------------------------------------------------------------------
 
 
@@ -447,10 +430,10 @@ def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
     """Bradley–Terry ratings by model (NaN for who met no one), log strengths, and who met."""
     points = _points(totals)
     met = np.flatnonzero((points + points.T).any(axis=0))
-    found, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
     logs[met] = strengths(points[np.ix_(met, met)])
-    found[met] = rating(logs[met])
-    return found, logs, met
+    value[met] = rating(logs[met])
+    return value, logs, met
 
 
 def _points(totals: ModelTotals) -> Floats:
@@ -469,16 +452,10 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     surprise = _surprise(totals, logs)
     influences = np.zeros((len(surprise), len(totals)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
-    half = np.full(len(value), np.nan)
-    for i in np.flatnonzero(np.isfinite(value)).tolist():
-        held = influences[influences[:, i] != 0.0, i]
-        if len(held) >= 2:
-            fewer = math.sqrt(len(held) / (len(held) - 1.0))
-            error = math.sqrt(float((held * held).sum())) * fewer
-            half[i] = t_critical(LEVEL, by_cluster.effective_df(held)) * error
-    n_clusters = (influences != 0.0).sum(axis=0)
-    low, high = value - half, value + half
-    return Estimates(value, low, high, influences=influences, n_clusters=n_clusters)
+    n = (influences != 0.0).sum(axis=0)
+    half = _half_widths(influences, influences != 0.0)
+    half = np.where(n > 1, half * np.sqrt(n / np.maximum(n - 1.0, 1.0)), np.nan)
+    return Estimates(value, value - half, value + half, influences=influences, n_clusters=n)
 
 
 def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
@@ -496,13 +473,116 @@ def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
 
 # Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
 VALUES: Mapping[str, Callable[[ModelTotals], Floats | Ints]] = {
-    "aggregate_borda": _borda,
+    "aggregate_borda": lambda totals: totals.mean("borda", "held"),
     "total_votes": lambda totals: totals.column("votes").astype(np.int64),
     "total_wins": lambda totals: totals.column("wins").astype(np.int64),
     "appearances": lambda totals: totals.column("appeared").astype(np.int64),
     "mean_score": fitted_scores,
-    "mean_score_plain": _mean_score,
+    "mean_score_plain": lambda totals: totals.mean("score", "scored"),
     "z_score": z_scores,
 }
 PLACES = ("model", "rank", "rank_low", "rank_high", "tier", "aggregate_borda")
 COLUMNS = tuple(dict.fromkeys((*PLACES, "share", "share_low", "share_high", *VALUES)))
+
+
+# -- comparisons two by two ----------------------------------------------------------------------
+#
+# They are independent of each other, so every interval follows from how often each pair met: the
+# cost does not grow with the number of comparisons once they are counted.
+
+
+@dataclass(frozen=True, slots=True)
+class WinCounts:
+    """How often each model won against each other (`wins[winner, loser]`), and tied with it."""
+
+    models: tuple[str, ...]
+    wins: Floats
+    ties: Floats  # symmetric
+
+    @classmethod
+    def of(
+        cls, a: Sequence[str], b: Sequence[str], points: Sequence[float], n: Sequence[int]
+    ) -> WinCounts:
+        """Counts from kinds of comparison: two models, the first one's points, how many."""
+        models = tuple(sorted({*a, *b}))
+        place = {name: i for i, name in enumerate(models)}
+        wins, ties = np.zeros((2, len(models), len(models)))
+        for first, second, point, count in zip(a, b, points, n, strict=True):
+            i, j = place[first], place[second]
+            if point == 0.5:
+                ties[i, j] += count
+                ties[j, i] += count
+            else:
+                wins[(i, j) if point > 0.5 else (j, i)] += count
+        return cls(models, wins, ties)
+
+    @property
+    def n(self) -> int:
+        return int(self.wins.sum() + self.ties.sum() / 2.0)
+
+
+def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
+    """The columns of the model board under Bradley–Terry, the best model first."""
+    ranked = rating_estimates_of(counts)
+    won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
+    n = won + tied + lost
+    share = (won + tied / 2.0) / n
+    order, rank = standing(ranked.value, won, counts.models)
+    return columns_of(
+        counts.models,
+        order,
+        rank,
+        ranked,
+        _share_estimates(share, won, tied, lost),
+        {
+            "aggregate_borda": share,
+            "total_votes": n.astype(np.int64),
+            "total_wins": won.astype(np.int64),
+            "appearances": n.astype(np.int64),
+        },
+    )
+
+
+def rating_estimates_of(counts: WinCounts) -> Estimates:
+    """Ratings with intervals, each comparison an observation: the sandwich estimator from counts.
+
+    A comparison moves the log strengths by its surprise times the difference of two rows of the
+    inverse information. Sums of squares and fourth powers of these need only the counts.
+    """
+    points = counts.wins + counts.ties / 2.0
+    logs = strengths(points)
+    inverse = covariance(points, logs) * SCALE
+    lose = 1.0 / (1.0 + np.exp(logs[:, None] - logs[None, :]))
+    level = np.triu(counts.ties)  # each tie once
+    squares, fourths = (
+        counts.wins * lose**power + level * (lose - 0.5) ** power for power in (2, 4)
+    )
+    both = squares + squares.T
+    spread = inverse @ (np.diag(both.sum(axis=1)) - both) @ inverse
+    n, value, own = counts.n, rating(logs), spread.diagonal()
+    half = np.full(len(value), np.nan)
+    if n > 1:
+        gaps = (row[:, None] - row[None, :] for row in inverse)
+        each = np.array([(fourths * gap**4).sum() for gap in gaps])
+        degrees = by_cluster.jackknife_df(np.full(len(own), n), own, each)
+        half = np.where(own > 0.0, t_halves(np.sqrt(own * n / (n - 1.0)), degrees), np.nan)
+    met = (points + points.T).sum(axis=1)
+    df = welch_df(own, met)
+    return Estimates(value, value - half, value + half, covariance=spread, df=df)
+
+
+def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> Estimates:
+    """Shares of comparisons won, a tie as half, with their leave-one-out intervals."""
+    n_each, gaps = np.stack([won, tied, lost]), np.stack([1.0 - share, 0.5 - share, -share])
+    n = n_each.sum(axis=0)
+    left_out = gaps / np.maximum(n - 1.0, 1.0)
+    squares, fourths = ((n_each * left_out**power).sum(axis=0) for power in (2, 4))
+    columns = (
+        share,
+        n,
+        np.sqrt((n - 1.0) / n * squares),
+        by_cluster.jackknife_df(n, squares, fourths),
+    )
+    found = [interval_of(*one)[:2] for one in zip(*(c.tolist() for c in columns), strict=True)]
+    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    return Estimates(share, low, high)

@@ -155,8 +155,7 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
     rows = np.flatnonzero(suspects[short & mask] & ~own)
     times = np.zeros(len(rows)) if community.at is None else community.at[rows]
     rows = rows[np.lexsort((times, keys[rows]))]  # stable: equal times stay in the order of rows
-    replaced: NDArray[np.intp] = rows[:-1][keys[rows[1:]] == keys[rows[:-1]]]
-    return replaced
+    return rows[:-1][keys[rows[1:]] == keys[rows[:-1]]]
 
 
 def within(community: Community, since_s: float | None, as_of: float | None) -> Community:
@@ -197,8 +196,7 @@ def decay(community: Community, how: Counting) -> Floats | None:
     if how.half_life_days is None or community.at is None or how.as_of is None:
         return None
     ages = np.maximum(how.as_of - community.at, 0.0) / (how.half_life_days * DAY_S)
-    weights: Floats = np.exp2(-np.minimum(ages, FADED))
-    return weights
+    return np.exp2(-np.minimum(ages, FADED))
 
 
 def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:

@@ -148,8 +148,7 @@ def _truth(prior: Floats, errors: Floats, item: Places, said: Places, n_items: i
         ]
     )
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
-    truth: Floats = chances / chances.sum(axis=1, keepdims=True)
-    return truth
+    return chances / chances.sum(axis=1, keepdims=True)
 
 
 # -- peers ---------------------------------------------------------------------------------------

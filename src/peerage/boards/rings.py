@@ -15,27 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from peerage.boards.exchange import (
-    Exchange,
-    ExchangeBlocks,
-    candidate_blocks,
-    exchanges,
-    pair_blocks,
-)
 from peerage.boards.opinions import Community, cells_of, pair_keys, sums_by
 from peerage.boards.praise import (
     HALF,
+    Exchange,
+    ExchangeBlocks,
     Praise,
+    candidate_blocks,
     deal_again,
+    exchanges,
     expected_praise,
     informative,
+    pair_blocks,
     refit,
     weigh_blocks,
 )
+from peerage.errors import how_many
 from peerage.reviews.rows import Bools, Floats, Ints
-from peerage.stats.clusters import ratio_interval
-from peerage.stats.resampling import generator
-from peerage.stats.tails import benjamini_hochberg, normal_p
+from peerage.stats.clusters import generator, ratio_interval
+from peerage.stats.tails import benjamini_hochberg
 
 N_DEALS = 199
 STAGES = (39, 99)  # deals after which no more are made where p is clearly too large
@@ -218,8 +216,7 @@ def _tolerance(
 
     def elsewhere(values: Floats) -> Floats:
         """By block: the sum over the packed blocks that it shares no member with."""
-        sums: Floats = values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
-        return sums
+        return values.sum() - np.append(values, 0.0)[met].sum(axis=1)  # the 0 is −1's
 
     s, d, v = excess[packed], weight[packed], variance[packed]
     order = np.argsort((s - np.median(s / d) * d) / np.sqrt(v + HALF), kind="stable")
@@ -261,8 +258,7 @@ class Deals:
     def standardised(self, z: Floats, size: int) -> Floats:
         """A z beside the largest ones of its size by chance."""
         by_chance = self.maxima[:, size]
-        scaled: Floats = (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
-        return scaled
+        return (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
 
     def p(self, scaled: float) -> float:
         """The part of deals, the real one among them, whose strongest block is as strong."""
@@ -488,17 +484,12 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
     told = (weight > 0.0) & (n > 0)
-    ps = [_upper_tail(float(z[k])) if told[k] else None for k in listed]
+    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if told[k] else None for k in listed]
     found = []
     for k, p, q in zip(listed.tolist(), ps, benjamini_hochberg(ps), strict=True):
         apart = float(gap[k]) if n[k] else None
         found.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
     return tuple(sorted(found, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
-
-
-def _upper_tail(z: float) -> float:
-    """The chance of a standard normal value of at least z."""
-    return normal_p(z) / 2.0 if z >= 0.0 else 1.0 - normal_p(z) / 2.0
 
 
 def _note(
@@ -523,7 +514,8 @@ def _note(
     else:
         said.append("No unexplained mutual praise stands out from chance.")
     if n_told := len(clusters) - n_untold:
-        said.append(f"{n_told} clusters exchange many reviews, without standing out.")
+        told = how_many(n_told, "cluster exchanges", "clusters exchange")
+        said.append(f"{told} many reviews, without standing out.")
     if n_untold:
         said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
     return " ".join(said)

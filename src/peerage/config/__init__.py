@@ -96,7 +96,12 @@ def load(
 
 
 def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
-    """The settings with some keys changed, by their dotted names, and all checked again."""
+    """The settings with some keys changed, by their dotted names, and all checked again.
+
+    Where no flag is given, the very same settings.
+    """
+    if all(value is None for value in flags.values()):
+        return settings
     merged = merge(None, {}, flags)
     tree = settings.model_dump()
     council = {**tree["council"], **merged.tree.get("council", {})}

@@ -7,8 +7,10 @@ is in `checks`. Defaults that other packages share are those of `peerage.types`.
 from __future__ import annotations
 
 import functools
+import json
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,6 +33,10 @@ from peerage.config import rubrics
 MAX_NAME = 100
 MAX_LINE = 2_000
 MAX_TEXT = 100_000
+TRUTH = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
 
 SEAT = types.Seat("")
 COMMUNITY = types.CommunityCoefficients()
@@ -57,8 +63,8 @@ def _without_controls(value: str) -> str:
 
 def _name_or_false(value: object) -> object:
     name = value.strip() if isinstance(value, str) else ""
-    if value is False:
-        return value
+    if value is False or (isinstance(value, GivenText) and name.lower() == "false"):
+        return False
     if name.isprintable() and 0 < len(name) <= MAX_NAME:
         return name
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
@@ -71,7 +77,30 @@ def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     )
 
 
-# Strict: "7" is no number and true is no 1. Texts of the environment are converted before this.
+class GivenText(str):
+    """A text of the environment or of a flag: read as whatever type its key has."""
+
+    __slots__ = ()
+
+
+def _read_by(read: Callable[[str], object]) -> BeforeValidator:
+    """Reads a given text as a type; one that does not fit is left as it is, to be refused."""
+
+    def convert(value: object) -> object:
+        if isinstance(value, GivenText):
+            with suppress(ValueError, LookupError, RecursionError):
+                return read(value.strip())
+        return value
+
+    return BeforeValidator(convert)
+
+
+AS_BOOL = _read_by(lambda text: TRUTH[text.lower()])
+AS_INT = _read_by(int)
+AS_FLOAT = _read_by(float)
+AS_LIST = _read_by(lambda text: json.loads(text if text.startswith("[") else f"[{text}]"))
+
+# Strict: in a file "7" is no number, and true is no 1.
 Name = Annotated[
     str,
     StringConstraints(strict=True, strip_whitespace=True, min_length=1, max_length=MAX_NAME),
@@ -88,15 +117,16 @@ Text = Annotated[
     StringConstraints(strict=True, max_length=MAX_TEXT),
     AfterValidator(_without_controls),
 ]
-Flag = Annotated[bool, Strict()]
-Whole = Annotated[int, Strict(), Field(ge=-(2**63), le=2**63 - 1)]
-Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000)]
-Number = Annotated[float, Strict(), AllowInfNan(False), Field(ge=-1e9, le=1e9)]
-AtLeastZero = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=1e9)]
-Seconds = Annotated[float, Strict(), AllowInfNan(False), Field(gt=0, le=604_800)]
-Share = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=1)]
-Mark = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=10)]
-Temperature = Annotated[float, Strict(), AllowInfNan(False), Field(ge=0, le=2)]
+Flag = Annotated[bool, Strict(), AS_BOOL]
+Whole = Annotated[int, Strict(), Field(ge=-(2**63), le=2**63 - 1), AS_INT]
+Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), AS_INT]
+Finite = Annotated[float, Strict(), AllowInfNan(False), AS_FLOAT]
+Number = Annotated[Finite, Field(ge=-1e9, le=1e9)]
+AtLeastZero = Annotated[Finite, Field(ge=0, le=1e9)]
+Seconds = Annotated[Finite, Field(gt=0, le=604_800)]
+Share = Annotated[Finite, Field(ge=0, le=1)]
+Mark = Annotated[Finite, Field(ge=0, le=10)]
+Temperature = Annotated[Finite, Field(ge=0, le=2)]
 
 Role = Literal["answer", "review", "chair"]
 VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
@@ -124,7 +154,7 @@ class CouncilSettings(Table):
     budget_usd: AtLeastZero | None = None
     quorum: Count | None = None  # None: more than half of the seats that answer
     chair: Name | None = None
-    rounds: Annotated[int, Strict(), Field(ge=1, le=2)] = 1
+    rounds: Annotated[int, Strict(), Field(ge=1, le=2), AS_INT] = 1
     early_stop: Flag = False
     deadline_s: Seconds | None = None
 
@@ -205,7 +235,7 @@ class CommunitySettings(Table):
     quality_weight: AtLeastZero = COMMUNITY.quality_weight
     reputation_weight: AtLeastZero = COMMUNITY.reputation_weight
     reputation_cap: AtLeastZero = COMMUNITY.reputation_cap
-    scale: tuple[Number, ...] = COMMUNITY.scale
+    scale: Annotated[tuple[Number, ...], AS_LIST] = COMMUNITY.scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +293,26 @@ class Settings(Table):
         """The seat that [council] names, else the first whose roles say chair."""
         named = [seat for seat in self.seats if seat.name == self.council.chair]
         return next(iter([*named, *self.seats_that("chair")]), None)
+
+    @property
+    def chairs(self) -> tuple[types.Seat, ...]:
+        """Who chairs, and who follows: the named chair, those with the role, then all others."""
+        first = (self.chair,) if self.chair else ()
+        order = (*first, *self.seats_that("chair"), *self.seats)
+        return tuple({seat.name: seat for seat in order}.values())
+
+    def scoring_options(self, category: str = "") -> types.ScoringOptions:
+        """The options by which sessions of a category are scored."""
+        council = self.council
+        return types.ScoringOptions(
+            rule=council.rule,
+            own_votes=council.own_votes,
+            rubric=self.rubric_for(category),
+            safety_gate=council.safety_gate,
+            safety_score_cap=council.safety_score_cap,
+            audit=council.audit,
+            limits=self.audit.limits,
+        )
 
     @property
     def quorum(self) -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
-import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
 from peerage.config import rubrics
-from peerage.config.settings import CouncilSettings, Settings
+from peerage.config.settings import CouncilSettings, GivenText, Settings
 from peerage.config.toml_file import read_toml
 from peerage.errors import KeyPath, Problem, meant, shown
 from peerage.text import visible
@@ -39,10 +37,6 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "LLM_COUNCIL_WEIGHT_CLARITY": (*GENERAL, "clarity"),
     "LLM_COUNCIL_LENGTH_CORRELATION_THRESHOLD": ("audit", "length_correlation"),
     "LLM_COUNCIL_POSITION_VARIANCE_THRESHOLD": ("audit", "position_variance"),
-}
-TRUTH = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
 }
 
 
@@ -143,7 +137,7 @@ def _add_environ(merged: Merged, environ: Mapping[str, str]) -> None:
             hint = "They are the same setting: keep one."
             place = f"{other}, {name}"
             merged.problems.append(Problem("they say different things.", hint, place=place))
-        merged.put(path, parse_text(value, annotation_at(path)), visible(name))
+        merged.put(path, GivenText(value), visible(name))
 
 
 def _key_variables(tree: dict[str, Any]) -> frozenset[str]:
@@ -198,17 +192,15 @@ def _add_flags(merged: Merged, flags: Mapping[str, object]) -> None:
     """Put in what flags say, by dotted names; a flag that is None was not given."""
     for name, value in flags.items():
         path = tuple(name.split("."))
-        annotation = annotation_at(path)
         place = f"option {visible(name)}"
-        if annotation is None:
+        if annotation_at(path) is None:
             hint = meant(name, [".".join(leaf) for leaf in leaves(Settings)])
             merged.problems.append(Problem("there is no such setting.", hint, place=place))
         elif value is not None:
-            parsed = parse_text(value, annotation) if isinstance(value, str) else value
-            merged.put(path, parsed, place)
+            merged.put(path, GivenText(value) if isinstance(value, str) else value, place)
 
 
-# -- what a key's text means -------------------------------------------------------------------
+# -- the keys there are ------------------------------------------------------------------------
 
 
 def annotation_at(path: Sequence[str]) -> Any:
@@ -231,8 +223,8 @@ def is_leaf(annotation: Any) -> bool:
     """Whether a type is one that a single text can give: neither a table nor seats."""
     if annotation is None or get_origin(annotation) is Mapping:
         return False
-    parts = [kind for kind in kinds(annotation) if isinstance(kind, type)]
-    return not any(issubclass(kind, BaseModel) for kind in parts)
+    parts = [part for part in (annotation, *get_args(annotation)) if isinstance(part, type)]
+    return not any(issubclass(part, BaseModel) for part in parts)
 
 
 def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -245,37 +237,3 @@ def leaves(model: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[tupl
             yield from ((*path, key) for key in info.default)
         elif is_leaf(info.annotation):
             yield path
-
-
-def kinds(annotation: Any) -> frozenset[Any]:
-    """The plain types and literal values that a type is made of."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return kinds(get_args(annotation)[0])
-    if origin is Literal:
-        return frozenset(get_args(annotation))
-    if origin in (Union, types.UnionType, tuple):
-        return frozenset().union(*(kinds(part) for part in get_args(annotation)))
-    return frozenset({annotation})
-
-
-def parse_text(text: str, annotation: Any) -> object:
-    """A text as the type that its key wants; left as it is where it does not fit, to be refused."""
-    made_of = kinds(annotation)
-    word = text.strip().lower()
-    if get_origin(annotation) is tuple:
-        try:
-            return json.loads(text if word.startswith("[") else f"[{text}]")
-        except (ValueError, RecursionError):
-            return text
-    if bool in made_of and word in TRUTH:
-        return TRUTH[word]
-    if any(kind is False for kind in made_of) and word == "false":
-        return False
-    for number in (int, float):
-        if number in made_of:
-            try:
-                return number(text)
-            except ValueError:
-                continue
-    return text

@@ -7,7 +7,7 @@ over as blocks of whole items, in codes that are places in names sorted by Pytho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from operator import lt
@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import require
-from peerage.errors import InputError, few
+from peerage.engines.review_tables import require, typed
+from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 from peerage.reviews.rows import Floats
 
@@ -32,21 +32,15 @@ WORDS = {"positive": 1.0, "negative": -1.0}
 YES, NO = ("true", "yes", "t", "y", "1", "1.0"), ("false", "no", "f", "n", "0", "0.0")
 
 
+@dataclass(eq=False)
 class Opinions:
     """A checked table of opinions: who and what is there, and sums over blocks of whole items."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        frame: Frame,
-        members: Community,
-        level_by_text: Mapping[str, int] | None,
-        latest: float | None,
-    ) -> None:
-        self.engine, self.frame = engine, frame
-        self.members = members  # everyone and every item, without opinions
-        self.level_by_text = level_by_text  # where opinions are written as texts
-        self.latest = latest  # None where no opinion has a time
+    engine: Engine
+    frame: Frame
+    members: Community  # everyone and every item, without opinions
+    level_by_text: Mapping[str, int] | None  # where opinions are written as texts
+    latest: float | None  # None where no opinion has a time
 
     def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
         """The sum of a pure function's values on the members with some whole items' opinions."""
@@ -136,7 +130,7 @@ def read_opinions(
     item_names, authors = _authors(found, contributors)
     reviewers = sorted_names(voices["reviewer"].tolist())
     people = sorted_names(chain(reviewers.tolist(), authors.tolist(), affiliated))
-    category, categories = _categories(item_names, {**_said(found), **category_by_item})
+    category, categories = _categories(item_names, found, category_by_item)
     members = Community(
         people=people,
         items=item_names,
@@ -160,21 +154,14 @@ def read_opinions(
 
 
 def _opened(engine: Engine, source: Source) -> tuple[Frame, bool]:
-    """The opinions with names as texts and times as seconds, and whether opinions are numbers.
-
-    Where they are not all numbers, they are texts.
-    """
+    """The opinions with typed columns, and whether opinions are numbers; else all are texts."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, OPINIONS, "a table of opinions")
-    numeric = bool(schema["opinion"].is_numeric())
-    kinds = {"text": nw.String, "number": nw.Float64 if numeric else nw.String}
-    known = {name: one.kind for name, one in OPINIONS.items() if name in schema}
-    frame = opened.select(
-        *(nw.col(name).cast(kinds[kind]) for name, kind in known.items() if kind in kinds),
-        *(["at"] if "at" in schema else []),
-    )
-    return (engine.epoch(frame, "at") if "at" in schema else frame), numeric
+    kinds = {name: one.kind for name, one in OPINIONS.items() if name in schema}
+    if not schema["opinion"].is_numeric():
+        kinds["opinion"] = "text"
+    return typed(engine, opened, kinds), kinds["opinion"] == "number"
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
@@ -210,8 +197,9 @@ def _refuse_opinions(
     values = [_plain(one) for one in engine.arrays(frame.select("opinion"))["opinion"].tolist()]
     wrong = [row for row, one in enumerate(values) if levels[one] < 0]
     shown = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
+    are = how_many(len(wrong), "opinion is", "opinions are")
     raise InputError(
-        f"{len(wrong)} opinions are not on the scale ({shown}): {_row_numbers(wrong)}.",
+        f"{are} not on the scale ({shown}): {_row_numbers(wrong)}.",
         hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
         "`[community] scale` sets others.",
     )
@@ -238,10 +226,7 @@ def _refuse_empty(values: NDArray[Any], column: str, table: str) -> None:
 
 
 def sorted_names(names: Iterable[str]) -> Names:
-    ordered = sorted(dict.fromkeys(names))
-    array = np.empty(len(ordered), dtype=object)
-    array[:] = ordered
-    return array
+    return np.array(sorted(set(names)), dtype=object)
 
 
 def _places(texts: NDArray[np.object_], names: Names) -> Places:
@@ -255,8 +240,9 @@ def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table:
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, columns, f"a table of {table}")
-    known = [name for name in columns if name in schema]
-    return engine.arrays(opened.select(*(nw.col(name).cast(nw.String) for name in known)))
+    return engine.arrays(
+        typed(engine, opened, {name: "text" for name in columns if name in schema})
+    )
 
 
 def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -287,8 +273,9 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
         if len(names) > 1
     ]
     if twice:
+        have = how_many(len(twice), "item has", "items have")
         raise InputError(
-            f"{len(twice)} items have two contributors: {few(twice, between='; ')}.",
+            f"{have} two contributors: {few(twice, between='; ')}.",
             hint="An item is one person's.",
         )
 
@@ -307,22 +294,21 @@ def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
     author = {**dict(pairs), **contributors}
     orphans = sorted({item for item in listed if item not in author})
     if orphans:
+        have = how_many(len(orphans), "item has", "items have")
         raise InputError(
-            f"{len(orphans)} items have no contributor: {few(orphans)}.",
+            f"{have} no contributor: {few(orphans)}.",
             hint="Give opinions a `contributor` column, or import the items.",
         )
     ordered = sorted_names(author)
     return ordered, np.array([author[item] for item in ordered], dtype=object)
 
 
-def _said(found: Columns) -> dict[str, str]:
-    """What opinions say of their items' categories; of two, the first by name."""
-    return dict(sorted(_pairs(found, "category"), reverse=True)) if "category" in found else {}
-
-
 def _categories(
-    items: Names, category_by_item: Mapping[str, str]
+    items: Names, found: Columns, given: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
+    """The category of each item: by the table of items, else the first that opinions name."""
+    said = sorted(_pairs(found, "category"), reverse=True) if "category" in found else []
+    category_by_item = {**dict(said), **given}
     if not category_by_item:
         return None, None
     names = sorted_names(category_by_item.values())
@@ -357,9 +343,8 @@ def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Nam
     heard = np.zeros(len(people), dtype=bool)
     heard[_places(reviewers, people)] = True
     strangers = np.flatnonzero(heard & ~registered)
-    flags = (
-        f"{len(strangers)} reviewers are not among the users: {listed_names(people, strangers)}",
-    )
+    are = how_many(len(strangers), "reviewer is", "reviewers are")
+    flags = (f"{are} not among the users: {listed_names(people, strangers)}",)
     return replace(
         members,
         affiliated=np.array([affiliated.get(name, False) for name in people], dtype=bool),

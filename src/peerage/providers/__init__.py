@@ -7,6 +7,7 @@ are the business of `calling`, so that a provider of somebody else's gets them t
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
@@ -93,6 +94,13 @@ class Call:
         system = "\n\n".join(text for text in told if text)
         first = (Turn("system", system),) if system else ()
         return (*first, *(self.query.earlier if answers else ()), Turn("user", self.prompt))
+
+    @property
+    def n_bytes(self) -> int:
+        """How long all that is sent is: the chat, and the schema that the reply is held to."""
+        schema = "" if self.schema is None else json.dumps(self.schema, ensure_ascii=False)
+        texts = (schema, *(message.content for message in self.messages))
+        return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 @dataclass(frozen=True, slots=True)

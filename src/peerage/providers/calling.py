@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import json
 import math
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from peerage.config import key_name, secret
-from peerage.errors import BudgetError, ConfigError, Problem, config_error
+from peerage.errors import BudgetError, ConfigError, PeerageError, Problem, config_error
 from peerage.providers import (
     MAX_REPLY_BYTES,
     Call,
@@ -32,7 +31,6 @@ from peerage.providers import (
     providers,
 )
 from peerage.providers.money import (
-    FREE,
     Budget,
     Price,
     checked_usage,
@@ -43,7 +41,7 @@ from peerage.providers.money import (
 )
 from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
-from peerage.types import Failure, Seat, Usage
+from peerage.types import Failure, Query, Seat, Usage
 
 OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
@@ -51,6 +49,8 @@ UNCHARGED = frozenset(
 )
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 NOTHING = Usage(0, 0, 0.0)
+PING = "Reply with the single word: ready."
+PING_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +69,8 @@ class SeatChannel:
         """The most that a call can cost, in picodollars: no token is shorter than a byte."""
         if self.price is None:
             raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
-        sent = [message.content for message in call.messages]
-        if call.schema is not None:
-            sent.append(json.dumps(call.schema, ensure_ascii=False))
-        n_bytes = sum(len(text.encode("utf-8", "surrogatepass")) for text in sent)
-        return self.price.bound(n_bytes + TOKENS_AROUND * len(call.messages), call.max_tokens)
+        n_tokens = call.n_bytes + TOKENS_AROUND * len(call.messages)
+        return self.price.bound(n_tokens, call.max_tokens)
 
     def cost(self, usage: Usage) -> int | None:
         """What a call did cost, in picodollars, or None where nobody can tell.
@@ -215,7 +212,7 @@ class Caller:
             self._endpoints[key] = provider, shared
         own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
         breaker = self._breakers.setdefault((key, seat.model), Breaker())
-        return SeatChannel(seat, provider, own, shared, seat_price(seat), redactor, breaker)
+        return SeatChannel(seat, provider, own, shared, price_of(seat), redactor, breaker)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -255,7 +252,10 @@ class Caller:
                     return reply
                 return replace(reply, usage=total_usage([*tries.lost, reply.usage]))
             except CallError as error:
-                wait_s, why = self._wait_s(call, error, tries), error.why
+                tries.n_by_kind[error.kind] += 1
+                wait_s, why = None, error.why
+                if call.may_retry and tries.left_s > 0:
+                    wait_s = self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
                 if wait_s is None:
                     n = len(tries.lost)
                     message = error.message + (f" (after {n} tries)" if n > 1 else "")
@@ -267,13 +267,6 @@ class Caller:
             if on_wait is not None:
                 on_wait(why, wait_s, call.attempt + 1)
             await self._sleep(wait_s)
-
-    def _wait_s(self, call: Call, error: CallError, tries: Tries) -> float | None:
-        """Seconds until another try, or None where there is none, or no time left for one."""
-        tries.n_by_kind[error.kind] += 1
-        if not call.may_retry or tries.left_s <= 0:
-            return None
-        return self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
 
     async def _attempt(
         self,
@@ -363,7 +356,7 @@ def check_ready(seats: Iterable[Seat]) -> None:
 
 def refuse_unpriced(seats: Iterable[Seat]) -> None:
     """Refuse seats under a budget whose price nobody knows: they could not be held to it."""
-    unpriced = [seat.name for seat in seats if seat_price(seat) is None]
+    unpriced = [seat.name for seat in seats if price_of(seat) is None]
     if unpriced:
         raise ConfigError(
             f"budget_usd is set, and nobody knows what {', '.join(unpriced)} would cost.",
@@ -372,7 +365,21 @@ def refuse_unpriced(seats: Iterable[Seat]) -> None:
         )
 
 
-def seat_price(seat: Seat) -> Price | None:
-    """A seat's price; where its provider is free so is the seat, unless it names one."""
-    named = seat.price_in is not None or seat.price_out is not None
-    return FREE if providers.get(seat.provider).is_free and not named else price_of(seat)
+# -- is anybody there ---------------------------------------------------------------------------
+
+
+async def ping(caller: Caller, seat: Seat) -> Reply | Failure:
+    """A seat's reply to the shortest question there is; TimeoutError if none comes in time."""
+    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
+    reply = await asyncio.wait_for(caller.call(call), PING_S)
+    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
+        return Reply("")  # it thinks before it speaks, so it is there
+    return reply
+
+
+async def answers(caller: Caller, seat: Seat) -> bool:
+    """Whether a seat replies when it is asked."""
+    try:
+        return isinstance(await ping(caller, seat), Reply)
+    except (TimeoutError, PeerageError):
+        return False

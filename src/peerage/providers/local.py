@@ -189,26 +189,23 @@ class Local(Provider):
 
 def _generation(call: Call, tell: Callable[[str], None]) -> Generation:
     """The reply to be made: as long as its schema, as the caller says, or as the seat speaks."""
-    if call.schema is not None:
-        return Generation(_request(call, call.max_tokens), narrowed(call.schema), tell)
-    limit = seat_options(LocalOptions, call.seat).max_tokens
-    if call.max_tokens < limit:
-        return Generation(_request(call, call.max_tokens), None, tell)
-    return Generation(_request(call, limit), None, tell, soft_limit=SOFT_END * limit)
-
-
-def _request(call: Call, max_tokens: int) -> dict[str, Any]:
-    return {
+    limit, soft_limit = call.max_tokens, float("inf")
+    seat_limit = seat_options(LocalOptions, call.seat).max_tokens
+    if call.schema is None and seat_limit <= limit:
+        limit, soft_limit = seat_limit, SOFT_END * seat_limit
+    request = {
         "messages": [{"role": m.role, "content": _harmless(m.content)} for m in call.messages],
         "temperature": call.seat.temperature,
         "seed": int.from_bytes(call.digest[:4], "big") >> 1,
-        "max_tokens": max_tokens,
+        "max_tokens": limit,
         "stop": list(ECHOES) if call.stage == "conclude" else [],
         "stream": True,
         "cache_prompt": False,  # what was read before must not change what is said now
         "return_progress": True,
         "timings_per_token": True,
     }
+    schema = None if call.schema is None else narrowed(call.schema)
+    return Generation(request, schema, tell, soft_limit)
 
 
 def _harmless(text: str) -> str:

@@ -6,8 +6,6 @@ unknown, which is not free. Prices that rise with the length of the prompt are k
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -16,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from peerage.config import OPENAI_URL
 from peerage.errors import BudgetError
+from peerage.providers import providers
+from peerage.providers.pacing import WaitingLine
 from peerage.types import Seat, Usage
 
 if TYPE_CHECKING:
@@ -100,7 +100,12 @@ FREE = Price((Step(0, 0, 0),))
 
 
 def price_of(seat: Seat) -> Price | None:
-    """A seat's price, or None where nobody knows it; half a price is completed by the table."""
+    """A seat's price, or None where nobody knows it; half a price is completed by the table.
+
+    Where its provider is free so is the seat, unless it names a price.
+    """
+    if seat.price_in is None and seat.price_out is None and providers.get(seat.provider).is_free:
+        return FREE
     if seat.price_in is not None and seat.price_out is not None:
         return Price((Step(0, _per_token(seat.price_in), _per_token(seat.price_out)),))
     listed = _listed(seat.model, seat.base_url)
@@ -168,8 +173,8 @@ def _by_start(side: Decimal | TieredPrices) -> dict[int, Decimal]:
 # -- the budget -------------------------------------------------------------------------------
 
 
-class Budget:
-    """The money of one run: before a call the most it can cost is set aside.
+class Budget(WaitingLine):
+    """The money of one run, in picodollars: before a call the most it can cost is set aside.
 
     Afterwards what it did cost takes the place of that; where nobody knows, the whole of
     what was set aside stays gone. Without a limit nothing is counted. A budget may be a part of
@@ -183,10 +188,9 @@ class Budget:
         spent_usd: float = 0.0,
         part_of: Budget | None = None,
     ) -> None:
+        super().__init__()
         self._limit = None if limit_usd is None else pico(limit_usd)
         self._spent = pico(spent_usd)  # what is known, and what was set aside for the rest
-        self._held = 0
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._whole = part_of
 
     @property
@@ -196,72 +200,40 @@ class Budget:
     @property
     def left_usd(self) -> float | None:
         """What may still be set aside, or None without a limit."""
-        return None if self._limit is None else usd(self._limit - self._spent - self._held)
+        return None if self._limit is None else usd(self._free())
+
+    def _free(self) -> int:
+        return (self._limit or 0) - self._spent - self.in_flight
+
+    def _refusal(self, amount: int) -> BudgetError | None:
+        """What others have set aside may be more than they need: it is waited for."""
+        left = (self._limit or 0) - self._spent
+        if amount <= left:
+            return None
+        most = f"${usd(amount):.4f}"
+        return BudgetError(
+            f"a call may cost up to {most}, and ${usd(left):.4f} of the budget is left.",
+            hint="Raise budget_usd, or take cheaper seats.",
+        )
 
     async def reserve(self, most: int) -> int:
-        """Set the most a call can cost aside, in picodollars; waits its turn while that may help.
-
-        What others have set aside may be more than they will need, so a call is refused
-        only when nothing is set aside any more and it still does not fit.
-        """
-        held = await self._reserve_own(most)
+        """Set the most a call can cost aside, once it is its turn; how much was set aside."""
+        held = 0
+        if self._limit is not None:
+            await self.take(most)
+            held = most
         if self._whole is None:
             return held
         try:
             return max(held, await self._whole.reserve(most))
         except BaseException:
-            self._settle_own(held, 0)
+            self.give_back(held)
             raise
-
-    async def _reserve_own(self, most: int) -> int:
-        if self._limit is None:
-            return 0
-        if not self._queue and self._spent + self._held + most <= self._limit:
-            self._held += most
-            return most
-        if self._spent + most > self._limit:
-            raise _too_dear(most, self._limit - self._spent)
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((most, turn))
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if not turn.cancelled() and turn.exception() is None:
-                self._held -= most
-            self._admit()
-            raise
-        return most
 
     def settle(self, held: int, cost: int | None) -> None:
         """Let go of what was set aside, and count what the call cost, None if nobody knows."""
-        self._settle_own(held, cost)
+        if self._limit is not None:
+            self._spent += held if cost is None else cost
+            self.give_back(held)
         if self._whole is not None:
             self._whole.settle(held, cost)
-
-    def _settle_own(self, held: int, cost: int | None) -> None:
-        if self._limit is None:
-            return
-        self._held -= held
-        self._spent += held if cost is None else cost
-        self._admit()
-
-    def _admit(self) -> None:
-        """Let in those at the head of the queue that fit, and refuse those that never will."""
-        while self._queue and self._limit is not None:
-            most, turn = self._queue[0]
-            if not turn.done():
-                if self._spent + self._held + most <= self._limit:
-                    self._held += most
-                    turn.set_result(None)
-                elif self._spent + most > self._limit:
-                    turn.set_exception(_too_dear(most, self._limit - self._spent))
-                else:
-                    return
-            self._queue.popleft()
-
-
-def _too_dear(most: int, left: int) -> BudgetError:
-    return BudgetError(
-        f"a call may cost up to ${usd(most):.4f}, and ${usd(left):.4f} of the budget is left.",
-        hint="Raise budget_usd, or take cheaper seats.",
-    )

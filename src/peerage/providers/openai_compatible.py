@@ -15,10 +15,13 @@ import json
 import ssl
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import asdict, dataclass, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from http.client import HTTPConnection, HTTPException
 from io import BytesIO
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -62,6 +65,10 @@ REFUSABLE = {
 }
 REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
 OPTION_HINTS = dict.fromkeys(("model", "max_tokens"), "Write it as a key of the seat.")
+USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
+FIND_S = 0.7  # for a server that is there, on the same machine
+MAX_ID_CHARACTERS = 80
+NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in the ids of other models
 OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "response_format"}
 )
@@ -370,3 +377,45 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return max(0.0, parsedate_to_datetime(headers["retry-after"]).timestamp() - now)
     except (KeyError, TypeError, ValueError, OverflowError):
         return None
+
+
+# -- servers on this machine ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelServer:
+    """A server that answers, and the ids of the chat models that it offers."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
+    """The servers on loopback that list chat models, asked side by side and only briefly."""
+    with ThreadPoolExecutor(len(ports)) as executor:
+        found = executor.map(lambda port: _server(*port), ports)
+        return [server for server in found if server.models]
+
+
+def _server(name: str, port: int) -> ModelServer:
+    base_url = f"http://127.0.0.1:{port}/v1"
+    try:
+        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
+        with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
+            connection.request("GET", "/v1/models")
+            document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
+        ids = [entry["id"] for entry in document["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+        ids = []  # nothing there, or something else
+    return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
+
+
+def _is_chat_model(id_: object) -> bool:
+    return (
+        isinstance(id_, str)
+        and 0 < len(id_) <= MAX_ID_CHARACTERS
+        and id_.isascii()
+        and id_.isprintable()
+        and not any(word in id_.lower() for word in NO_CHAT)
+    )

@@ -32,22 +32,75 @@ FIRST_PAUSE_S = 10.0  # doubles with every probe that fails
 LONGEST_PAUSE_S = 300.0
 
 
-class Limiter:
-    """A queue in order of arrival for the calls that may be under way at once.
+class WaitingLine:
+    """Hands out something limited, places or money, in the order in which it is asked for."""
+
+    __slots__ = ("_queue", "in_flight")
+
+    def __init__(self) -> None:
+        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self.in_flight = 0  # handed out, and not handed back yet
+
+    def _free(self) -> int:
+        """How much may be handed out now."""
+        raise NotImplementedError
+
+    def _refusal(self, amount: int) -> Exception | None:  # noqa: ARG002
+        """Why so much can never be had, or None where waiting may help."""
+        return None
+
+    async def take(self, amount: int) -> None:
+        """Wait for one's turn, and for as much as is asked for."""
+        if not self._queue and amount <= self._free():
+            self.in_flight += amount
+            return
+        if refusal := self._refusal(amount):
+            raise refusal
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append((amount, turn))
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and turn.exception() is None:
+                self.in_flight -= amount  # it was given just as the wait was called off
+            self._admit()  # whoever stands behind may be first now
+            raise
+
+    def give_back(self, amount: int) -> None:
+        self.in_flight -= amount
+        if self._queue:
+            self._admit()
+
+    def _admit(self) -> None:
+        """Let in those at the head of the line that fit, and refuse those that never will."""
+        while self._queue:
+            amount, turn = self._queue[0]
+            if not turn.done():
+                if amount <= self._free():
+                    self.in_flight += amount
+                    turn.set_result(None)
+                elif refusal := self._refusal(amount):
+                    turn.set_exception(refusal)
+                else:
+                    return
+            self._queue.popleft()
+
+
+class Limiter(WaitingLine):
+    """The calls that may be under way at once.
 
     A seat's number of places is fixed. An endpoint's window shrinks when it says that it has too
     much to do and grows by one call per window of good replies, never beyond what its seats allow
     and never below one call: additive increase, multiplicative decrease, as TCP does it.
     """
 
-    __slots__ = ("_cap", "_era", "_queue", "_window", "in_flight", "resume_at", "resume_why")
+    __slots__ = ("_cap", "_era", "_window", "resume_at", "resume_why")
 
     def __init__(self, cap: int) -> None:
+        super().__init__()
         self._cap = cap
         self._window = float(cap)
         self._era = 0  # grows with every shrinking
-        self._queue: deque[asyncio.Future[None]] = deque()
-        self.in_flight = 0
         self.resume_at = 0.0  # by the caller's clock: not before, says the endpoint
         self.resume_why = ""
 
@@ -55,6 +108,9 @@ class Limiter:
     def window(self) -> int:
         """How many calls may be in flight now."""
         return int(self._window)
+
+    def _free(self) -> int:
+        return int(self._window) - self.in_flight
 
     def widen(self, more: int) -> None:
         """Another seat has come to this endpoint; a window that has shrunk grows by itself."""
@@ -65,26 +121,12 @@ class Limiter:
 
     async def acquire(self) -> int:
         """A place, and the era in which it was given, to be handed back with the place."""
-        if self.in_flight < int(self._window) and not self._queue:
-            self.in_flight += 1
-            return self._era
-        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(place)
-        try:
-            await place
-        except asyncio.CancelledError:
-            if not place.cancelled():  # it was given just as the wait was called off
-                self.release()
-            else:
-                self._admit()  # whoever stands behind may be first now
-            raise
+        await self.take(1)
         return self._era
 
     def release(self) -> None:
         """Hand a place back, with nothing learnt."""
-        self.in_flight -= 1
-        if self._queue:
-            self._admit()
+        self.give_back(1)
 
     def succeed(self) -> None:
         """Hand a place back after a good reply; a window that is full and holds may grow."""
@@ -103,15 +145,6 @@ class Limiter:
             self._window = max(1.0, self._window * SHRINK)
             self._era += 1
         self.release()
-
-    def _admit(self) -> None:
-        while self._queue and self.in_flight < int(self._window):
-            place = self._queue.popleft()
-            if not place.done():
-                self.in_flight += 1
-                place.set_result(None)
-        while self._queue and self._queue[0].done():
-            self._queue.popleft()
 
 
 @dataclass(frozen=True, slots=True)

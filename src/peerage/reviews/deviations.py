@@ -15,9 +15,9 @@ from functools import cached_property
 import numpy as np
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
-from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.one_scale import Quality, Scales, is_heard, others, quality_by_others
-from peerage.reviews.rows import Bools, Floats, Ints, group
+from peerage.reviews.rows import Bools, Floats, Ints, group, spans
+from peerage.reviews.view import ScoredRows
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
@@ -185,21 +185,23 @@ class _Rows:
         if not has_kin.any():
             return {}
         clan = np.where(has_kin, family, len(sizes))[reviews.reviewer]
-        mine = reviews.answer * (len(sizes) + 1) + clan
+        clan = reviews.answer * (len(sizes) + 1) + clan
         at = np.flatnonzero(has_kin[reviews.reviewer] & ~reviews.own & self.compared)
 
         def outside(values: Floats | Bools) -> Floats:
             """The sum over the answer's reviewers who are not of the family."""
             whole = np.bincount(reviews.answer, values).astype(np.float64)
-            inside = np.bincount(mine, values).astype(np.float64)
-            gap: Floats = whole[reviews.answer[at]] - inside[mine[at]]
-            return gap
+            inside = np.bincount(clan, values).astype(np.float64)
+            return whole[reviews.answer[at]] - inside[clan[at]]
 
         b = self._voice
         a = np.nan_to_num(self.scales.level)[reviews.reviewer]
         n = outside(self.heard)
         q = outside(b * (reviews.score - a)) / np.where(n > 0.5, outside(b * b), 1.0)
-        sign = np.where(n > 0.5, self._kin(family)[at], 0.0)
+        mine, named = family[reviews.reviewer[at]], family[reviews.candidate[at]]
+        sign = ((n > 0.5) & (mine == named)).astype(np.float64)  # -1 where the rival is the kin
+        if reviews.rival is not None:
+            sign -= (n > 0.5) & (mine == family[reviews.rival[at]])
         kin, y = np.abs(sign), reviews.score[at]
         ballots = kin if reviews.rivals is None else kin / reviews.rivals[at]
         base = (self.judged & self.compared)[at].astype(np.float64)
@@ -213,16 +215,6 @@ class _Rows:
             "family": table_of(subject, reviews.cluster[at], columns),
             "family_cast": table_of(subject, np.zeros_like(subject), cast),
         }
-
-    def _kin(self, family: Ints) -> Floats:
-        """1 where a row is about the reviewer's kin, −1 where the rival is, 0 elsewhere."""
-        reviews = self.reviews
-        mine = family[reviews.reviewer]
-        known = (mine >= 0) & ~reviews.own
-        kin: Floats = (known & (mine == family[reviews.candidate])).astype(np.float64)
-        if reviews.rival is not None:
-            kin -= known & (mine == family[reviews.rival])
-        return kin
 
     def line(self, x: Floats, *, shown: bool = False) -> Cells:
         """What a slope of the deviation on x needs, and on how many ballots x is not zero."""
@@ -321,13 +313,11 @@ class _Rows:
         m = n[ballot]
 
         def mean(values: Floats) -> Floats:
-            average: Floats = ballots.sum(values)[ballot] / m
-            return average
+            return ballots.sum(values)[ballot] / m
 
         def part(d: Floats) -> Floats:
             centre = mean(d)
-            added: Floats = ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
-            return added
+            return ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
 
         noise = np.where(self.seen.n_others[at] > 1, q * q - self.seen.p[at], 0.0)
         square = ahead * ahead - (1.0 - 2.0 / m) * noise[first] - mean(noise) / m
@@ -340,8 +330,5 @@ def _joined(key: Ints, left: Ints, right: Ints) -> tuple[Ints, Ints]:
     """Every pair of a place in `left` and a row of `right` that have one key."""
     order = right[np.argsort(key[right], kind="stable")]
     counts = np.bincount(key[right], minlength=int(key.max(initial=-1)) + 1)
-    sizes = counts[key[left]]
-    starts = (np.cumsum(counts) - counts)[key[left]]
-    place = np.repeat(np.arange(len(left)), sizes)
-    step = np.arange(len(place)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return place, order[starts[place] + step]
+    place, at = spans((np.cumsum(counts) - counts)[key[left]], counts[key[left]])
+    return place, order[at]

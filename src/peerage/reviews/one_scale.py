@@ -30,8 +30,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from peerage.reviews.comparisons import ScoredRows
 from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.view import ScoredRows
 
 ScaleStatus = Literal["estimated", "assumed", "contrarian", "constant", "alone"]
 
@@ -100,9 +100,10 @@ class Moments:
     p: Floats
     yy: Floats
     qq: Floats
+    compares: bool
 
-    def regression(self, compares: bool) -> tuple[Floats, Floats]:
-        return _regression(self.n2, self.y2, self.q2, self.yq, self.p, centred=not compares)
+    def regression(self) -> tuple[Floats, Floats]:
+        return _regression(self.n2, self.y2, self.q2, self.yq, self.p, centred=not self.compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +252,7 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
         (two * (square - single) / pairs).sum(axis=0),
         (two * yy).sum(axis=0),
         (two * square / w**2).sum(axis=0),
+        sums.compares,
     )
 
 
@@ -265,8 +267,7 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
     fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
 
     def total(values: Floats | Bools) -> Floats:
-        added: Floats = np.bincount(reviewer, values, minlength=k).astype(np.float64)
-        return added
+        return np.bincount(reviewer, values, minlength=k).astype(np.float64)
 
     totals = (total(np.ones(len(y))), total(y), total(y * y))
 
@@ -281,9 +282,8 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
         b = weight[reviewer]
         q, p, _ = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
         q2 = q * two
-        return Moments(
-            n1, y1, total(q), n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2)
-        )
+        with_two = (n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2))
+        return Moments(n1, y1, total(q), *with_two, reviews.compares)
 
     return _fit(moments, totals, reviews.compares, aside, sweeps)
 
@@ -370,12 +370,12 @@ def _fit(
     scale, voice = np.ones_like(y), ~constant & (n > 0)
     sd = np.sqrt(variance * some / np.maximum(n - 1.0, 1.0))
     for _ in range(MAX_REFITS):
-        fitted = _swept(moments, (level, scale, voice), sd, compares, sweeps)
-        contrary = _contrarians(fitted, compares)
+        fitted = _swept(moments, (level, scale, voice), sd, sweeps)
+        contrary = _contrarians(fitted)
         if not contrary.any():
             break
         level, scale, voice = fitted.level, fitted.scale, voice & ~contrary
-    return _concluded(moments, fitted, sd, constant, compares, aside)
+    return _concluded(moments, fitted, sd, constant, aside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,22 +393,18 @@ class _Fitted:
 
 
 def _swept(
-    moments: MomentsOf,
-    start: tuple[Floats, Floats, Bools],
-    sd: Floats,
-    compares: bool,
-    sweeps: Sweeps,
+    moments: MomentsOf, start: tuple[Floats, Floats, Bools], sd: Floats, sweeps: Sweeps
 ) -> _Fitted:
     level, scale, voice = start
     unit = float(np.median(sd[sd > 0.0])) if (sd > 0.0).any() else 1.0
     shift, change, sweep = 1.0, np.inf, 0
     while sweep < sweeps.at_most and change > sweeps.still:
         sums = moments(level, np.where(voice, scale, 0.0))
-        new, ridge, variance = _scales_from(sums, voice, scale, compares)
+        new, ridge, variance = _scales_from(sums, voice, scale)
         estimated = voice & np.isfinite(ridge)
         shift = 1.0 / float(new[estimated].mean()) if estimated.any() else 1.0
         new = np.where(estimated, new * shift, new)
-        target = _levels_from(sums, new, level, compares)
+        target = _levels_from(sums, new, level)
         step_level, step = DAMPING * (target - level), DAMPING * (new - scale)
         level, scale = level + step_level, scale + step
         furthest = [float(np.abs(moved).max(initial=0.0)) for moved in (step, step_level)]
@@ -416,14 +412,12 @@ def _swept(
     return _Fitted(level, scale, voice, sums, ridge, variance, shift, change <= sweeps.still)
 
 
-def _scales_from(
-    sums: Moments, voice: Bools, scale: Floats, compares: bool
-) -> tuple[Floats, Floats, Floats]:
+def _scales_from(sums: Moments, voice: Bools, scale: Floats) -> tuple[Floats, Floats, Floats]:
     """New scales, the prior's weight in each (infinite where a scale is assumed), residuals."""
-    covariance, spread = sums.regression(compares)
+    covariance, spread = sums.regression()
     some = np.maximum(sums.n2, 1.0)
-    yy = sums.yy - (0.0 if compares else sums.y2**2 / some)
-    qq = sums.qq - (0.0 if compares else sums.q2**2 / some)
+    yy = sums.yy - (0.0 if sums.compares else sums.y2**2 / some)
+    qq = sums.qq - (0.0 if sums.compares else sums.q2**2 / some)
     left = np.maximum(yy - 2.0 * scale * covariance + scale**2 * qq, 0.0)
     n_all = float(sums.n2[voice].sum())
     pooled = float(left[voice].sum()) / n_all if n_all else 0.0
@@ -435,9 +429,9 @@ def _scales_from(
     return np.where(known, new, 1.0), ridge, variance
 
 
-def _levels_from(sums: Moments, scale: Floats, level: Floats, compares: bool) -> Floats:
+def _levels_from(sums: Moments, scale: Floats, level: Floats) -> Floats:
     """Levels at which an average answer has quality 0; unchanged for who shares no answer."""
-    if compares:
+    if sums.compares:
         return np.zeros_like(level)
     n = float(sums.n.sum())
     centre = float(sums.q.sum()) / n if n else 0.0
@@ -445,27 +439,26 @@ def _levels_from(sums: Moments, scale: Floats, level: Floats, compares: bool) ->
     return np.where(sums.n > 0, target, level)
 
 
-def _contrarians(fitted: _Fitted, compares: bool) -> Bools:
+def _contrarians(fitted: _Fitted) -> Bools:
     """Reviewers with a voice whose scale, before any prior, is evidently below zero."""
-    covariance, spread = fitted.moments.regression(compares)
+    covariance, spread = fitted.moments.regression()
     evident = covariance + EVIDENT * np.sqrt(fitted.variance * np.maximum(spread, 0.0)) < 0.0
-    found: Bools = evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
-    return found
+    return evident & (spread > 0.0) & (fitted.moments.n2 >= N_SCALE) & fitted.voice
 
 
 def _concluded(
-    moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, compares: bool, aside: Ints
+    moments: MomentsOf, fitted: _Fitted, sd: Floats, constant: Bools, aside: Ints
 ) -> Scales:
     voice = fitted.voice
     sums = moments(fitted.level, np.where(voice, fitted.scale, 0.0))
-    covariance, spread = sums.regression(compares)
+    covariance, spread = sums.regression()
     spread = np.maximum(spread, 0.0)
     alone = sums.n == 0.0
     contrary = ~voice & ~constant & ~alone & (spread > 0.0)
     whole = np.where(spread > 0.0, spread, 1.0)
     scale = np.where(contrary, covariance / whole, fitted.scale)
     own_level = (sums.y - scale * sums.q) / np.maximum(sums.n, 1.0)
-    level = np.where(contrary & (not compares), own_level, fitted.level)
+    level = np.where(contrary & (not sums.compares), own_level, fitted.level)
     ridge = np.where(contrary, 0.0, np.where(voice, fitted.ridge, np.inf))
     prior = _prior_part(ridge, spread)
     noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
@@ -491,7 +484,7 @@ def _concluded(
         shift=fitted.shift,
         residual_variance=fitted.variance,
         converged=fitted.converged,
-        compares=compares,
+        compares=sums.compares,
         aside=aside,
     )
 

@@ -34,8 +34,7 @@ class Votes:
     @property
     def wins(self) -> Bools:
         """Sole first places: a tie for first is no one's win."""
-        first: Bools = self.counts & (self.doubled == 0)
-        return first
+        return self.counts & (self.doubled == 0)
 
 
 def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
@@ -98,8 +97,7 @@ def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
     if has_rank.all():
         return rank
     ranked = np.bincount(ballot, weights=has_rank, minlength=n_ballots)[ballot] > 0.0
-    worth: Floats = np.where(ranked, rank, -score)
-    return worth
+    return np.where(ranked, rank, -score)
 
 
 def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) -> Ints:

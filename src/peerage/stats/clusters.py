@@ -1,6 +1,6 @@
-"""Ratios with intervals that respect clusters: the reviews of one session are not independent.
+"""Intervals and draws that respect clusters: the reviews of one session are not independent.
 
-Every function takes one row of plain sums per cluster (a session, say).
+Ratios take one row of plain sums per cluster (a session, say), and never a second look at the rows.
 
 Measured coverage of the 95% intervals of a mean at 8, 20 and 200 sessions: of equal size 95, 95
 and 95%; of sizes that differ tenfold 92, 95 and 96%; with skewed session effects 92, 93 and 95%.
@@ -9,6 +9,7 @@ Normal quantiles would give 90%, 79% and 89% at 8.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from typing import NamedTuple
 
@@ -19,8 +20,13 @@ from peerage.stats.correlations import FLAT
 from peerage.stats.tails import t_critical
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
 
 SAME = 1e-12  # closer than this, relative to the numbers it came from, is a rounding
+N_DRAWS = 2_000
+CHUNK_WEIGHTS = 2**21
+CHUNK_PRODUCTS = 2**18  # below this BLAS wakes no threads, which cost more than they save here
+FEW_COLUMNS = 16
 
 
 class RatioEstimate(NamedTuple):
@@ -38,6 +44,41 @@ def quotient(top: ArrayLike, bottom: ArrayLike) -> Floats:
     with np.errstate(over="ignore"):  # a quotient out of a float's range is undefined too
         ratio = a / np.where(b == 0.0, np.nan, b)
     return np.where(np.isfinite(ratio), ratio, np.nan)
+
+
+class JackknifeSpread(NamedTuple):
+    """Standard errors and degrees of freedom of many subjects from their left-out values."""
+
+    se: Floats
+    df: Floats
+    n_clusters: Ints
+
+
+def spread_of(
+    left_out: Floats, place: Ints, n: int, extra: Floats | float = 0.0
+) -> JackknifeSpread:
+    """The jackknife's spread of values left out, by place; `extra` is an error beside it."""
+    count = np.bincount(place, minlength=n)
+    gap = left_out - (np.bincount(place, left_out, minlength=n) / np.maximum(count, 1))[place]
+    squares, fourths = (np.bincount(place, gap**p, minlength=n).astype(float) for p in (2, 4))
+    some = np.maximum(count, 1)
+    variance = (some - 1.0) / some * squares
+    return JackknifeSpread(
+        np.sqrt(variance + np.square(extra)), jackknife_df(count, squares, fourths), count
+    )
+
+
+def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
+    """Degrees of freedom of left-out values from their number, summed squares and fourth powers.
+
+    A few clusters that carry most of the spread are worth few degrees, however many others
+    there are; the kurtosis says so. With session sizes that differ tenfold, t with n − 1
+    degrees covers 93% at 20 sessions, and with these 94%.
+    """
+    full = np.maximum(n - 1.0, 1.0)
+    kurtosis = quotient(np.maximum(n, 1) * fourths, squares**2)
+    fewer = np.clip(quotient(2.0 * np.maximum(n, 1), kurtosis - 1.0), 1.0, full)
+    return np.where(kurtosis > 1.0, fewer, full)
 
 
 def ratio_interval(
@@ -60,31 +101,14 @@ def ratio_interval(
     left_out = value - quotient(a - value * b, bottom - b)
     if n < 2 or not np.isfinite(left_out).all():
         return RatioEstimate(value, None, None, None)
-    spread = left_out - left_out.mean()
-    se = math.sqrt((n - 1) / n * float((spread * spread).sum()))
+    spread = spread_of(left_out, np.zeros(n, dtype=np.int64), 1)
+    se = float(spread.se[0])
     size = max(abs(value), float(np.abs(a).sum() / np.abs(b).sum()))
     if se <= FLAT * math.sqrt(n) * size:
         edge = value if math.ldexp(1.0, 1 - n) < 1.0 - level else None
         return RatioEstimate(value, edge, edge, 0.0)
-    half = t_critical(level, effective_df(left_out)) * se
+    half = t_critical(level, float(spread.df[0])) * se
     return RatioEstimate(value, value - half, value + half, se)
-
-
-def effective_df(left_out: Floats) -> float:
-    """The degrees of freedom of a spread over clusters, between 1 and n − 1.
-
-    A few clusters that carry most of the spread are worth few degrees, however many
-    others there are; the kurtosis says so. With session sizes that differ tenfold, t
-    with n − 1 degrees covers 93% at 20 sessions, and with these 94%.
-    """
-    n = len(left_out)
-    spread = left_out - left_out.mean()
-    squares = float((spread * spread).sum())
-    if n < 3 or squares == 0.0:
-        return max(1.0, n - 1.0)
-    shares = spread * spread / squares
-    kurtosis = n * float((shares * shares).sum())
-    return max(1.0, min(n - 1.0, 2.0 * n / max(kurtosis - 1.0, 1e-9)))
 
 
 def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Floats]:
@@ -103,3 +127,41 @@ def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Float
     pull = np.where(held, quotient(a - ratios * b, bottom - b), 0.0)
     pull = np.where(held, pull - pull.sum(axis=0) / n_held, 0.0)
     return ratios, pull * np.sqrt((n_held - 1.0) / n_held)
+
+
+# -- draws: the same on every machine ----------------------------------------------------------
+
+
+def generator(*parts: object) -> np.random.Generator:
+    """A random generator seeded by the hash of its parts: same words, same numbers, anywhere."""
+    texts = [str(part) for part in parts]
+    words = "".join(f"{len(text)}:{text}" for text in texts)  # so ("ab", "c") is not ("a", "bc")
+    digest = hashlib.sha256(words.encode()).digest()
+    return np.random.Generator(np.random.PCG64(int.from_bytes(digest, "big")))
+
+
+def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Floats:
+    """Independent ±1, draws by clusters, one random bit each.
+
+    The bits are of the generator's own stream, which no version of numpy will change.
+    """
+    words = rng.bit_generator.random_raw(-(-n_draws * n_clusters // 64))
+    bits = np.asarray(words, dtype="<u8").view(np.uint8)
+    signs = np.unpackbits(bits, count=n_draws * n_clusters).astype(np.float64)
+    return (2.0 * signs - 1.0).reshape(n_draws, n_clusters)
+
+
+def chunk_weights(rows: Floats) -> int:
+    """How many weights to hold at a time when multiplying them into these rows."""
+    n_columns = max(1, rows.shape[1])
+    return CHUNK_PRODUCTS // n_columns if n_columns <= FEW_COLUMNS else CHUNK_WEIGHTS
+
+
+def gridded(rows: Floats) -> Floats:
+    """The rows rounded to a power of two per column, so that weighted sums of them are exact.
+
+    The grid is so fine that nothing is lost, and adding is exact in any order.
+    """
+    _, exponents = np.frexp(np.abs(rows).sum(axis=0))
+    steps = np.ldexp(1.0, np.maximum(exponents + 4 - 53, -1022))
+    return np.rint(rows / steps) * steps

@@ -133,23 +133,20 @@ def _newton_step(counts: Reals, logs: Reals) -> Reals:
 
 
 def _centred(values: Reals) -> Reals:
-    centred: Reals = values - values.mean()
-    return centred
+    return values - values.mean()
 
 
 def _chance_to_lose(logs: Reals) -> Reals:
     """P(row loses to column), with full relative precision at both ends."""
     gap = logs[None, :] - logs[:, None]
     small = np.exp(-np.abs(gap))
-    chance: Reals = np.where(gap >= 0, 1.0, small) / (1 + small)
-    return chance
+    return np.where(gap >= 0, 1.0, small) / (1 + small)
 
 
 def _information(counts: Reals, lose: Reals) -> Reals:
     """The negative Hessian: a graph Laplacian, flat along a shift of all strengths."""
     weights = (counts + counts.T) * lose * lose.T
-    laplacian: Reals = np.diag(weights.sum(axis=1)) - weights
-    return laplacian
+    return np.diag(weights.sum(axis=1)) - weights
 
 
 def _anchor(information: Reals) -> float:

@@ -24,7 +24,6 @@ from peerage.stores.records import (
     StoreError,
 )
 from peerage.stores.sql_store import Store
-from peerage.types import Event
 
 __all__ = [
     "NO_STORE",
@@ -41,7 +40,6 @@ __all__ = [
     "full_id",
     "missing_file",
     "open_store",
-    "stored_events",
     "stores",
     "without_password",
 ]
@@ -64,11 +62,6 @@ def full_id(store: Store, prefix: str) -> str:
             hint="Give more of the id.",
         )
     return prefix if prefix in ids else ids[0]
-
-
-def stored_events(store: Store, prefix: str) -> list[Event]:
-    """The events of the one session whose id begins so."""
-    return store.events(full_id(store, prefix))
 
 
 Opener = Callable[[str], Store]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from peerage.embedded import database, located, pattern
-from peerage.errors import InputError, shown
+from peerage.errors import InputError, how_many, shown
 from peerage.text import valid_text
 from peerage.types import Query
 
@@ -65,7 +65,7 @@ def open_prompts(path: Path) -> Prompts:
     if problems:
         more = f" (and {n_bad - len(problems)} more)" if n_bad > len(problems) else ""
         raise InputError(
-            f"{n_bad} of {n} rows cannot be used: " + " ".join(problems) + more,
+            f"{n_bad} of {how_many(n, 'row')} cannot be used: " + " ".join(problems) + more,
             place=str(path),
             hint="Nothing was run.",
         )

@@ -126,47 +126,36 @@ def _connect(path: Path) -> sqlite3.Connection:
         raise StoreError("its folder does not exist.", place=str(path), hint="Make it first.")
     with _reported(path):
         try:
-            return _opened(path)
+            return _opened(path, str(path))
         except sqlite3.OperationalError as error:
             if _primary_code(error) not in NO_WRITES or not path.is_file():
                 raise
-        return _opened_for_reading(path)
+        log = path.with_name(path.name + "-wal")  # what a crash left there is not passed over
+        whole = not log.exists() or log.stat().st_size == 0
+        address = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if whole else "")
+        return _opened(path, address, for_reading=True)
 
 
-def _opened(path: Path) -> sqlite3.Connection:
-    with _checked(path, str(path)) as (db, version):
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = FULL")
-        if version < len(MIGRATIONS):
-            _migrate(db)
-    return db
-
-
-def _opened_for_reading(path: Path) -> sqlite3.Connection:
-    """A connection that writes nothing; what a crash left beside the file is not passed over."""
-    log = path.with_name(path.name + "-wal")
-    whole = not log.exists() or log.stat().st_size == 0
-    address = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if whole else "")
-    with _checked(path, address) as (db, version):
-        if version < len(MIGRATIONS):
+def _opened(path: Path, address: str, *, for_reading: bool = False) -> sqlite3.Connection:
+    """A connection to a store that is checked and up to date; closed where that fails."""
+    db = sqlite3.connect(address, uri=for_reading, isolation_level=None, check_same_thread=False)
+    try:
+        is_old = _version(db, path) < len(MIGRATIONS)
+        if is_old and for_reading:
             raise StoreError(
                 "this store is of an earlier version, and cannot be brought up to date here.",
                 place=str(path),
                 hint="Copy it to a folder that can be written to, and open it there.",
             )
-    return db
-
-
-@contextmanager
-def _checked(path: Path, address: str) -> Iterator[tuple[sqlite3.Connection, int]]:
-    """A new connection and the version of its store; closed where what follows fails."""
-    is_uri = address != str(path)
-    db = sqlite3.connect(address, uri=is_uri, isolation_level=None, check_same_thread=False)
-    try:
-        yield db, _version(db, path)
+        if not for_reading:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = FULL")
+        if is_old:
+            _migrate(db)
     except BaseException:
         db.close()
         raise
+    return db
 
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
@@ -202,8 +191,11 @@ def _reported(path: Path) -> Iterator[None]:
     """Turns SQLite's errors into ours, with the file's name."""
     try:
         yield
+    except sqlite3.IntegrityError:
+        raise SessionTakenError(WRITTEN, place=str(path), hint=TAKEN_HINT) from None
     except sqlite3.Error as error:
-        raise _store_error(error, path) from None
+        problem, hint = PROBLEMS.get(_primary_code(error), (f"SQLite says: {error}.", ""))
+        raise StoreError(problem, place=str(path), hint=hint) from None
 
 
 OTHER_FILE = "Choose another file with --store."
@@ -230,10 +222,3 @@ NO_WRITES = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN})
 def _primary_code(error: sqlite3.Error) -> int:
     """SQLite's code without its details; 0 where Python itself raised the error."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    if isinstance(error, sqlite3.IntegrityError):
-        return SessionTakenError(WRITTEN, place=str(path), hint=TAKEN_HINT)
-    problem, hint = PROBLEMS.get(_primary_code(error), (f"SQLite says: {error}.", ""))
-    return StoreError(problem, place=str(path), hint=hint)

@@ -5,6 +5,7 @@ import json
 from peerage.types import Seat
 
 PROBLEM = "application/problem+json"
+TOO_MANY = {f"answer {i}": "4" for i in range(201)}
 JSON = {"content-type": "application/json"}
 
 
@@ -71,6 +72,8 @@ def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         place = f"/api/sessions/{id_}"
         assert server.client.get(place).json()["status"] == "unfinished"
+        listed = server.client.get("/api/sessions").json()["sessions"]
+        assert [one["status"] for one in listed] == ["unfinished"]
         assert server.client.delete(place).status_code == 204
         assert server.client.get(place).json()["status"] == "cancelled"
         again = server.client.delete(place)
@@ -101,6 +104,7 @@ def test_what_is_not_there_or_not_right_is_a_problem_document(server):
         (client.post("/api/sessions", json={"query": ""}), 422),
         (client.post("/api/sessions", json={"query": "?", "verdict": "maybe"}), 422),
         (client.post("/api/sessions", json={"query": "?", "colour": "red"}), 422),
+        (client.post("/api/sessions", json={"query": "?", "answers": TOO_MANY}), 422),
         (client.post("/api/sessions", json=[1, 2]), 422),
         (client.get("/api/sessions", params={"limit": 0}), 422),
     ]

@@ -36,6 +36,7 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
         tab = browse()
         tab.goto(f"{url(server)}/sessions/{id_}")
         assert "ann" not in tab.locator("main").inner_text()
+        expect(tab.locator("#ranking")).to_contain_text("No votes yet")
         tab.get_by_label("Show names").check()
         assert "ann" in tab.locator("main").inner_text()
         assert "names=shown" in tab.url

@@ -17,6 +17,7 @@ from peerage.doors.cli.screen import (
     write_line,
 )
 from peerage.errors import PeerageError, UsageError, shown
+from peerage.text import is_unicode
 
 COMMANDS = {  # where each is, what it is for, and examples; some have commands of their own
     "init": (
@@ -220,9 +221,7 @@ def _unexpected(error: UnusedCliTokensError) -> str:
 def _run(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     for number, argument in enumerate(arguments, 1):
-        if not argument.isascii() and any(
-            "\ud800" <= character <= "\udfff" for character in argument
-        ):
+        if not is_unicode(argument):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
     code = app(
         arguments,

@@ -138,49 +138,40 @@ class CommunityBoard:
         self.forms.write(reports.board(options, tune=self.tune), self.common)
 
 
-@app.command(
-    help_formatter=HelpPage(
-        "peerage board contributors",
+def _add_community_board(
+    name: str, kind: type[CommunityBoardOptions], about: str, *examples: str
+) -> None:
+    """A command that makes the board of its options."""
+
+    def command(*, options: Any = kind(), board: CommunityBoard = CommunityBoard()) -> None:
+        board.write(options)
+
+    command.__annotations__["options"] = Annotated[kind, FLAT]
+    formatter = HelpPage(f"peerage board {name}", *examples)
+    app.command(command, name=name, help=about, help_formatter=formatter)
+
+
+for _board in (
+    (
+        "contributors",
+        ContributorBoardOptions,
+        "Rank those who contribute items, by the quality of what they contribute.",
         "peerage board contributors --opinions opinions.csv --users users.csv --by quality",
-    )
-)
-def contributors(
-    *,
-    options: Annotated[ContributorBoardOptions, FLAT] = ContributorBoardOptions(),
-    board: CommunityBoard = CommunityBoard(),
-) -> None:
-    """Rank those who contribute items, by the quality of what they contribute."""
-    board.write(options)
-
-
-@app.command(
-    help_formatter=HelpPage(
-        "peerage board reviewers",
+    ),
+    (
+        "reviewers",
+        ReviewerBoardOptions,
+        "Rank those who give opinions, by how well they agree with the others.",
         "peerage board reviewers --reputation iterate --all --json",
-    )
-)
-def reviewers(
-    *,
-    options: Annotated[ReviewerBoardOptions, FLAT] = ReviewerBoardOptions(),
-    board: CommunityBoard = CommunityBoard(),
-) -> None:
-    """Rank those who give opinions, by how well they agree with the others."""
-    board.write(options)
-
-
-@app.command(
-    help_formatter=HelpPage(
-        "peerage board items",
+    ),
+    (
+        "items",
+        ItemBoardOptions,
+        "Rank items by the opinions on them.",
         "peerage board items --half-life 90 --without-flagged",
-    )
-)
-def items(
-    *,
-    options: Annotated[ItemBoardOptions, FLAT] = ItemBoardOptions(),
-    board: CommunityBoard = CommunityBoard(),
-) -> None:
-    """Rank items by the opinions on them."""
-    board.write(options)
+    ),
+):
+    _add_community_board(*_board)
 
 
 def audit(

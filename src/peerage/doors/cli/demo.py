@@ -24,8 +24,9 @@ from peerage.doors.cli.live import LiveView, PlainView, watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
-from peerage.panel import Council, scoring_options
-from peerage.reports.sessions import session_view
+from peerage.errors import how_many
+from peerage.panel import Council
+from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
 from peerage.stores.prompt_files import open_prompts
@@ -91,7 +92,8 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
-    console.show_blocks(ask_blocks(session_view(session, events, scoring_options(settings))))
+    stored = StoredSession(session, events, settings.scoring_options())
+    console.show_blocks(ask_blocks(stored.view()))
     console.print()
     console.print(_positions(session), style="dim")
 
@@ -114,7 +116,7 @@ def _positions(session: Session) -> str:
     ]
     n = sum(label in tier for label, tier in firsts)
     return (
-        f"{n} of {len(firsts)} reviewers ranked the answer first that they were shown first. "
+        f"{n} of {how_many(len(firsts), 'reviewer')} ranked first what was shown first. "
         "In one session that is an anecdote; `peerage audit` tells when it is evidence."
     )
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
+import sys
 from typing import TYPE_CHECKING
 
-from peerage.doors.cli.screen import is_terminal, write_line
+from peerage.doors.cli.screen import folded, write_line
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
 MAX_NAMES = 34  # columns of a help page for the names of options
-MIN_TEXT = 30  # columns for what they are for
 
 
 class HelpPage:
@@ -26,7 +24,7 @@ class HelpPage:
         write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
 
     def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
-        write_line(f"{_wrapped(_plain(about))}\n", multiline=True)
+        write_line(f"{folded(_plain(about), sys.stdout)}\n", multiline=True)
         if self.examples:
             lines = "".join(f"  {example}\n" for example in self.examples)
             write_line(f"Examples:\n{lines}", multiline=True)
@@ -40,7 +38,7 @@ class HelpPage:
         names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
         room = min(max(map(len, names), default=0), MAX_NAMES) + 4
         lines = [
-            f"  {name}".ljust(room) + _wrapped(_meaning(entry), room)
+            folded(f"  {name}".ljust(room) + _meaning(entry), sys.stdout, room)
             for name, entry in zip(names, panel.entries, strict=True)
         ]
         if lines:
@@ -50,14 +48,6 @@ class HelpPage:
 def _plain(described: object) -> str:
     """The text of what cyclopts has made ready for a console."""
     return str(getattr(described, "primary_renderable", described) or "")
-
-
-def _wrapped(text: str, indent: int = 0) -> str:
-    """Text in lines that fit the terminal, those after the first indented; else one line."""
-    if not is_terminal():
-        return text
-    width = max(MIN_TEXT, shutil.get_terminal_size().columns - indent - 1)
-    return ("\n" + " " * indent).join(textwrap.wrap(text, width))
 
 
 def _meaning(entry: HelpEntry) -> str:

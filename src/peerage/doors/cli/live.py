@@ -19,8 +19,8 @@ from peerage.council.counting import count, places
 from peerage.doors.cli.screen import write_line
 from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
 from peerage.doors.render.layout import Cell, TableColumn, TextTable, cell_width, short_names
-from peerage.doors.render.phrases import seconds
-from peerage.doors.render.progress import ProgressLines
+from peerage.doors.render.phrases import ProgressLines, seconds
+from peerage.errors import how_many
 from peerage.events import (
     Answered,
     Asked,
@@ -133,8 +133,10 @@ class LiveView:
                 self.question = fact.query.text[:TAIL_CHARACTERS]
             case Noted() as fact:
                 self.console.print(fact.text)
-            case TextPiece() as fact:
-                self._piece(fact.stage, fact.seat, fact.text)
+            case TextPiece(stage="answer") as fact:
+                self._tail(fact.seat, self.seats[fact.seat].tail + fact.text[-TAIL_CHARACTERS:])
+            case TextPiece(stage="conclude") as fact:
+                self.words = (self.words + fact.text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
             case Asked() as fact:
                 self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
@@ -143,12 +145,18 @@ class LiveView:
                 self._state(fact.seat, words, "yellow", self.seats[fact.seat].since)
             case Answered() as fact:
                 took = self._took(fact.seat)
-                self._state(fact.seat, f"✓ {len(fact.text.split())} words{took}", "green")
+                self._state(
+                    fact.seat, f"✓ {how_many(len(fact.text.split()), 'word')}{took}", "green"
+                )
                 self._tail(fact.seat, fact.text)
             case Failed() as fact:
                 self._state(fact.seat, f"✗ {fact.kind}{self._took(fact.seat)}", "red")
             case Dealt() as fact:
-                self._dealt(fact)
+                self.replies.clear()
+                self.places.clear()
+                for dealt in fact.ballots:
+                    slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
+                    self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
             case Reviewed() as fact if fact.reviewer in self.ballots:
                 took = self._took(fact.reviewer)
                 self._state(fact.reviewer, f"✓ reviewed{took}", "green")
@@ -163,21 +171,8 @@ class LiveView:
         since = self.seats[seat].since
         return "" if since is None else f", {seconds(self.clock() - since)}"
 
-    def _piece(self, stage: str, seat: str, text: str) -> None:
-        if stage == "answer":
-            self._tail(seat, self.seats[seat].tail + text[-TAIL_CHARACTERS:])
-        elif stage == "conclude":
-            self.words = (self.words + text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
-
     def _tail(self, seat: str, text: str) -> None:
         self.seats[seat].tail = text[-TAIL_CHARACTERS:]
-
-    def _dealt(self, fact: Dealt) -> None:
-        self.replies.clear()
-        self.places.clear()
-        for dealt in fact.ballots:
-            slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
-            self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
 
     # -- what is drawn -------------------------------------------------------------------------
 
@@ -190,11 +185,18 @@ class LiveView:
                 if name not in self.places
             ]
         # Reading a reply may take a moment, and nobody's call should wait for it.
-        read = {ballot.reviewer: _places(ballot, text, self.rubric) for ballot, text in unread}
+        read = {
+            ballot.reviewer: places(count(ballot, parse(text, ballot), self.rubric))
+            for ballot, text in unread
+        }
         with self._noting:
             self.places |= read
-            seats = self._grid() if self.ballots else self._answers()
-            lines: list[RenderableType] = [*self._head(), *seats]
+            lines: list[RenderableType] = [*self._head()]
+            if self.ballots:
+                table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
+                lines += table_lines(table, self.console.width, self.console.ascii_only)
+            else:
+                lines += self._answers()
             lines += self._chair(self.console.height - len(lines) - 2) if self.chair else []
         # The last line is empty: a terminal that echoes ^C does it there, and all is erased.
         return Group(*lines[: self.console.height - 2], styled(""))
@@ -226,17 +228,13 @@ class LiveView:
             tail = [line for line in _wrapped(state.tail, width - 4) if line.strip()]
             lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
         if left := len(self.seats) - len(names):
-            lines.append(styled(f"… and {left} more seats", "dim"))
+            lines.append(styled(f"… and {how_many(left, 'more seat')}", "dim"))
         return lines
 
     def _doing(self, state: SeatState) -> str:
         if state.since is None or state.style == "yellow":
             return state.words
         return f"{state.words}, {seconds(self.clock() - state.since)}"
-
-    def _grid(self) -> list[Text]:
-        rows = max(1, self.console.height - QUESTION_LINES - 6)
-        return table_lines(self.grid_so_far(rows), self.console.width, self.console.ascii_only)
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
         """What each reviewer is doing, and which candidate it has put where."""
@@ -272,10 +270,6 @@ async def watch(view: LiveView | PlainView, run: AsyncIterator[Event], events: l
         async for event in run:
             view.see(event)
             events += [event] if event.seq >= 0 else []
-
-
-def _places(ballot: Ballot, text: str, rubric: Rubric | None) -> dict[str, int]:
-    return places(count(ballot, parse(text, ballot), rubric))
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -17,16 +16,13 @@ from peerage.doors.cli.common_options import WITH_NO, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
-from peerage.errors import BudgetError
+from peerage.errors import BudgetError, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
 from peerage.panel import Council
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
-from peerage.stores import missing_file
+from peerage.stores import NO_STORE, missing_file
 from peerage.stores.prompt_files import open_prompts
-
-if TYPE_CHECKING:
-    from peerage.doors.cli.terminal import Terminal
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0
@@ -45,18 +41,20 @@ def season(
     n_asked = rows.n
     settings = common.council_settings(options.flags())
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
-    with _store_url(settings.store, options.dry_run) as url:
-        council = Council(settings, store=url)
-        if options.reuse_answers:
-            rows = reused = reused_answers(council.store, options.reuse_answers, rows)
-            name = f"{name} with answers of {reused.season}"
-            if rows.n < n_asked:
-                say(f"{n_asked - rows.n} of {n_asked} rows have no answers there: left out.")
-        if note := council.vote_note(rows):
-            say(note)
-        if options.dry_run:
-            return _estimate(council, name, rows, common)
-        progress, held = _held(council, name, rows, options.concurrency, common.quiet)
+    # An estimate makes no file: where there is no store, an empty one in memory is read.
+    is_missing = options.dry_run and missing_file(settings.store) is not None
+    council = Council(settings, store=NO_STORE if is_missing else settings.store)
+    if options.reuse_answers:
+        rows = reused = reused_answers(council.store, options.reuse_answers, rows)
+        name = f"{name} with answers of {reused.season}"
+        if rows.n < n_asked:
+            have = how_many(n_asked, "row has", "rows have")
+            say(f"{n_asked - rows.n} of {have} no answers there: left out.")
+    if note := council.vote_note(rows):
+        say(note)
+    if options.dry_run:
+        return _estimate(council, name, rows, common)
+    progress, held = _held(council, name, rows, options.concurrency, common.quiet)
     if common.json:
         write_json(summary(progress, held))
     else:
@@ -67,16 +65,6 @@ def season(
         return INTERRUPTED
     is_whole = progress.complete and not progress.no_quorum and rows.n == n_asked
     return 0 if is_whole else PARTIAL
-
-
-@contextmanager
-def _store_url(url: str, dry_run: bool) -> Iterator[str]:
-    """A store's URL; for an estimate an empty one where there is none, as it makes no file."""
-    if not dry_run or missing_file(url) is None:
-        yield url
-        return
-    with TemporaryDirectory() as folder:
-        yield f"sqlite:///{folder}/peerage.db"
 
 
 def _held(
@@ -129,7 +117,8 @@ def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> 
     console, progress = open_terminal(), found.progress
     todo = progress.total - progress.reused
     grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
-    console.print(f"{todo} of {progress.total} sessions to run{grows}: {found.n_calls} calls.")
+    sessions = how_many(progress.total, "session")
+    console.print(f"{todo} of {sessions} to run{grows}: {how_many(found.n_calls, 'call')}.")
     console.show_table(estimate_table(found))
     rest = " of those with a price" if found.n_unpriced else ""
     at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
@@ -186,13 +175,32 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
     """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
     began = time.monotonic()
     console = open_terminal(stderr=True)
+
+    def write_state() -> None:
+        state, rate = _state(progress, began)
+        eta = f", about {(progress.total - progress.done) / rate:.0f} s to go" if rate else ""
+        sessions = how_many(progress.total, "session")
+        write_line(f"{progress.done} of {sessions}, {state}{eta}", to_stderr=True)
+
     if quiet:
         yield lambda: None
         return
     if not console.is_terminal:
-        yield _every(PLAIN_LINE_EVERY_S, lambda: _write_state(progress, began))
+        yield _every(PLAIN_LINE_EVERY_S, write_state)
         return
-    bar = _bar(console)
+    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    from peerage.doors.cli.terminal import text_column
+
+    bar = Bar(
+        text_column("sessions"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        text_column("{task.fields[state]}"),
+        TimeRemainingColumn(),
+        console=console,
+    )
     task = bar.add_task("", total=progress.total, state="")
 
     def show() -> None:
@@ -204,22 +212,6 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
             yield _every(REFRESH_S, show)
         finally:
             show()
-
-
-def _bar(console: Terminal) -> Any:
-    from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    from peerage.doors.cli.terminal import text_column
-
-    return Bar(
-        text_column("sessions"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        text_column("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=console,
-    )
 
 
 def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
@@ -235,21 +227,13 @@ def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
     return changed
 
 
-def _write_state(progress: Progress, began: float) -> None:
-    state, rate = _state(progress, began)
-    eta = f", about {(progress.total - progress.done) / rate:.0f} s to go" if rate else ""
-    line = f"{progress.done} of {progress.total} sessions, {state}{eta}"
-    write_line(line, to_stderr=True)
-
-
 def _state(progress: Progress, began: float) -> tuple[str, float]:
     """What is under way and what it has cost, and how many sessions end in a second."""
     rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
     waited = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
-    return (
-        f"{waited}{progress.in_flight} in flight, {progress.failures.total()} calls failed, "
-        f"{rate:.1f}/s, {_cost(progress)}"
-    ), rate
+    failed = how_many(progress.failures.total(), "call")
+    state = f"{waited}{progress.in_flight} in flight, {failed} failed"
+    return f"{state}, {rate:.1f}/s, {_cost(progress)}", rate
 
 
 def _cost(progress: Progress) -> str:
@@ -285,10 +269,9 @@ def summary(progress: Progress, held: Season) -> dict[str, Any]:
 def _show(progress: Progress, held: Season) -> None:
     console = open_terminal()
     again = f" ({progress.reused} by other runs)" if progress.reused else ""
-    console.print(
-        f"season {held.id}: {progress.done} of {progress.total} sessions finished{again}, "
-        f"{progress.calls} calls, {_cost(progress)}."
-    )
+    finished = f"{progress.done} of {how_many(progress.total, 'session')} finished{again}"
+    calls = how_many(progress.calls, "call")
+    console.print(f"season {held.id}: {finished}, {calls}, {_cost(progress)}.")
     if progress.extended:
         console.print(f"{progress.extended} went on for seats that joined since.")
     if progress.earlier_cost_usd:
@@ -304,7 +287,7 @@ def _show(progress: Progress, held: Season) -> None:
     if progress.failures:
         console.show_table(failures_table(progress))
     if progress.elsewhere:
-        console.print(f"{progress.elsewhere} are run by another process.")
+        console.print(f"{how_many(progress.elsewhere, 'is', 'are')} run by another process.")
     for session_id, reason in progress.unreadable.items():
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:

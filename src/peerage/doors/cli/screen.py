@@ -12,6 +12,7 @@ import os
 import secrets
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ T = TypeVar("T")
 
 PARTIAL = 3  # the exit code where some of what was asked for could not be had
 INTERRUPTED = 130  # and after Ctrl-C
+MIN_TEXT = 30  # columns that a text is given on the narrowest screen
+USUAL_WIDTH = 80  # of a terminal that does not tell its own
 
 
 class ReaderLeftError(PeerageError):
@@ -72,20 +75,34 @@ def read_stdin() -> bytes:
         raise InputError(f"cannot be read: {error.strerror}.", place="stdin") from None
 
 
-def is_terminal() -> bool:
-    """Whether a person reads stdout."""
-    return sys.stdout.isatty()
-
-
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
     """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
-    _write(sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline) + "\n")
+    stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)
+    _write(stream, (line if multiline else folded(line, stream)) + "\n")
 
 
 def say(message: str) -> None:
     """A message of ours on stderr; further lines are indented, so that none can pose as another."""
     first, *rest = visible(message, multiline=True).split("\n")
-    _write(sys.stderr, "\n".join([f"peerage: {first}", *(f"  {line}" for line in rest)]) + "\n")
+    lines = [f"peerage: {first}", *(f"  {line}" for line in rest)]
+    _write(sys.stderr, "\n".join(folded(line, sys.stderr, indent=2) for line in lines) + "\n")
+
+
+def folded(line: str, stream: TextIO, indent: int = 0) -> str:
+    """A line broken between words where a terminal would break it anywhere; else as it is."""
+    if not stream.isatty():
+        return line
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns) if columns.isdecimal() else os.get_terminal_size(stream.fileno()).columns
+    room = max(indent + MIN_TEXT, (width or USUAL_WIDTH) - 1)
+    lines = textwrap.wrap(
+        line,
+        room,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(lines)
 
 
 def write_json(document: Any) -> None:

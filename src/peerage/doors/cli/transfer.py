@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -14,7 +14,7 @@ from cyclopts import Parameter
 from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_file, write_json, write_line
 from peerage.doors.render.phrases import flag_line
-from peerage.errors import InputError, UsageError
+from peerage.errors import InputError, UsageError, how_many
 from peerage.text import visible
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]
@@ -48,8 +48,9 @@ def import_(
         taken += done
         for one in () if common.json else done:  # at once: the next file may be refused
             state = "was there already, nothing changed" if one.already else "imported"
-            what = one.kind if one.kind == one.unit else f"{one.unit} of {one.kind}"
-            write_line(f"{one.name}: {one.n:,} {what}, {state}.")
+            what = "" if one.kind == one.unit else f" of {one.kind}"
+            rows = how_many(one.n, one.unit.removesuffix("s"))
+            write_line(f"{one.name}: {rows}{what}, {state}.")
             for flag in one.flags:
                 write_line(flag_line(flag))
     if common.json:
@@ -66,7 +67,8 @@ def export(
     common: Common = Common(),
 ) -> None:
     """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
-    from peerage.imports.exports import export as export_store
+    from peerage.imports import check_table_format, write_reviews
+    from peerage.imports import export as export_store
 
     if folder is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
@@ -75,20 +77,16 @@ def export(
     if folder is not None:
         done |= export_store(reports.store, folder)
         if not common.json:
-            write_line(f"{done['sessions']} sessions and {done['imports']} tables in {folder}.")
+            tables = how_many(done["imports"], "table")
+            write_line(f"{how_many(done['sessions'], 'session')} and {tables} in {folder}.")
     if reviews is not None:
-        done["reviews"] = _export_reviews(reports.review_files(), reviews)
+        check_table_format(reviews)
+        files, suffix = reports.review_files(), reviews.suffix
+        done["reviews"] = write_file(reviews, lambda fresh: write_reviews(files, suffix, fresh))
         if not common.json:
-            write_line(f"{done['reviews']:,} reviews in {reviews}.")
+            write_line(f"{how_many(done['reviews'], 'review')} in {reviews}.")
     if common.json:
         write_json(done)
-
-
-def _export_reviews(files: Sequence[str], path: Path) -> int:
-    from peerage.imports.exports import check_table_format, write_reviews
-
-    check_table_format(path)
-    return write_file(path, lambda fresh: write_reviews(files, path.suffix, fresh))
 
 
 def move(

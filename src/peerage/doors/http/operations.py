@@ -6,15 +6,16 @@ import asyncio
 import json
 import logging
 import time
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import accumulate
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from peerage.doors.cli.setup_commands import answers
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import problem
 from peerage.errors import VENDOR_KEY
@@ -29,6 +30,7 @@ from peerage.events import (
     call_made,
     read_event,
 )
+from peerage.providers.calling import answers
 from peerage.service import Service
 from peerage.tasks import together
 from peerage.types import Event
@@ -118,23 +120,22 @@ class Histogram:
 
     name: str
     about: str
-    counts: dict[Labels, list[int]] = field(default_factory=dict)
+    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between two limits
     sums: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
 
     def add(self, seconds: float, **labels: str) -> None:
         key = tuple(sorted(labels.items()))
         counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
-        for i, limit in enumerate((*BUCKETS_S, float("inf"))):
-            counts[i] += seconds <= limit
+        counts[bisect_left(BUCKETS_S, seconds)] += 1
         self.sums[key] += seconds
 
     def lines(self) -> Iterator[str]:
         yield from _head(self.name, self.about, "histogram")
         for labels, counts in self.counts.items():
-            for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), counts, strict=True):
+            for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), accumulate(counts), strict=True):
                 yield f"{self.name}_bucket{_spelt((*labels, ('le', limit)))} {n}"
             yield f"{self.name}_sum{_spelt(labels)} {self.sums[labels]:.15g}"
-            yield f"{self.name}_count{_spelt(labels)} {counts[-1]}"
+            yield f"{self.name}_count{_spelt(labels)} {sum(counts)}"
 
 
 class Metrics:

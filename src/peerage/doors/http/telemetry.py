@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
-SYSTEM = "gen_ai.provider.name"
-OPERATION = "gen_ai.operation.name"
-MODEL = "gen_ai.request.model"
-AGENT = "gen_ai.agent.name"
-CONVERSATION = "gen_ai.conversation.id"
-TOKENS_IN = "gen_ai.usage.input_tokens"
-TOKENS_OUT = "gen_ai.usage.output_tokens"
-ERROR = "error.type"
-STAGE = "peerage.stage"
-ROUND = "peerage.round"
-STATUS = "peerage.status"
-COST_USD = "peerage.cost_usd"
 NS = 1_000_000_000
 
 
@@ -58,14 +46,16 @@ class Telemetry:
         if isinstance(fact, Opened):
             self._models[id_] = {seat.name: seat.model for seat in fact.seats}
             span = self._tracer.start_span("session", start_time=int(event.at * NS))
-            span.set_attributes({OPERATION: "invoke_agent", CONVERSATION: id_})
+            span.set_attributes(
+                {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": id_}
+            )
             self._spans[id_] = span
         elif isinstance(fact, Finished) and id_ in self._spans:
             span = self._spans.pop(id_)
             self._models.pop(id_, None)
-            span.set_attribute(STATUS, fact.status)
+            span.set_attribute("peerage.status", fact.status)
             if fact.cost_usd is not None:
-                span.set_attribute(COST_USD, fact.cost_usd)
+                span.set_attribute("peerage.cost_usd", fact.cost_usd)
             span.end(int(event.at * NS))
         elif fact is not None and id_ in self._spans:
             self._add_call(event, fact)
@@ -86,17 +76,17 @@ class Telemetry:
         )
         usage = call.usage
         known: dict[str, str | int | float | None] = {
-            OPERATION: "chat",
-            SYSTEM: "peerage",
-            AGENT: call.seat,
-            MODEL: model,
-            CONVERSATION: event.session_id,
-            STAGE: call.stage,
-            ROUND: call.round,
-            TOKENS_IN: usage.tokens_in if usage else None,
-            TOKENS_OUT: usage.tokens_out if usage else None,
-            COST_USD: call.cost_usd,
-            ERROR: fact.kind if isinstance(fact, Failed) else None,
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "peerage",
+            "gen_ai.agent.name": call.seat,
+            "gen_ai.request.model": model,
+            "gen_ai.conversation.id": event.session_id,
+            "peerage.stage": call.stage,
+            "peerage.round": call.round,
+            "gen_ai.usage.input_tokens": usage.tokens_in if usage else None,
+            "gen_ai.usage.output_tokens": usage.tokens_out if usage else None,
+            "peerage.cost_usd": call.cost_usd,
+            "error.type": fact.kind if isinstance(fact, Failed) else None,
         }
         span.set_attributes({name: value for name, value in known.items() if value is not None})
         span.end(int(event.at * NS))

@@ -10,7 +10,9 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
+from functools import reduce
 from importlib.metadata import version
+from operator import or_
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -32,9 +34,8 @@ from starlette.types import Receive, Scope, Send
 
 from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
-from peerage.doors.render.progress import ProgressLines
+from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import PeerageError, meant, shown
-from peerage.reports import StoredSession
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -46,7 +47,7 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reports.sessions import answer_of
+from peerage.reports.sessions import StoredSession, answer_of
 from peerage.service import Service, SessionRequest
 
 MAX_WAIT_S = 600.0
@@ -116,27 +117,24 @@ class GivenOptions(BaseModel):
         return BOARDS[board](**self.model_dump(exclude_none=True))
 
 
-def _argument(boards: list[str], fields: list[FieldInfo]) -> tuple[Any, Any]:
-    """One optional argument, that says which boards it is for where it is not for all."""
-    annotation: Any = fields[0].annotation
-    for other in fields[1:]:
-        annotation = annotation | other.annotation
-    described = fields[0].description or ""
-    where = "" if len(boards) == len(BOARDS) else f" Board of {', '.join(boards)}."
-    return annotation | None, FieldInfo(default=None, description=f"{described}{where}")
-
-
-def _arguments() -> dict[str, tuple[Any, Any]]:
-    names = dict.fromkeys(name for one in BOARDS.values() for name in one.model_fields)
+def _arguments() -> Any:
+    """The options of all boards, each optional; one that not all have says whose it is."""
     found = {}
-    for name in names:
-        boards = [key for key, one in BOARDS.items() if name in one.model_fields]
-        found[name] = _argument(boards, [BOARDS[key].model_fields[name] for key in boards])
+    for name in dict.fromkeys(name for one in BOARDS.values() for name in one.model_fields):
+        fields = {
+            board: options.model_fields[name]
+            for board, options in BOARDS.items()
+            if name in options.model_fields
+        }
+        kinds: list[Any] = [field.annotation for field in fields.values()]
+        described = next(iter(fields.values())).description or ""
+        where = "" if len(fields) == len(BOARDS) else f" Board of {', '.join(fields)}."
+        described_field = FieldInfo(default=None, description=f"{described}{where}")
+        found[name] = (reduce(or_, kinds) | None, described_field)
     return found
 
 
-_FIELDS: Any = _arguments()
-BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_FIELDS)
+BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_arguments())
 
 
 class Document(BaseModel):
@@ -149,6 +147,10 @@ class PlainServer(MCPServer):
     """A server that tells an agent in one sentence which argument of a tool is wrong."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        tool = self._tool_manager.get_tool(name)
+        known = tool.parameters["properties"] if tool else arguments
+        if unknown := [one for one in arguments if one not in known]:
+            raise ToolError(f"there is no argument {shown(unknown[0])}. {meant(unknown[0], known)}")
         try:
             return await super().call_tool(name, arguments, *context)
         except ToolError as error:
@@ -342,20 +344,21 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
 def _add_resources(server: MCPServer, service: Service) -> None:
     reports = service.reports
 
+    async def read(function: Any, *args: Any) -> str:
+        found = await service.read(function, *args)
+        return json.dumps(found.document(), default=str)
+
     @server.resource("peerage://sessions", mime_type="application/json")
     async def sessions() -> str:
         """The latest sessions."""
-        found = await service.read(reports.sessions, SessionsOptions(limit=100))
-        return json.dumps(found.document(), default=str)
+        return await read(reports.sessions, SessionsOptions(limit=100))
 
     @server.resource("peerage://sessions/{id}", mime_type="application/json")
     async def session_record(id: str) -> str:
         """One session in full: question, answers, reviews, scores, verdict."""
-        found = await service.read(reports.session, id)
-        return json.dumps(found.document(), default=str)
+        return await read(reports.session, id)
 
     @server.resource("peerage://boards/{name}", mime_type="application/json")
-    async def board_record(name: Literal["models", "contributors", "reviewers", "items"]) -> str:
+    async def board_record(name: BoardName) -> str:
         """A board with its usual options: models, contributors, reviewers or items."""
-        found = await service.read(reports.board, BOARDS[name]())
-        return json.dumps(found.document(), default=str)
+        return await read(reports.board, BOARDS[name]())

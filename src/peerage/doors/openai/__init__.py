@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -14,20 +15,20 @@ from fastapi.responses import StreamingResponse
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, openai_error, status_of
 from peerage.doors.openai.deliberation import (
+    BallotCast,
     Outcome,
     ProgressLine,
     Step,
     VerdictWords,
     deliberation,
-    outcome_of,
     tokens,
 )
 from peerage.doors.openai.requests import MODEL, ChatRequest, ResponseRequest, panel_of
-from peerage.doors.openai.responses import ResponseStream
 from peerage.errors import PeerageError
-from peerage.service import Service
-from peerage.tasks import finish, with_pauses
+from peerage.reports.sessions import answer_of
+from peerage.tasks import with_pauses
 
+BALLOT = "peerage:ballot"  # the kind of an item of a response
 BEAT_S = 10.0  # of silence, after which a comment shows that the session is alive
 CREATED = 0  # the council was not trained on a day
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -56,13 +57,11 @@ async def chat_completions(
 ) -> Json | StreamingResponse:
     """A chat completion, whole or streamed: the council's verdict on the last message."""
     id_ = await service.start(body.session_request(service.settings.seats))
-    created, url = int(time.time()), _session_url(request, id_)
-    steps = _steps(service, id_)
+    head = {"id": f"chatcmpl-{id_}", "created": int(time.time()), "model": body.model}
+    steps, url = deliberation(service, id_), _session_url(request, id_)
     if body.stream:
-        pieces = _chunks(f"chatcmpl-{id_}", created, body.model, steps, url)
-        return _streamed(pieces, named=False)
-    outcome = await outcome_of(steps)
-    return _completion(f"chatcmpl-{id_}", created, body.model, outcome, url)
+        return _streamed(_chunks(head, steps, url), named=False)
+    return _completion(head, await _last(steps), url)
 
 
 @router.post("/responses", response_model=None, dependencies=[RUN])
@@ -72,14 +71,8 @@ async def create_response(
     """A response, whole or streamed: progress as reasoning, ballots as items, the verdict."""
     id_ = await service.start(body.session_request(service.settings.seats))
     stream = ResponseStream(f"resp_{id_}", int(time.time()), body.model, _session_url(request, id_))
-    events = stream.events(_steps(service, id_))
-    if body.stream:
-        return _streamed(events, named=True)
-    last: Json = {}
-    async for event in events:
-        last = event
-    whole: Json = last["response"]
-    return whole
+    events = stream.events(deliberation(service, id_))
+    return _streamed(events, named=True) if body.stream else (await _last(events))["response"]
 
 
 def _model(name: str) -> Json:
@@ -91,23 +84,13 @@ def _session_url(request: Request, id_: str) -> str:
     return f"{request.base_url}sessions/{id_}"
 
 
-async def _steps(service: Service, id_: str) -> AsyncIterator[Step]:
-    """The steps of a session; a client that leaves before the end has it cancelled."""
-    ended = False
-    try:
-        async with aclosing(deliberation(service, id_)) as steps:
-            async for step in steps:
-                yield step
-        ended = True
-    except PeerageError:
-        ended = True
-        raise
-    finally:
-        if not ended:
-            await finish(service.cancel(id_))
+async def _last(pieces: AsyncGenerator[Any, None]) -> Any:
+    """The last of some pieces, in which all the others are; a client that leaves ends them."""
+    async with aclosing(pieces):
+        return [piece async for piece in pieces][-1]
 
 
-def _streamed(events: AsyncIterator[Json], named: bool) -> StreamingResponse:
+def _streamed(events: AsyncGenerator[Json, None], named: bool) -> StreamingResponse:
     return StreamingResponse(
         _lines(events, named), media_type="text/event-stream", headers=STREAM_HEADERS
     )
@@ -136,60 +119,221 @@ async def _lines(events: AsyncIterator[Json], named: bool) -> AsyncIterator[str]
 # -- chat completions -----------------------------------------------------------------------------
 
 
-def _completion(id_: str, created: int, model: str, outcome: Outcome, url: str) -> Json:
+def _completion(head: Json, outcome: Outcome, url: str) -> Json:
     """A chat completion that was not streamed."""
-    message = {"role": "assistant", "content": outcome.text, "refusal": None}
-    reason = _finish_reason(outcome)
-    choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
-    return {
-        "id": id_,
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": [choice],
-        "usage": _usage(outcome),
-        "peerage": outcome.extras(url),
-    }
+    message = {"role": "assistant", "content": answer_of(outcome.session), "refusal": None}
+    choice = _choice(outcome, message=message)
+    return {**head, "object": "chat.completion", "choices": [choice], **_beside(outcome, url)}
 
 
 async def _chunks(
-    id_: str, created: int, model: str, steps: AsyncIterator[Step], url: str
-) -> AsyncIterator[Json]:
+    head: Json, steps: AsyncGenerator[Step, None], url: str
+) -> AsyncGenerator[Json, None]:
     """The pieces of a streamed one: progress as reasoning, the verdict, then all the rest."""
+    head = {**head, "object": "chat.completion.chunk"}
+    yield {**head, "choices": [_choice(delta={"role": "assistant", "content": ""})]}
+    async with aclosing(steps):
+        async for step in steps:
+            match step:
+                case ProgressLine():
+                    # Clients read one name or the other.
+                    line = f"{step.text}\n"
+                    delta = {"reasoning_content": line, "reasoning": line}
+                    yield {**head, "choices": [_choice(delta=delta)]}
+                case VerdictWords():
+                    for token in tokens(step.text):
+                        yield {**head, "choices": [_choice(delta={"content": token})]}
+                case Outcome():
+                    yield {**head, "choices": [_choice(step, delta={})]}
+                    yield {**head, "choices": [], **_beside(step, url)}
 
-    def chunk(delta: Json, finish_reason: str | None = None) -> Json:
-        choice = {
-            "index": 0,
-            "delta": delta,
-            "finish_reason": finish_reason,
-            "logprobs": None,
+
+def _choice(outcome: Outcome | None = None, **told: Json) -> Json:
+    """The one choice of a reply, with why it ended if it has."""
+    reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
+    return {"index": 0, **told, "finish_reason": reason, "logprobs": None}
+
+
+def _beside(outcome: Outcome, url: str) -> Json:
+    """The tokens of all calls of the session, and what else there is to say of it."""
+    n_in, n_out = outcome.tokens
+    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+    return {"usage": usage, "peerage": outcome.extras(url)}
+
+
+# -- responses ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TextKind:
+    """The names that the protocol has for a kind of item and its one part of text."""
+
+    part_event: str
+    text_event: str
+    parts: str  # the item's list of parts
+    place: str  # of a part in it
+    part: Mapping[str, Any]
+    beside: Mapping[str, Any]  # a piece of text
+
+
+PROGRESS = TextKind(
+    "response.reasoning_summary_part",
+    "response.reasoning_summary_text",
+    "summary",
+    "summary_index",
+    {"type": "summary_text"},
+    {},
+)
+MESSAGE = TextKind(
+    "response.content_part",
+    "response.output_text",
+    "content",
+    "content_index",
+    {"type": "output_text", "annotations": [], "logprobs": []},
+    {"logprobs": []},
+)
+
+
+@dataclass(slots=True)
+class TextItem:
+    """An item of a response whose text is told in pieces, between its opening and its close."""
+
+    kind: TextKind
+    index: int  # in the output
+    item: Json
+    event: Callable[..., Json]
+    pieces: list[str] = field(default_factory=list)
+
+    @property
+    def _at(self) -> Json:
+        return {"item_id": self.item["id"], "output_index": self.index, self.kind.place: 0}
+
+    def _part(self, text: str) -> Json:
+        return {**self.kind.part, "text": text}
+
+    def open(self) -> list[Json]:
+        added = self.event("response.output_item.added", output_index=self.index, item=self.item)
+        part = self.event(f"{self.kind.part_event}.added", **self._at, part=self._part(""))
+        return [added, part]
+
+    def say(self, piece: str) -> Json:
+        self.pieces.append(piece)
+        beside = self.kind.beside
+        return self.event(f"{self.kind.text_event}.delta", **self._at, delta=piece, **beside)
+
+    def close(self, status: str | None) -> list[Json]:
+        text = "".join(self.pieces)
+        part = self._part(text)
+        self.item = {**self.item, "status": status, self.kind.parts: [part]}
+        return [
+            self.event(f"{self.kind.text_event}.done", **self._at, text=text, **self.kind.beside),
+            self.event(f"{self.kind.part_event}.done", **self._at, part=part),
+            self.event("response.output_item.done", output_index=self.index, item=self.item),
+        ]
+
+
+class ResponseStream:
+    """Turns the steps of a session into the events of a streamed response.
+
+    The progress is one reasoning item, each ballot an item of our own, and the verdict a message:
+    a client is told of each item and part before any piece of it.
+    """
+
+    def __init__(self, id_: str, created: int, model: str, url: str) -> None:
+        self.head = {"id": id_, "object": "response", "created_at": created, "model": model}
+        self.url = url
+        self._suffix = id_.removeprefix("resp_")
+        self._n_events = 0
+        reasoning: Json = {"id": f"rs_{self._suffix}", "type": "reasoning"}
+        reasoning |= {"summary": [], "status": None}
+        self._progress = TextItem(PROGRESS, 0, reasoning, self._event)
+        self.output: list[Json] = [reasoning]
+        self._message: TextItem | None = None
+
+    async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
+        """Every event, from created to completed, or incomplete where the text was cut off."""
+        begun = self._response("in_progress", [])
+        yield self._event("response.created", response=begun)
+        yield self._event("response.in_progress", response=begun)
+        for event in self._progress.open():
+            yield event
+        async with aclosing(steps):
+            async for step in steps:
+                for event in self._step(step):
+                    yield event
+
+    def _step(self, step: Step) -> list[Json]:
+        if isinstance(step, ProgressLine):
+            return [self._progress.say(f"{step.text}\n")] if self._message is None else []
+        if isinstance(step, BallotCast):
+            return self._ballot(step)
+        opened = []
+        if self._message is None:
+            item: Json = {
+                "id": f"msg_{self._suffix}",
+                "type": "message",
+                "role": "assistant",
+                "status": "in_progress",
+                "content": [],
+            }
+            self._message = TextItem(MESSAGE, len(self.output), item, self._event)
+            self.output.append(item)
+            opened = [*self._progress.close(None), *self._message.open()]
+        if isinstance(step, VerdictWords):
+            return [*opened, *map(self._message.say, tokens(step.text))]
+        status = "incomplete" if step.is_cut_off else "completed"
+        closed = self._message.close(status)
+        return [*opened, *closed, self._ended(status, step, self._message)]
+
+    def _ballot(self, step: BallotCast) -> list[Json]:
+        index = len(self.output)
+        item = {
+            "id": f"pb_{self._suffix}_{index}",
+            "type": BALLOT,
+            "status": "completed",
+            "reviewer": step.reviewer,
+            "ranking": step.ranking,
+            "abstained": step.abstained,
         }
-        return {**head, "choices": [choice]}
+        self.output.append(item)
+        kinds = ("response.output_item.added", "response.output_item.done")
+        return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    head = {"id": id_, "object": "chat.completion.chunk", "created": created, "model": model}
-    yield chunk({"role": "assistant", "content": ""})
-    async for step in steps:
-        match step:
-            case ProgressLine():
-                # Clients read one name or the other.
-                line = f"{step.text}\n"
-                yield chunk({"reasoning_content": line, "reasoning": line})
-            case VerdictWords():
-                for token in tokens(step.text):
-                    yield chunk({"content": token})
-            case Outcome():
-                yield chunk({}, _finish_reason(step))
-                yield {**head, "choices": [], "usage": _usage(step), "peerage": step.extras(url)}
+    def _ended(self, status: str, outcome: Outcome, message: TextItem) -> Json:
+        n_in, n_out = outcome.tokens
+        usage = {
+            "input_tokens": n_in,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": n_out,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": n_in + n_out,
+        }
+        for one in (self._progress, message):
+            self.output[one.index] = one.item
+        told = self._response(status, self.output)
+        told |= {"usage": usage, "peerage": outcome.extras(self.url)}
+        if outcome.is_cut_off:
+            told["incomplete_details"] = {"reason": "max_output_tokens"}
+        return self._event(f"response.{status}", response=told)
 
+    def _response(self, status: str, output: list[Json]) -> Json:
+        """The response as it stands."""
+        return {
+            **self.head,
+            "status": status,
+            "output": output,
+            "error": None,
+            "incomplete_details": None,
+            "instructions": None,
+            "metadata": {},
+            "parallel_tool_calls": False,
+            "temperature": None,
+            "tool_choice": "none",
+            "tools": [],
+            "top_p": None,
+            "usage": None,
+        }
 
-def _finish_reason(outcome: Outcome) -> str:
-    return "length" if outcome.is_cut_off else "stop"
-
-
-def _usage(outcome: Outcome) -> Json:
-    """The tokens of all calls of the session."""
-    return {
-        "prompt_tokens": outcome.tokens_in,
-        "completion_tokens": outcome.tokens_out,
-        "total_tokens": outcome.tokens_in + outcome.tokens_out,
-    }
+    def _event(self, kind: str, **body: Any) -> Json:
+        self._n_events += 1
+        return {"type": kind, "sequence_number": self._n_events - 1, **body}

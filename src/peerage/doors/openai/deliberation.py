@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
 from peerage.council.fold import EMPTY, add, with_candidates
-from peerage.doors.render.progress import ProgressLines
+from peerage.doors.render.phrases import ProgressLines
+from peerage.errors import BudgetError, PeerageError
 from peerage.events import (
     Advised,
     Answered,
@@ -17,14 +18,18 @@ from peerage.events import (
     TextPiece,
     billed_calls,
     read_event,
-    total_cost,
 )
-from peerage.reports.sessions import answer_of
+from peerage.reports.sessions import Bill, answer_of, bill_of
 from peerage.service import NoVerdictError, Service
-from peerage.types import Event, Session, is_cut_off
+from peerage.tasks import finish
+from peerage.types import Session, is_cut_off
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
+WHY_NOTHING = {
+    "no_quorum": "too few seats answered to review each other.",
+    "cancelled": "the session was cancelled before its verdict.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +60,13 @@ class Outcome:
     """The session at its end, with what all its calls took."""
 
     session: Session
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float | None
-    unpriced_calls: int
+    bill: Bill
     is_cut_off: bool  # the text broke off at its writer's token limit
 
     @property
-    def text(self) -> str:
-        """What the council answers."""
-        return answer_of(self.session)
+    def tokens(self) -> tuple[int, int]:
+        """The tokens of all calls, in and out."""
+        return self.bill.tokens_in or 0, self.bill.tokens_out or 0
 
     def extras(self, url: str) -> dict[str, Any]:
         """What is under `peerage` in a reply."""
@@ -87,8 +89,8 @@ class Outcome:
             "failed": [
                 {"seat": one.seat, "kind": one.kind, "stage": one.stage} for one in session.failures
             ],
-            "cost_usd": self.cost_usd,
-            "unpriced_calls": self.unpriced_calls,
+            "cost_usd": self.bill.usd,
+            "unpriced_calls": self.bill.n_unpriced,
             "audit": dict(audit.bias_audit) if audit else None,
         }
 
@@ -97,57 +99,56 @@ Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 
 async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
-    """The steps of a session to its end; the words add up to the text of the outcome."""
+    """The steps of a session to its end; the words add up to the text of the outcome.
+
+    Where whoever asks for them leaves before that, the session is cancelled.
+    """
     lines, words = ProgressLines(), SpokenVerdict()
     state, facts = EMPTY, list[Fact]()
-    async for events in service.watch(session_id):
-        for event in events:
-            fact = read_event(event)
-            if fact is None:
-                continue
-            if not isinstance(fact, TextPiece):
-                facts.append(fact)
-                state = add(state, event.session_id, fact)
-            for step in _steps(event, fact, state, lines, words):
-                yield step
-    session = with_candidates(state)
-    if not session.finished or not session.scores:
-        raise NoVerdictError(_why_nothing(session), place=f"session {session_id}")
-    if rest := words.rest(answer_of(session)):
-        yield VerdictWords(rest)
-    yield _outcome(session, facts)
+    try:
+        async for events in service.watch(session_id):
+            for event in events:
+                fact = read_event(event)
+                if fact is None:
+                    continue
+                if not isinstance(fact, TextPiece):
+                    facts.append(fact)
+                    state = add(state, event.session_id, fact)
+                if (line := lines.line(event)) is not None:
+                    yield ProgressLine(line)
+                if (step := _step(fact, state, words)) is not None:
+                    yield step
+        session = with_candidates(state)
+        if not session.finished or not session.scores:
+            raise _no_verdict(session)
+        if rest := words.rest(answer_of(session)):
+            yield VerdictWords(rest)
+        yield _outcome(session, facts)
+    except PeerageError:
+        raise
+    except BaseException:
+        await finish(service.cancel(session_id))
+        raise
 
 
-async def outcome_of(steps: AsyncIterator[Step]) -> Outcome:
-    """The last of a deliberation's steps."""
-    async for step in steps:
-        if isinstance(step, Outcome):
-            return step
-    raise NoVerdictError("the session ended before its verdict.")
-
-
-def _steps(
-    event: Event, fact: Fact, state: Session, lines: ProgressLines, words: SpokenVerdict
-) -> list[Step]:
-    """What one event gives to show."""
-    steps: list[Step] = []
-    if (line := lines.line(event)) is not None:
-        steps.append(ProgressLine(line))
-    if isinstance(fact, Opened):
-        words.is_written = fact.law.verdict in WRITTEN
-    elif isinstance(fact, TextPiece) and fact.stage == "conclude":
-        if piece := words.heard(fact.seat, fact.text):
-            steps.append(VerdictWords(piece))
-    elif isinstance(fact, Reviewed):
-        review = state.reviews[-1]
-        author = next(
-            ballot.author_by_label
-            for ballot in state.ballots
-            if (ballot.reviewer, ballot.round) == (review.reviewer, review.round)
-        )
-        tiers = [[author[one] for one in tier if one in author] for tier in review.ranking]
-        steps.append(BallotCast(fact.reviewer, tiers, review.abstained))
-    return steps
+def _step(fact: Fact, state: Session, words: SpokenVerdict) -> Step | None:
+    """What one event gives to show beside its line."""
+    match fact:
+        case Opened():
+            words.is_written = fact.law.verdict in WRITTEN
+        case TextPiece(stage="conclude"):
+            piece = words.heard(fact.seat, fact.text)
+            return VerdictWords(piece) if piece else None
+        case Reviewed():
+            review = state.reviews[-1]
+            author = next(
+                ballot.author_by_label
+                for ballot in state.ballots
+                if (ballot.reviewer, ballot.round) == (review.reviewer, review.round)
+            )
+            tiers = [[author[one] for one in tier if one in author] for tier in review.ranking]
+            return BallotCast(fact.reviewer, tiers, review.abstained)
+    return None
 
 
 class SpokenVerdict:
@@ -185,32 +186,28 @@ class SpokenVerdict:
         return f"\n\n---\n\n{verdict}"
 
 
-def _why_nothing(session: Session) -> str:
+def _no_verdict(session: Session) -> PeerageError:
+    """The error that says why a session has nothing to answer with."""
+    place = f"session {session.id}"
+    if session.status == "out_of_budget":
+        return BudgetError(
+            "the budget was used up before the verdict.",
+            place=place,
+            hint="Raise it: a call is made only while what it may cost at most is left.",
+        )
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
-    if session.status == "no_quorum":
-        return f"too few seats answered to review each other. {failed}".strip()
-    return f"the session ended before its verdict. {failed}".strip()
+    why = WHY_NOTHING.get(session.status, "the session ended before its verdict.")
+    return NoVerdictError(f"{why} {failed}".strip(), place=place)
 
 
 def _outcome(session: Session, facts: list[Fact]) -> Outcome:
-    calls = billed_calls(facts)
-    usages = [call.usage for call in calls if call.usage is not None]
-    cost_usd, n_unpriced = total_cost(calls)
     text = answer_of(session)
     written = (fact for fact in facts if isinstance(fact, Answered | Advised) and fact.text == text)
-    return Outcome(
-        session,
-        sum(one.tokens_in or 0 for one in usages),
-        sum(one.tokens_out or 0 for one in usages),
-        cost_usd,
-        n_unpriced,
-        any(is_cut_off(fact.finish_reason) for fact in written),
-    )
+    is_whole = not any(is_cut_off(fact.finish_reason) for fact in written)
+    return Outcome(session, bill_of(billed_calls(facts)), not is_whole)
 
 
 def tokens(text: str) -> list[str]:
     """A text in pieces of about a word, which add up to it."""
-    pieces: list[str] = []
-    for part in text.split(" "):
-        pieces.append(part if not pieces else f" {part}")
-    return [piece for piece in pieces if piece]
+    first, *others = text.split(" ")
+    return [piece for piece in (first, *(f" {other}" for other in others)) if piece]

@@ -33,6 +33,7 @@ from peerage.doors.render.report_views import (
     scale_ends,
 )
 from peerage.doors.render.session_views import one_line, session_blocks
+from peerage.errors import how_many
 from peerage.reports.sessions import SessionView
 from peerage.text import visible
 from peerage.types import Audit, Finding
@@ -48,7 +49,7 @@ Row = Mapping[str, Any]
 @cache
 def environment() -> Environment:
     """The templates; every text of others is made visible and escaped where it is put in."""
-    return Environment(
+    made = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
         finalize=_shown,
@@ -56,6 +57,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.globals["how_many"] = how_many
+    return made
 
 
 def prose(text: str) -> Markup:
@@ -173,26 +176,34 @@ def board_page(board: Board) -> str:
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
+    """The first bars of a board, on the scale of what it ranks by; None where there are none."""
     if board.board == "models":
-        bars = [
-            (label, [_model_bar(row) for row in group if row["share"] is not None])
-            for label, group in tier_groups(rows)
-        ]
-        return bar_chart("Share of rivals beaten, with 95% intervals", bars, (0.0, 1.0))
+        tiers = tier_groups([row for row in rows if row["share"] is not None])
+        groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
+        return bar_chart("Share of rivals beaten, with 95% intervals", groups, (0.0, 1.0))
     if board.board == "contributors":
-        label = "Total score"
-        groups = [("", [_contributor_bar(row) for row in rows])]
-        return bar_chart(label, groups, key=("quality of items", "bonus of the affiliated"))
+        key = ("quality of items", "bonus of the affiliated")
+        return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
     if board.board == "reviewers":
-        known = [r for r in rows if r["pearson"] is not None and r["status"] != "undefined"]
         label = "Correlation with the others' opinions, with 95% intervals"
-        return bar_chart(label, [("", [_reviewer_bar(row) for row in known])], (-1.0, 1.0))
-    judged = [_item_bar(row) for row in rows if row["quality"] is not None]
-    return bar_chart("Quality: what people say of it", [("", judged)], scale_ends(board))
+        bars = [
+            Bar(
+                row["reviewer"], row["pearson"], row["low"], row["high"], n=f"n {row['qualifying']}"
+            )
+            for row in rows
+            if row["pearson"] is not None and row["status"] != "undefined"
+        ]
+    else:
+        label = "Quality: what people say of it"
+        judged = [row for row in rows if row["quality"] is not None]
+        bars = [
+            _bar_from_zero(one["item_id"], one["quality"], f"n {one['reviews']}") for one in judged
+        ]
+    return bar_chart(label, [("", bars)], scale_ends(board))
 
 
 def _model_bar(row: Row) -> Bar:
-    n = "1 session" if row["appearances"] == 1 else f"{row['appearances']} sessions"
+    n = how_many(row["appearances"], "session")
     return Bar(row["model"], row["share"], row["share_low"], row["share_high"], n=n)
 
 
@@ -200,23 +211,12 @@ def _contributor_bar(row: Row) -> Bar:
     quality, bonus = row["quality_score"], row["affiliation_bonus"]
     start = max(0.0, quality)
     parts = ((min(0.0, quality), start), (start, start + bonus))
-    n = f"n {row['reviews_received']}, {row['items_scored']} items"
+    n = f"n {row['reviews_received']}, {how_many(row['items_scored'], 'item')}"
     return Bar(row["contributor"], row["total_score"], parts=parts, n=n)
 
 
-def _reviewer_bar(row: Row) -> Bar:
-    n = f"n {row['qualifying']}"
-    return Bar(row["reviewer"], row["pearson"], row["low"], row["high"], n=n)
-
-
-def _item_bar(row: Row) -> Bar:
-    return Bar(
-        row["item_id"], row["quality"], parts=(_from_zero(row["quality"]),), n=f"n {row['reviews']}"
-    )
-
-
-def _from_zero(value: float) -> tuple[float, float]:
-    return min(0.0, value), max(0.0, value)
+def _bar_from_zero(name: str, value: float, n: str = "") -> Bar:
+    return Bar(name, value, parts=((min(0.0, value), max(0.0, value)),), n=n)
 
 
 class WeekLine(NamedTuple):
@@ -276,10 +276,6 @@ FORESTS = {
 
 def audit_page(found: Audit) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
-    charts = [
-        position_chart(found),
-        *(forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()),
-    ]
     template = environment().get_template("audit.html")
     return template.render(
         n_reviewers=found.views.get("reviewers", 0),
@@ -290,19 +286,21 @@ def audit_page(found: Audit) -> str:
             for one in found.findings
             if one.status in ("evidence", "indicator")
         ],
-        charts=[chart for chart in charts if chart is not None],
+        charts=audit_charts(found),
         findings=findings_table(found.findings, score=found.views.get("score", "score")),
     )
 
 
-def position_chart(found: Audit) -> Chart | None:
+def audit_charts(found: Audit) -> list[Chart]:
+    """What an audit can be drawn as: scores by position, and the reviewers side by side."""
+    forests = (_forest_chart(found.findings, metric, label) for metric, label in FORESTS.items())
+    return [chart for chart in (_position_chart(found), *forests) if chart is not None]
+
+
+def _position_chart(found: Audit) -> Chart | None:
     """Mean score by position, against the mean of the same answers."""
     bars = [
-        Bar(
-            f"shown as number {point['position'] + 1}",
-            point["mean"],
-            parts=(_from_zero(point["mean"]),),
-        )
+        _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
         for point in found.views.get("position_curve", [])
         if point["mean"] is not None
     ]
@@ -310,7 +308,7 @@ def position_chart(found: Audit) -> Chart | None:
     return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
 
 
-def forest_chart(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
+def _forest_chart(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
     """A point and an interval for each subject of one metric, on one scale."""
     bars = [
         Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)

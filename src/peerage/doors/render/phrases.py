@@ -8,7 +8,21 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from peerage.types import Audit, Finding
+from peerage.errors import how_many
+from peerage.events import (
+    Answered,
+    Asked,
+    Dealt,
+    Failed,
+    Noted,
+    Opened,
+    Reviewed,
+    StoppedEarly,
+    Tallied,
+    read_event,
+)
+from peerage.text import visible
+from peerage.types import Audit, Event, Finding, Gate
 
 if TYPE_CHECKING:
     from peerage.boards import Board
@@ -16,6 +30,7 @@ if TYPE_CHECKING:
 NOTHING = "–"
 MICROSECONDS = re.compile(r"(\d\d:\d\d:\d\d)\.\d+")
 LOPSIDED = 0.005  # how far a value is from the middle of its interval before both ends are shown
+MAX_CHARACTERS = 200  # of a line that an agent is told
 N_NAMED = 3  # of those a repeated flag is about
 
 OWN_VOTES = {
@@ -24,26 +39,37 @@ OWN_VOTES = {
     "seed": "own votes dropped, with the place kept",
 }
 
-# What a flag stands for. A count comes before it, and what it is about after it.
+RULES = {  # what each rule of ours counts; a plug-in's has only its name
+    "borda": "the share of rivals beaten on a ballot, averaged",
+    "mean_rank": "the mean place",
+    "hybrid": "rivals beaten and marks, half and half",
+    "bradley_terry": "the ratings that make the counted wins most likely",
+    "elo": "ratings that move after every ballot",
+    "copeland": "rivals beaten by a majority of the ballots",
+    "schulze": "rivals beaten along the strongest chains of majorities",
+}
+
+# What a flag stands for. A count comes before it, and what it is about after it; of boards and
+# imports the first word is a plural, whose s is left off after a 1.
 MEANINGS = {
     # of boards and imports
     "sessions_with_one_candidate": "sessions with one candidate, who had no rival",
-    "sessions_without_a_weight": "sessions left out: no item weight is given for them",
-    "truncated_answers": "answers were cut off at their length limit",
-    "sessions_left_out": "sessions left out: what is stored of them cannot be read",
+    "sessions_without_a_weight": "sessions left out, for which no item weight is given",
+    "truncated_answers": "answers cut off at the length limit",
+    "sessions_left_out": "sessions left out, as what is stored cannot be read",
     "sessions_of_several_categories": "sessions whose reviews name several categories",
-    "not_in_every_session": "candidates that were not judged in every session, so that their"
-    " rivals were not always the same",
+    "not_in_every_session": "candidates not judged in every session, so that the rivals were"
+    " not always the same",
     "no_two_way_interval": "models without an interval over sessions and reviewers: it takes two"
     " queries, votes that are not all alike, and three reviewers whose votes on the model count"
     " (where own votes are left out, a panel that judges itself needs four)",
     "reviews_in_the_future": "reviews dated in the future; the window ends at the latest",
-    "scores_not_finite": "scores that are NaN or infinite, read as no score",
-    "reviewers_without_a_score": "reviewers that are no models: they weigh the panel's mean",
+    "scores_not_finite": "scores of NaN or infinity, read as no score",
+    "reviewers_without_a_score": "reviewers without a score of a model, who weigh the panel's mean",
     "opinions_in_the_future": "opinions dated in the future; the window ends at the latest",
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
     "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
-    "names_that_differed_by_spaces": "names that differed only by spaces around them, read as one",
+    "names_that_differed_by_spaces": "names that differed only by spaces around, read as one",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
@@ -154,16 +180,11 @@ def seconds(s: float) -> str:
     return f"{s:.0f} s" if s < 100 else f"{s // 60:.0f} min {s % 60:.0f} s"
 
 
-def counted(n: int, noun: str) -> str:
-    """`1 call`, `1,234 calls`."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
-
-
 def money(usd: float, n_unpriced: int = 0) -> str:
     """`$0.0123`, or `at least $0.0123 (1 call unpriced)`."""
     if not n_unpriced:
         return "< $0.0001" if 0.0 < usd < 0.0001 else f"${usd:.4f}"
-    return f"at least ${usd:.4f} ({counted(n_unpriced, 'call')} unpriced)"
+    return f"at least ${usd:.4f} ({how_many(n_unpriced, 'call')} unpriced)"
 
 
 def option_value(value: Any) -> str:
@@ -185,7 +206,10 @@ def flag_text(flag: str) -> str:
     if " " in name:  # a sentence already
         return flag
     n, _, examples = rest.partition(": ")
-    return f"{n} {meaning(name)}".strip() + (f": {examples}" if examples else "")
+    words = meaning(name)
+    noun, _, about = words.partition(" ")
+    words = f"{noun.removesuffix('s')} {about}" if n == "1" else words
+    return f"{n} {words}".strip() + (f": {examples}" if examples else "")
 
 
 def flag_line(flag: str) -> str:
@@ -245,7 +269,7 @@ def audit_verdict(found: Audit) -> str:
         for status, count in by_status.items()
     )
     said = f"Evidence of bias in {n_evidence} of" if n_evidence else "No evidence of bias in"
-    return f"{said} {n} findings" + (f"; {rest}." if rest else ".")
+    return f"{said} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
 
 
 def board_options(board: Board) -> str:
@@ -273,3 +297,65 @@ def tier_groups(
             label = "no votes" if row["share"] is None else "no tier: too few sessions to tell"
             untiered.setdefault(label, []).append(row)
     return [*groups.items(), *untiered.items()]
+
+
+# -- a running session, for logs, chat clients and agents -----------------------------------------
+
+
+class ProgressLines:
+    """Says each event of one session in a line, or nothing; it counts who is done."""
+
+    def __init__(self, max_characters: int | None = MAX_CHARACTERS) -> None:
+        self.max_characters = max_characters  # of a line
+        self.n_seats = 0
+        self.n_answered = 0
+        self.n_ballots = 0
+        self.n_reviewed = 0
+        self.n_answers = 0
+
+    def line(self, event: Event) -> str | None:
+        """The line for the next event of the session."""
+        text = self._line(event)
+        if text is None:
+            return None
+        text, longest = visible(text), self.max_characters
+        return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+    def _line(self, event: Event) -> str | None:
+        match read_event(event):
+            case Opened() as fact:
+                asked = [seat.name for seat in fact.seats if "answer" in seat.roles]
+                self.n_seats = len(asked)
+                return f"asking {', '.join(asked)}" if asked else None
+            case Answered() as fact:
+                self.n_answered += 1
+                words = how_many(len(fact.text.split()), "word")
+                so_far = f" ({self.n_answered} of {self.n_seats})" if self.n_seats else ""
+                return f"{fact.seat} answered in {words}{so_far}"
+            case Noted() as fact:
+                return fact.text
+            case Failed(kind="skipped", message=""):
+                return None  # said before
+            case Failed() as fact:
+                return f"{fact.seat} failed to {fact.stage}: {fact.kind}, {fact.message}"
+            case Gate() as fact if not fact.passed:
+                return f"{fact.model}'s answer did not pass the safety gate"
+            case Dealt() as fact:
+                self.n_ballots, self.n_reviewed = len(fact.ballots), 0
+                self.n_answers = max((len(one.order) for one in fact.ballots), default=0)
+                one, many = "reviewer has its ballot", "reviewers have their ballots"
+                return how_many(self.n_ballots, one, many)
+            case Reviewed() as fact:
+                self.n_reviewed += 1
+                so_far = f"({self.n_reviewed} of {self.n_ballots})"
+                answers = how_many(self.n_answers, "answer")
+                return f"{fact.reviewer} reviewed {answers} {so_far}"
+            case StoppedEarly() as fact:
+                return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
+            case Tallied() as fact if fact.scores:
+                best = [score.model for score in fact.scores if score.rank == 1]
+                return f"ranked first: {', '.join(best)}"
+            case Asked() as fact if fact.stage == "conclude":
+                return f"{fact.seat} is asked for the verdict"
+            case _:
+                return None

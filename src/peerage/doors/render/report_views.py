@@ -25,6 +25,7 @@ from peerage.doors.render.phrases import (
     tier_groups,
     tuning,
 )
+from peerage.errors import how_many
 from peerage.types import Audit, Finding
 
 if TYPE_CHECKING:
@@ -255,10 +256,11 @@ def _model_notes(board: Board) -> list[str]:
     over = "sessions and reviewers" if two_way else "sessions"
     has_none = two_way and all(row["share_low"] is None for row in board.rows)
     intervals = "no intervals" if has_none else "95% intervals"
+    n = {name: how_many(board.notes.get(f"{name}s", 0), name) for name in ("session", "review")}
     lines = [
-        f"{board.notes.get('sessions', 0)} sessions, {board.notes.get('reviews', 0)} reviews; rule "
-        f"{board.notes['rule']}, {OWN_VOTES[options['own_votes']]}, reviewers' weights "
-        f"{options['reputation']}; {intervals} of the share of rivals beaten over {over}; "
+        f"{n['session']}, {n['review']}; rule {board.notes['rule']}, "
+        f"{OWN_VOTES[options['own_votes']]}, reviewers' weights {options['reputation']}; "
+        f"{intervals} of the share of rivals beaten over {over}; "
         "ranks in parentheses hold all at once."
     ]
     lines += map(flag_line, board.flags)
@@ -274,12 +276,13 @@ def _community_notes(board: Board) -> list[str]:
     options, lines = board.parameters, []
     if board.board == "contributors":
         lines.append("total is the quality of the items plus the bonus of the affiliated.")
+    count = how_many(options["opinions"], "opinion counts", "opinions count")
     lines.append(
-        f"{options['opinions']} opinions count; left out: {options['own_left_out']} on own items, "
+        f"{count}; left out: {options['own_left_out']} on own items, "
         f"{options['superseded_left_out']} replaced by a later one."
     )
     if options["iterations"] is not None:
-        lines.append(f"reputation settled in {options['iterations']} rounds.")
+        lines.append(f"reputation settled in {how_many(options['iterations'], 'round')}.")
     return [*lines, *map(flag_line, board.flags)]
 
 
@@ -351,18 +354,15 @@ def pairs_table(pairs: Rows) -> TextTable:
     return table
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]"
-
-
 def _evidence(ring: Mapping[str, Any]) -> list[str]:
-    found = ring["evidence"]
+    found, low, high = ring["evidence"], ring["gap_low"], ring["gap_high"]
+    between = "" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]"
     lines = [
-        f"gap {_gap(ring['gap'])}{_interval(ring['gap_low'], ring['gap_high'])}, "
+        f"gap {_gap(ring['gap'])}{between}, "
         f"p {probability(ring['p'])}: on members' items members say "
         f"{found['members_mean']:+.2f}, outsiders {found['outsiders_mean']:+.2f}",
         f"{ring['density']:.0%} of member pairs review each other, with praise "
-        f"{found['support_inside']} times of {found['opinions_inside']}; "
+        f"{how_many(found['support_inside'], 'time')} of {found['opinions_inside']}; "
         f"{found['support_expected']:.1f} expected",
     ]
     most = sorted(found["support"], key=lambda one: (-one["n"], one["from"], one["to"]))
@@ -379,7 +379,9 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
     console.print(audit_verdict(found), style="bold")
     for one in found.findings:
         if one.status in ("evidence", "indicator"):
-            console.print(f"  {_sentence(one)}", style=STATUS_STYLES[one.status])
+            said = f"{one.metric}, {one.subject}: {finding_value(one)}, n {one.n}"
+            note = f": {one.note}" if one.note else ""
+            console.print(f"  {one.status}  {said}{note}", style=STATUS_STYLES[one.status])
     if quiet:
         return
     console.show_table(findings_table(found.findings, MAX_ROWS, found.views.get("score", "score")))
@@ -394,12 +396,7 @@ def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
     if len(calibration) > 1:
         console.show_table(means_table(calibration))
     if n := found.views.get("not_finite", 0):
-        console.print(f"{n} scores that are NaN or infinite were read as no score.")
-
-
-def _sentence(one: Finding) -> str:
-    note = f": {one.note}" if one.note else ""
-    return f"{one.status}  {one.metric}, {one.subject}: {finding_value(one)}, n {one.n}{note}"
+        console.print(f"{how_many(n, 'score')} of NaN or infinity: read as no score.")
 
 
 def findings_table(

@@ -25,7 +25,6 @@ from peerage.doors.render.layout import (
 from peerage.doors.render.phrases import (
     NOTHING,
     OWN_VOTES,
-    counted,
     figure,
     meaning,
     minute,
@@ -33,20 +32,21 @@ from peerage.doors.render.phrases import (
     seconds,
     session_flags,
 )
+from peerage.errors import how_many
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
-    from peerage.reports import SessionList
     from peerage.reports.sessions import (
         AnswerView,
         Bill,
         Remark,
         ReviewView,
         SessionEntry,
+        SessionList,
         SessionView,
     )
     from peerage.scoring import Scored
-    from peerage.types import Audit, Failure
+    from peerage.types import Audit, Failure, Response, ScoringOptions, Session
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
@@ -58,6 +58,7 @@ KINDS = {  # what a verdict is called
     "top_answer": "best answer",
     "tie_breaker": "best answer",
 }
+DECISIONS = {True: "approved", False: "rejected", None: "undecided"}
 TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
@@ -68,11 +69,7 @@ WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be sho
 def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
     """What a question ends with: verdict, ranking, answers, who ranked whom and why, the bill."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
-    yield from _conclusion(view)
-    yield from _ranking(view)
-    yield from _answers(view, None if full else LINES_OF_ANSWER)
-    yield from _grid(view)
-    yield from _dissent(view)
+    yield from _result(view, None if full else LINES_OF_ANSWER)
     yield Heading("Cost")
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
     yield Line(f"every review in full: peerage show {view.id}", "dim")
@@ -81,20 +78,17 @@ def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     """A session in full: the question, every answer and review, failures, and the bill by seat."""
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
-    yield Quote(view.query.text, "Question", _question_aside(view))
-    yield from _conclusion(view)
-    yield from _ranking(view)
-    yield from _answers(view, None)
-    yield from _grid(view)
-    yield from _dissent(view)
+    opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
+    yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
+    yield from _result(view, None)
     for review in view.reviews:
         yield from _review(review, raw)
     for review in view.people:
         yield from _review(review, raw, "a person; the scores stay as they are")
-    thoughts = [one for one in view.answers if raw and one.reasoning]
+    thoughts = [one for one in view.answers if raw and one.response.reasoning]
     if thoughts:
         yield Heading("Thought before answering")
-        yield from (Verbatim(one.reasoning, one.model) for one in thoughts)
+        yield from (Verbatim(one.response.reasoning, one.response.model) for one in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
         yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
@@ -106,28 +100,35 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     yield Line(f"session {view.id} · {bill_line(view.bill)}", "dim")
 
 
+def _result(view: SessionView, n_lines: int | None) -> Iterator[Block]:
+    """What came out, and why; answers with so many lines, or whole."""
+    yield from _conclusion(view)
+    if view.scored is not None:
+        yield Heading("Ranking")
+        yield ranking_table(view.scored)
+        yield from (Line(line, "dim") for line in _notes(view.scored))
+    yield from _answers(view, n_lines)
+    yield from _grid(view)
+    yield from _dissent(view)
+
+
 def bare_verdict(view: SessionView) -> str:
     """The verdict alone, as it was written; the best answer where none was asked for."""
     verdict = view.verdict
     if verdict is None:
-        return view.best[0].text if view.is_finished and view.best else ""
+        return view.best[0].response.text if view.is_finished and view.best else ""
     if verdict.kind != "binary":
         return verdict.text or verdict.note
-    return "\n".join(filter(None, (_decision_word(verdict.approved), verdict.text or verdict.note)))
+    return "\n".join(filter(None, (DECISIONS[verdict.approved], verdict.text or verdict.note)))
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
     """Why there is none: it is not finished, or too few answered; empty where there is one."""
-    if not view.is_finished:
-        return unfinished_lines(view)
-    if view.status != "no_quorum":
+    if view.status == "no_quorum":
+        n, of = len(view.answers), len(view.seats)
+        return [f"No verdict: only {n} of {of} answered, too few to review each other."]
+    if view.is_finished:
         return []
-    n, of = len(view.answers), len(view.seats)
-    return [f"No verdict: only {n} of {of} answered, too few to review each other."]
-
-
-def unfinished_lines(view: SessionView) -> list[str]:
-    """That a session is not finished, what is missing, and how to go on."""
     waits = [
         f"{TASKS[one.stage]}{'s' if len(one.seats) > 1 else ''}"
         + (f" of {', '.join(one.seats)}" if one.seats else "")
@@ -144,11 +145,6 @@ def resume_line(session_id: str, season: str = "", options: str = "") -> str:
     return f"To go on: peerage ask --resume {session_id}{options}"
 
 
-def _question_aside(view: SessionView) -> str:
-    parts = [f"session {view.id}", minute(view.opened_at), view.query.category]
-    return " · ".join(filter(None, parts))
-
-
 def failure_line(failure: Failure) -> str:
     """A failure as a person reads it."""
     why = f"{failure.message} ({failure.kind})" if failure.message else failure.kind
@@ -162,33 +158,19 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
     verdict = view.verdict
     if verdict is None:
         if view.is_finished and view.best:
-            yield Quote(view.best[0].text, f"best answer: {_tied(view)}", is_main=True)
+            first, *others = (one.response.model for one in view.best)
+            tied = f", tied with {', '.join(others)}" if others else ""
+            yield Quote(view.best[0].response.text, f"best answer: {first}{tied}", is_main=True)
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
-    title += f" by {verdict.by}" if verdict.by else ""
     text = verdict.text or verdict.note
     if verdict.kind == "binary":
-        title = _decision_word(verdict.approved) + (f" by {verdict.by}" if verdict.by else "")
+        title = DECISIONS[verdict.approved]
         text = "\n".join(f"- {reason}" for reason in text.splitlines())
+    title += f" by {verdict.by}" if verdict.by else ""
     yield Quote(text, title, is_main=True)
     if verdict.note and verdict.text:
         yield Line(f"note: {verdict.note}", "yellow")
-
-
-def _tied(view: SessionView) -> str:
-    first, *others = (one.model for one in view.best)
-    return first + (f", tied with {', '.join(others)}" if others else "")
-
-
-def _decision_word(approved: bool | None) -> str:
-    return {True: "approved", False: "rejected", None: "undecided"}[approved]
-
-
-def _ranking(view: SessionView) -> Iterator[Block]:
-    if view.scored is not None:
-        yield Heading("Ranking")
-        yield ranking_table(view.scored)
-        yield from (Line(line, "dim") for line in _notes(view.scored))
 
 
 def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
@@ -197,32 +179,32 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
         return
     yield Heading("Answers")
     shown = view.verdict.text if view.verdict else ""
-    shown = shown or (view.best[0].text if view.is_finished and view.best else "")
+    shown = shown or (view.best[0].response.text if view.is_finished and view.best else "")
     kind = view.verdict.kind if view.verdict else ""
     for answer in view.answers:
         rank = f"{answer.score.rank}. " if answer.score else ""
-        title, aside = f"{rank}{answer.model}", _answer_aside(answer)
-        if answer.text == shown:
+        title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
+        if answer.response.text == shown:
             yield Quote("(the text above)", title, aside)
             continue
         whole = not view.best or (answer in view.best[:1] and kind not in WHOLE_IN_VERDICT)
-        yield Quote(answer.text, title, aside, n_lines=None if whole else n_lines)
+        yield Quote(answer.response.text, title, aside, n_lines=None if whole else n_lines)
 
 
 def _answer_aside(answer: AnswerView) -> str:
     """How long an answer is, what it took, and what is wrong with it."""
     gate = answer.gate
     parts = [
-        counted(answer.words, "word"),
+        how_many(answer.response.words, "word"),
         "judged, not asked for" if answer.given else "",
-        "cut off at its token limit" if answer.truncated else "",
-        *_took(answer),
+        "cut off at its token limit" if answer.response.truncated else "",
+        *_took(answer.response),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
 
 
-def _took(call: AnswerView | ReviewView) -> list[str]:
+def _took(call: Response | ReviewView) -> list[str]:
     """The time and the money that a reply took, as far as they are known."""
     usd = call.usage.cost_usd if call.usage else None
     time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
@@ -275,19 +257,19 @@ def ranking_table(scored: Scored) -> TextTable:
             *([] if rule == "borda" else [figure(row.value if row.votes else None, 3)]),
             figure(row.borda),
             str(row.wins),
-            f"{row.votes} of {_n_voters(scored, row.model)}",
+            f"{row.votes} of {n_voters(scored.session, scored.options, row.model)}",
             figure(row.mean_score),
         )
     return table
 
 
-def _n_voters(scored: Scored, model: str) -> int:
+def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
     """On how many reviewers' ballots the model was, its own left out where own votes are."""
-    own = scored.options.own_votes != "out"
+    own = options.own_votes != "out"
     return len(
         {
             (ballot.reviewer, ballot.sheet)
-            for ballot in scored.session.ballots
+            for ballot in session.ballots
             if model in ballot.authors and (own or ballot.reviewer != model)
         }
     )
@@ -297,7 +279,7 @@ def _notes(scored: Scored) -> list[str]:
     n = len(scored.counted)
     n_counted = n - sum(ballot.abstained for ballot in scored.counted)
     lines = [
-        f"{n_counted} of {n} ballots counted, rule {scored.options.rule}, "
+        f"{n_counted} of {how_many(n, 'ballot')} counted, rule {scored.options.rule}, "
         f"{OWN_VOTES[scored.options.own_votes]}."
     ]
     lines += [*_without_a_vote(scored), *_ties_broken(scored)]
@@ -305,7 +287,8 @@ def _notes(scored: Scored) -> list[str]:
     told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
     if len(told) > MAX_FLAGS_SHOWN:
-        lines.append(f"… and {len(told) - MAX_FLAGS_SHOWN} more flags (--json has them all)")
+        more = how_many(len(told) - MAX_FLAGS_SHOWN, "more flag")
+        lines.append(f"… and {more} (--json has them all)")
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
     return lines if scored.audit is None else [*lines, _audit_line(scored.audit)]
@@ -338,9 +321,11 @@ def _audit_line(audit: Audit) -> str:
     """What one session can say of its reviewers, and how much more it would take."""
     length = next(one for one in audit.findings if one.metric == "length")
     if length.value is None:
-        parts = [f"{counted(length.n, 'answer')} cannot tell whether scores go with length"]
+        parts = [f"{how_many(length.n, 'answer')} cannot tell whether scores go with length"]
     else:
-        parts = [f"scores and length correlate {length.value:+.2f} over {length.n} answers"]
+        parts = [
+            f"scores and length correlate {length.value:+.2f} over {how_many(length.n, 'answer')}"
+        ]
         parts[0] += f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
     parts += [
         f"{words} marks here: {', '.join(names)}"
@@ -357,19 +342,15 @@ def _grid(view: SessionView) -> Iterator[Block]:
     if not view.reviews:
         return
     yield Heading("Who put whom where, and why")
-    own = "" if _own_counts(view) else "; a place in parentheses is the reviewer's own, not counted"
+    own_counts = view.scored is not None and view.scored.options.own_votes == "in"
+    own = "" if own_counts else "; a place in parentheses is the reviewer's own, not counted"
     yield Line(f"1 is best{own}.", "dim")
-    yield grid_table(view)
+    yield grid_table(view, own_counts)
 
 
-def _own_counts(view: SessionView) -> bool:
-    return view.scored is not None and view.scored.options.own_votes == "in"
-
-
-def grid_table(view: SessionView) -> TextTable:
+def grid_table(view: SessionView, own_counts: bool) -> TextTable:
     """Which reviewer put which candidate where, and the reason in one line."""
     candidates = [score.model for score in (view.scored.scores if view.scored else ())]
-    own_counts = _own_counts(view)
     table = TextTable(
         TableColumn("reviewer", "name"),
         *(TableColumn(name, use=i, named=True) for i, name in enumerate(candidates)),
@@ -419,6 +400,8 @@ def _dissent(view: SessionView) -> Iterator[Block]:
         why = " ".join(one.reasons) or "(no reason given)"
         yield Line(f"{one.seat} {side}: “{why}”", "magenta")
     for words in view.dissent:
+        if words.distance is None:  # a vote, which is among the decisions
+            continue
         far = f"{words.distance:.0%} of pairs the other way"
         yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
 
@@ -473,7 +456,7 @@ def bill_line(bill: Bill) -> str:
         for n, way in ((bill.tokens_in, "in"), (bill.tokens_out, "out"))
         if n is not None
     ]
-    parts = [counted(bill.n_calls, "call")]
+    parts = [how_many(bill.n_calls, "call")]
     parts += [f"tokens {', '.join(tokens)}"] if tokens else []
     return " · ".join([*parts, f"cost {money(bill.usd, bill.n_unpriced)}"])
 
@@ -519,7 +502,7 @@ def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
         table.add(
             entry.id,
             minute(entry.opened_at),
-            entry.status or "unfinished",
+            entry.status,
             entry.winner,
             f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
             entry.category,

@@ -1,11 +1,10 @@
-"""The boards and their what-if bar: the same ballots, counted as the address says."""
+"""The board of models with its what-if bar, a model's own page, and the duels of two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from math import isfinite
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from weakref import WeakKeyDictionary
@@ -16,49 +15,53 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from peerage.boards import Board
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import board_chart, week_chart
+from peerage.doors.render.pages import week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
-from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
-from peerage.doors.web.templating import PageRoute, headers_with, kept_page
+from peerage.doors.render.report_views import BOARD_COLUMNS
+from peerage.doors.web.judge_pages import findings_in_words
+from peerage.doors.web.templating import PageRoute, headers_with, kept_page, page
 from peerage.errors import NotFoundError, PeerageError, UsageError
-from peerage.reports import InputTables, Reports
-from peerage.reports.model_facts import N_SESSIONS, ModelFacts, facts_of_models, gate_failures
-from peerage.reports.options import (
-    CommunityBoardOptions,
-    ContributorBoardOptions,
-    ItemBoardOptions,
-    ReviewerBoardOptions,
+from peerage.events import opening_of
+from peerage.reports.held_rows import WhatIfOptions, stored_rows, what_if_board
+from peerage.reports.options import AuditOptions, ModelBoardOptions
+from peerage.reports.page_facts import (
+    N_SESSIONS,
+    ModelFacts,
+    SessionShare,
+    duels,
+    facts_of_models,
+    gate_failures,
+    marks_of,
+    sessions_of,
 )
-from peerage.reports.what_if import WhatIfOptions, what_if_board
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.simulate import Population, simulate
-from peerage.types import CommunityCoefficients, Rubric
+from peerage.stores import Store
+from peerage.types import Rubric
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-BOARDS = ("models", "contributors", "reviewers", "items")
 WEIGHT = "w_"  # the start of a parameter that weighs a dimension
 MAX_ROWS = 200
 BLOCK = 20  # models that the head-to-head shows at a time, across and down
-PLAIN_SINCE = "all"
-COMMUNITY: Mapping[str, type[CommunityBoardOptions]] = {
-    "contributors": ContributorBoardOptions,
-    "reviewers": ReviewerBoardOptions,
-    "items": ItemBoardOptions,
+N_SHOWN = 6  # sessions of a model, of the best and of the worst
+N_DUELS = 50
+USUAL = {  # what an address may say, and what it need not as it goes without saying
+    "rule": "borda",
+    "own_votes": "out",
+    "since": "all",
+    "category": "",
+    "without": "",
+    "ceiling": "on",
+    "gate": "off",
+    "scale": "",
+    "matrix": "",
+    "history": "",
+    "rows": "",
+    "columns": "",
+    "sort": "rank",
+    "search": "",
 }
-PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
-NAME_BY_BOARD = {"contributors": "contributor", "reviewers": "reviewer", "items": "item_id"}
-# The numbers of a community that a person may change, with their words.
-COEFFICIENTS = {
-    "affiliation_bonus_points": "Affiliation bonus",
-    "min_reviews_for_quality": "Reviews an item needs",
-    "min_reviews_required": "Reviews a reviewer needs",
-    "quality_weight": "Weight of quality",
-    "reputation_weight": "Weight of reputation",
-    "reputation_cap": "Cap of reputation",
-}
-_PLAIN_RANKS: WeakKeyDictionary[Service, tuple[object, Mapping[str, int]]] = WeakKeyDictionary()
 SORTS = {
     "rank": "rank",
     "model": "name",
@@ -72,6 +75,60 @@ IN_TEMPLATE = {  # or left to the JSON; a column that is not here comes after th
     *SORTS,
     *("share", "value", "aggregate_borda", "mean_score_plain", "share_length_controlled"),
 }
+_PLAIN_RANKS: WeakKeyDictionary[Service, tuple[object, Mapping[str, int]]] = WeakKeyDictionary()
+
+
+# -- what the boards of models and of communities share ------------------------------------------
+
+
+def given_in(request: Request) -> dict[str, str]:
+    """What an address says, several values of one name a line each."""
+    query = request.query_params
+    return {name: "\n".join(query.getlist(name)) for name in query}
+
+
+def number_in(text: str | None, otherwise: float) -> float:
+    """A number of a form; another where there is none, or none that can be meant."""
+    try:
+        value = float(text) if text else otherwise
+    except ValueError:
+        return otherwise
+    return value if 0 <= value <= 1_000_000 else otherwise
+
+
+def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
+    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
+    try:
+        return make(), ""
+    except PeerageError as error:
+        return Board(kind, {}), str(error)
+
+
+def shared_values(
+    board: Board, problem: str, given: Mapping[str, str], usual: Mapping[str, str]
+) -> dict[str, Any]:
+    """What every board's page is given; its address says only what is not as usual."""
+    said = {name: given[name] for name in usual if given.get(name, "") not in ("", usual[name])}
+    query = urlencode({name: value.split("\n") for name, value in said.items()}, doseq=True)
+    return {
+        "board": board,
+        "problem": problem,
+        "about": board_options(board),
+        "flags": [flag_text(flag) for flag in board.flags],
+        "kind": board.board,
+        "query": query,
+        "address": f"/boards/{board.board}" + (f"?{query}" if query else ""),
+    }
+
+
+def json_of(made: Mapping[str, Any]) -> Response:
+    """The board that a page shows, as JSON."""
+    if made["problem"]:
+        raise UsageError(made["problem"])
+    return JSONResponse(made["board"].document(), headers=dict(headers_with("")))
+
+
+# -- the board of models -------------------------------------------------------------------------
 
 
 @router.get("/boards")
@@ -86,57 +143,10 @@ async def model_board(request: Request, service: Serving) -> Response:
     return await kept_page(request, "model_board.html", "/boards/models", make)
 
 
-@router.get("/boards/{kind}")
-async def community_board(request: Request, service: Serving, kind: str) -> Response:
-    """A board of people or of items, stored or simulated."""
-    make = partial(made_community_board, service, known_board(kind), given_in(request))
-    return await kept_page(request, "community_board.html", "/boards/models", make)
-
-
-@router.get("/boards/{kind}/json")
-async def board_json(request: Request, service: Serving, kind: str) -> Response:
-    """The board that a page shows, as JSON."""
-    given = given_in(request)
-    if kind == "models":
-        made = await service.read(made_model_board, service, given)
-    else:
-        made = await service.read(made_community_board, service, known_board(kind), given)
-    if made["problem"]:
-        raise UsageError(made["problem"])
-    return JSONResponse(made["board"].document(), headers=dict(headers_with("")))
-
-
-def given_in(request: Request) -> dict[str, str]:
-    """What an address says, several values of one name a line each."""
-    query = request.query_params
-    return {name: "\n".join(query.getlist(name)) for name in query}
-
-
-def known_board(kind: str) -> str:
-    if kind not in COMMUNITY:
-        raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {', '.join(BOARDS)}.")
-    return kind
-
-
-def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
-    try:
-        return make(), ""
-    except PeerageError as error:
-        return Board(kind, {}), str(error)
-
-
-# -- models ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class BoardRow:
-    """A line of the board of models: its numbers, where it stood before, and what it costs."""
-
-    values: Mapping[str, Any]
-    rank_words: str
-    before: int | None  # its plain rank, where that is another
-    facts: ModelFacts | None
+@router.get("/boards/models/json")
+async def model_board_json(request: Request, service: Serving) -> Response:
+    """The board that the page shows, as JSON."""
+    return json_of(await service.read(made_model_board, service, given_in(request)))
 
 
 def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, Any]:
@@ -149,44 +159,32 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
     plain = WhatIfOptions(since=options.since, category=options.category)
     is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
     before = {} if is_plain or problem else plain_ranks(service, plain)
-    rows = board.rows
-    if options.calibrated:
-        rows = calibrated(rows)
     facts = facts_of_models(service.store)
-    search = given.get("search", "").casefold()
-    listed = [
-        BoardRow(
-            row,
-            ranks(row) if not options.calibrated else str(row["rank"]),
-            old if (old := before.get(row["model"])) not in (None, row["rank"]) else None,
-            facts.get(row["model"]),
-        )
-        for row in rows
-        if search in row["model"].casefold()
-    ]
+    rows = calibrated(board.rows) if options.calibrated else board.rows
     sort = given.get("sort", "rank")
-    if sort in SORTS and sort != "rank":
-        listed = _sorted(listed, sort)
-    by_row = {id(one.values): one for one in listed}
-    groups = [("", listed)]
-    if sort == "rank" and not options.calibrated:
-        tiers = tier_groups([one.values for one in listed])
-        groups = [(name, [by_row[id(row)] for row in part]) for name, part in tiers]
+    by_tier = sort == "rank" and not options.calibrated
+    found = [row for row in rows if given.get("search", "").casefold() in row["model"].casefold()]
+    listed = [
+        {
+            **row,
+            "rank_words": str(row["rank"]) if options.calibrated else ranks(row),
+            "before": old if (old := before.get(row["model"])) != row["rank"] else None,
+            "facts": facts.get(row["model"], ModelFacts()),
+        }
+        for row in _sorted(found, sort)
+    ]
     order = [row["model"] for row in rows]
-    query = canonical(given, options, weights, rubric)
+    usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
+    shared = shared_values(board, problem, given, {**USUAL, **usual})
     return {
-        "board": board,
-        "problem": problem,
-        "groups": groups,
+        **shared,
+        "groups": tier_groups(listed) if by_tier else [("", listed)],
         "n_left_out": max(0, len(listed) - MAX_ROWS),
         "max_rows": MAX_ROWS,
         "options": options,
         "is_plain": is_plain,
-        "n_moved": sum(one.before is not None for one in listed),
-        "about": board_options(board),
-        "flags": [flag_text(flag) for flag in board.flags],
+        "n_moved": sum(row["before"] is not None for row in listed),
         "weights": weights,
-        "default_weights": _percent(rubric),
         "rules": rules.names(),
         "sort": sort,
         "sorts": SORTS,
@@ -195,10 +193,17 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "categories": categories_of(service),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
         "versus": versus(board.notes.get("matrix"), given),
-        "parts": parse_qsl(query),
-        "weeks": week_chart(board.notes["history"], order) if board.notes.get("history") else None,
-        **_addressed("models", query),
+        "parts": parse_qsl(shared["query"]),
+        "weeks": week_chart(board.notes.get("history") or (), order),
     }
+
+
+def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
+    """The rows by a column, the largest first, or by name; in their order by rank or by none."""
+    if column == "model":
+        return sorted(rows, key=lambda row: row["model"].casefold())
+    by_value = column in SORTS and column != "rank"
+    return sorted(rows, key=lambda row: -(row[column] or 0.0)) if by_value else rows
 
 
 def _more_columns(board: Board) -> list[tuple[str, str]]:
@@ -215,50 +220,21 @@ def what_if_options(
 ) -> tuple[WhatIfOptions, dict[str, float]]:
     """The options that an address asks for, and the weights as percent."""
     usual = _percent(rubric)
-    weights = {name: _number(given.get(f"{WEIGHT}{name}"), usual[name]) for name in usual}
-    without = tuple(name for name in given.get("without", "").split("\n") if name)
-    chosen: dict[str, Any] = {"own_votes": given.get("own_votes") or "out"}
+    weights = {name: number_in(given.get(f"{WEIGHT}{name}"), usual[name]) for name in usual}
+    said = {name: given.get(name) or USUAL[name] for name in USUAL}
+    chosen: dict[str, Any] = {name: said[name] for name in ("rule", "own_votes", "since")}
     options = WhatIfOptions(
-        rule=given.get("rule") or "borda",
-        since=given.get("since") or PLAIN_SINCE,
-        category=given.get("category") or None,
-        without=without,
+        category=said["category"] or None,
+        without=tuple(filter(None, said["without"].split("\n"))),
         weights=weights if weights != usual and any(weights.values()) else {},
-        ceiling=given.get("ceiling", "on") == "on",
-        gate=given.get("gate", "off") == "on",
-        calibrated=given.get("scale") == "calibrated",
-        matrix=given.get("matrix") == "on",
-        history="week" if given.get("history") == "week" else None,
+        ceiling=said["ceiling"] == "on",
+        gate=said["gate"] == "on",
+        calibrated=said["scale"] == "calibrated",
+        matrix=said["matrix"] == "on",
+        history="week" if said["history"] == "week" else None,
         **chosen,
     )
     return options, weights
-
-
-def canonical(
-    given: Mapping[str, str],
-    options: WhatIfOptions,
-    weights: Mapping[str, float],
-    rubric: Rubric | None,
-) -> str:
-    """The shortest query that asks for the same page, so that a link says only what differs."""
-    usual = _percent(rubric)
-    parts: dict[str, str | Sequence[str]] = {
-        "rule": "" if options.rule == "borda" else options.rule,
-        "own_votes": "" if options.own_votes == "out" else options.own_votes,
-        "since": "" if options.since == PLAIN_SINCE else options.since,
-        "category": options.category or "",
-        "without": options.without,
-        **{f"{WEIGHT}{k}": f"{v:g}" for k, v in weights.items() if v != usual[k]},
-        "ceiling": "" if options.ceiling else "off",
-        "gate": "on" if options.gate else "",
-        "scale": "calibrated" if options.calibrated else "",
-        "matrix": "on" if options.matrix else "",
-        "history": options.history or "",
-        **{name: given.get(name, "") for name in ("rows", "columns") if options.matrix},
-        "sort": "" if given.get("sort", "rank") == "rank" else given["sort"],
-        "search": given.get("search", ""),
-    }
-    return urlencode({name: value for name, value in parts.items() if value}, doseq=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,159 +303,92 @@ def plain_ranks(service: Service, plain: WhatIfOptions) -> Mapping[str, int]:
     return ranks
 
 
-def _sorted(rows: list[BoardRow], column: str) -> list[BoardRow]:
-    if column == "model":
-        return sorted(rows, key=lambda row: row.values["model"].casefold())
-    return sorted(rows, key=lambda row: -(row.values[column] or 0.0))
-
-
 def _percent(rubric: Rubric | None) -> dict[str, float]:
     weights = rubric.weights if rubric else {}
     return {name: round(100 * float(weight), 2) for name, weight in weights.items()}
 
 
-def _number(text: str | None, otherwise: float) -> float:
-    try:
-        value = float(text) if text else otherwise
-    except ValueError:
-        return otherwise
-    return value if 0 <= value <= 1_000_000 else otherwise
+# -- one model, and two --------------------------------------------------------------------------
 
 
-# -- communities -----------------------------------------------------------------------------------
+@router.get("/models")
+async def model_page(request: Request, service: Serving, name: str) -> Response:
+    """One model: where it stands, whom it beats, what it is marked for, how it reviews."""
+    made = await service.read(_about, service, name)
+    return page(request, "model_page.html", here="/boards/models", name=name, **made)
 
 
-def made_community_board(service: Service, kind: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """Everything on the page of a community's board."""
-    usual = CommunityCoefficients(**service.settings.community.model_dump())
-    people = {name: int(_number(given.get(name), n)) for name, n in PEOPLE.items()}
-    is_simulated = given.get("source") == "simulated"
-    tables = simulated_tables(people) if is_simulated else InputTables()
-    options = COMMUNITY[kind](
-        since=given.get("since") or "all",
-        category=given.get("category") or None,
-        half_life=_number(given.get("half_life"), 0.0) or None,
-        without_flagged=given.get("without_flagged") == "on",
-        **_own_options(kind, given),
+@router.get("/models/versus")
+async def versus_page(request: Request, service: Serving, a: str, b: str) -> Response:
+    """The sessions in which two models met."""
+    held = await service.read(stored_rows, service.reports)
+    found = await service.read(duels, held, a, b) if held else []
+    if not found:
+        raise NotFoundError("these two never met on a ballot of a third.")
+    questions = await service.read(_questions, service.store, found[:N_DUELS])
+    n = sum(one.n for one in found)
+    above = sum(one.share * one.n for one in found) / n
+    return page(
+        request,
+        "versus_page.html",
+        here="/boards/models",
+        a=a,
+        b=b,
+        duels=found[:N_DUELS],
+        n_more=max(0, len(found) - N_DUELS),
+        questions=questions,
+        above=above,
+        n_ballots=n,
     )
-    changed = replace(
-        usual,
-        scale=_scale(given.get("scale"), usual.scale),
-        **{
-            name: type(getattr(usual, name))(_number(given.get(name), getattr(usual, name)))
-            for name in COEFFICIENTS
-        },
-    )
-    board, problem = or_problem(kind, partial(_community_board, service, tables, changed, options))
-    plain = COMMUNITY[kind](since=options.since, category=options.category)
-    is_plain = options == plain and changed == usual
-    name = NAME_BY_BOARD[kind]
-    before = (
-        {}
-        if is_plain or problem
-        else _places(_community_board(service, tables, usual, plain), name)
-    )
-    rows = board.rows
-    now = _places(board, name)
+
+
+def _about(service: Service, name: str) -> dict[str, Any]:
+    held = stored_rows(service.reports)
+    if held is None or name not in held.rows.names:
+        raise NotFoundError("no review is by or about anybody of that name.")
+    board = service.reports.board(ModelBoardOptions(since="all", matrix=True))
+    row = next((one for one in board.rows if one["model"] == name), None)
+    sessions = sessions_of(held, name)
+    best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
     return {
-        "board": board,
-        "problem": problem,
-        "chart": board_chart(board, rows[:40]) if rows else None,
-        "table": board_table(board, rows[:MAX_ROWS]) if rows else None,
-        "keys": [row[name] for row in rows[:MAX_ROWS]],
-        "now": now,
-        "moved": {key: before[key] for key, at in now.items() if before.get(key, at) != at},
-        "n_left_out": max(0, len(rows) - MAX_ROWS),
-        "options": options,
-        "is_plain": is_plain,
-        "is_simulated": is_simulated,
-        "people": people,
-        "coefficients": [(n, words, getattr(changed, n)) for n, words in COEFFICIENTS.items()],
-        "scale": _scale_text(changed.scale),
-        "statistics": _statistics(kind, rows),
-        "about": board_options(board),
-        "flags": [flag_text(flag) for flag in board.flags],
-        **_addressed(
-            kind, urlencode({k: v for k, v in given.items() if v and not _is_usual(k, v, usual)})
-        ),
+        "row": row,
+        "n_models": len(board),
+        "rivals": _rivals(board.notes.get("matrix"), name),
+        "marks": marks_of(held, name),
+        "best": best,
+        "worst": worst,
+        "questions": _questions(service.store, [*best, *worst]),
+        "findings": _findings(service, name),
+        "facts": facts_of_models(service.store).get(name, ModelFacts()),
     }
 
 
-def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
-    """The opinions there are, from numbers between commas; as usual where they make no scale."""
-    try:
-        values = tuple(sorted({float(part) for part in (text or "").split(",")}))
-    except ValueError:
-        return usual
-    return values if len(values) > 1 and all(map(isfinite, values)) else usual
-
-
-def _scale_text(scale: tuple[float, ...]) -> str:
-    return ", ".join(f"{value:g}" for value in scale)
-
-
-def _addressed(kind: str, query: str) -> dict[str, str]:
-    """Which board a page is of, and the address that asks for it as it is."""
-    address = f"/boards/{kind}" + (f"?{query}" if query else "")
-    return {"kind": kind, "query": query, "address": address}
-
-
-def _is_usual(name: str, value: str, usual: CommunityCoefficients) -> bool:
-    if name in COEFFICIENTS:
-        return value == f"{getattr(usual, name):g}"
-    defaults = {"since": "all", "reputation": "fixed", "source": "stored", "by": "total"}
-    defaults |= {"scale": _scale_text(usual.scale), **{who: str(n) for who, n in PEOPLE.items()}}
-    return value == defaults.get(name)
-
-
-def _own_options(kind: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """The options that are names, and those that only this board has."""
-    shown: dict[str, Any] = {"reputation": given.get("reputation") or "fixed"}
-    if kind == "items":
-        return shown
-    shown["all"] = given.get("all") == "on"
-    return shown | ({"by": given.get("by") or "total"} if kind == "contributors" else {})
-
-
-def _community_board(
-    service: Service,
-    tables: InputTables,
-    coefficients: CommunityCoefficients,
-    options: CommunityBoardOptions,
-) -> Board:
-    community = service.settings.community.model_copy(update=asdict(coefficients))
-    settings = service.settings.model_copy(update={"community": community})
-    reports = Reports(settings, tables)
-    vars(reports)["store"] = service.store
-    return reports.board(options)
-
-
-def simulated_tables(people: Mapping[str, int]) -> InputTables:
-    """The tables of a made-up community with so many of each kind."""
-    most = {name: min(number, 2_000) for name, number in people.items()}
-    ring = most.pop("ring")
-    made = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)
-    return InputTables(opinions=made.opinions, users=made.users, items=made.items)
-
-
-def _places(board: Board, name: str) -> dict[str, int]:
-    return {row[name]: i for i, row in enumerate(board.rows, 1)}
-
-
-def _statistics(kind: str, rows: list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The board in a few numbers."""
-    column = {"contributors": "total_score", "reviewers": "pearson", "items": "quality"}[kind]
-    known = sorted(row[column] for row in rows if row[column] is not None)
-    if not known:
-        return [("ranked", "0")]
-    mean = sum(known) / len(known)
-    sd = (sum((one - mean) ** 2 for one in known) / len(known)) ** 0.5
-    middle = known[len(known) // 2]
-    words = {"total_score": "total", "pearson": "correlation", "quality": "quality"}[column]
+def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
+    """Each rival, how often the model stands above it, and on how many ballots."""
+    if not matrix or name not in matrix["models"]:
+        return []
+    i = matrix["models"].index(name)
     return [
-        ("ranked", f"{len(known):,}"),
-        (f"mean {words}", f"{mean:.3g}"),
-        ("standard deviation", f"{sd:.3g}"),
-        ("median", f"{middle:.3g}"),
-        ("lowest and highest", f"{known[0]:.3g} … {known[-1]:.3g}"),
+        (other, rate, matrix["n"][i][j])
+        for j, (other, rate) in enumerate(zip(matrix["models"], matrix["above"][i], strict=True))
+        if rate is not None and other != name
     ]
+
+
+def _findings(service: Service, name: str) -> list[tuple[str, str, str]]:
+    try:
+        found = service.reports.audit(AuditOptions(reviewer=name))
+    except PeerageError:
+        return []  # it never reviewed, or nobody did
+    return findings_in_words(found.findings)
+
+
+def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
+    """The question of each session that is in the log; imported reviews have none."""
+    found = {}
+    for one in sessions:
+        try:
+            found[one.session_id] = opening_of(store.events(one.session_id)).query.text
+        except PeerageError:
+            continue
+    return found

@@ -1,10 +1,10 @@
-"""The first page and the list of sessions."""
+"""The first page, the list of sessions, and the settings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from starlette.requests import Request
@@ -12,17 +12,18 @@ from starlette.responses import RedirectResponse, Response
 
 from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
-from peerage.doors.http.access import READ, RUN, Serving
+from peerage.doors.http.access import READ, RUN, Serving, client_of
+from peerage.doors.http.operations import PanelCheck
 from peerage.doors.web.session_picture import SessionPicture
 from peerage.doors.web.templating import PageRoute, dollars, page
+from peerage.errors import how_many
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
-from peerage.providers.calling import seat_price
-from peerage.providers.money import usd
+from peerage.providers.money import price_of, usd
 from peerage.reports.sessions import SessionEntry, session_entry
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import Listing
+from peerage.stores import Listing, without_password
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
 
@@ -32,6 +33,8 @@ N_RECENT = 8
 INSTRUCTIONS_TOKENS = 400  # that a seat is sent beside the question
 N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
+SECTIONS = ("council", "audit", "community", "rubric_by_category")
+MAX_VALUE = 200  # characters of a setting
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
 
@@ -177,13 +180,13 @@ def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
     calls = [(seat, n_asked, REPLY_TOKENS["answer"]) for seat in answering]
     calls += [(seat, n_shown, n_review) for seat in reviewing]
     calls += [(seat, n_said, REPLY_TOKENS["conclude"]) for seat in concluding]
-    prices = {seat.name: seat_price(seat) for seat in seats}
+    prices = {seat.name: price_of(seat) for seat in seats}
     costs = [price.cost(n_in, n_out) for seat, n_in, n_out in calls if (price := prices[seat.name])]
     total = usd(sum(costs))
     unknown = sorted({seat.name for seat, _, _ in calls if prices[seat.name] is None})
     about = "free" if not total and not unknown else f"about {dollars(total)}"
     missing = f", and what {', '.join(unknown)} take: no price is known" if unknown else ""
-    return f"{len(calls)} calls, {about}{missing}."
+    return f"{how_many(len(calls), 'call')}, {about}{missing}."
 
 
 def about_panel(service: Service) -> str:
@@ -196,3 +199,55 @@ def about_panel(service: Service) -> str:
     if kinds == ["simulated"]:
         return f"{n} are simulated: their answers are drawn, not written by a model."
     return f"{n} would answer, by {', '.join(kinds)}."
+
+
+# -- settings ------------------------------------------------------------------------------------
+
+
+@router.get("/settings")
+async def settings(request: Request, service: Serving) -> Response:
+    """The configuration as it was read, and the tokens for whoever may see them."""
+    is_admin = "admin" in client_of(request).allowed
+    return page(
+        request,
+        "settings.html",
+        store=without_password(service.settings.store),
+        notes=service.settings.notes,
+        seats=service.settings.seats,
+        sections=list(sections(service)),
+        answering=None,
+        tokens=await service.read(service.store.tokens) if is_admin else None,
+    )
+
+
+@router.get("/settings/health", dependencies=[RUN])
+async def health(request: Request, service: Serving) -> Response:
+    """Whether each seat answers, asked now or a moment ago."""
+    check: PanelCheck = request.app.state.panel_check
+    problem = await check.problem_of(service)
+    return page(
+        request,
+        "seats_table.html",
+        seats=service.settings.seats,
+        answering=check.answering,
+        problem=problem,
+    )
+
+
+def sections(service: Service) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Every table of the configuration as names and values; keys of models are never in it."""
+    tree = service.settings.model_dump(include=set(SECTIONS))
+    for name in SECTIONS:
+        rows = list(_rows(tree.get(name) or {}))
+        if rows:
+            yield name, rows
+
+
+def _rows(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _rows(value, f"{prefix}{name}.")
+        else:
+            words = {None: "not set", True: "true", False: "false"}
+            shown = words[value] if value is None or isinstance(value, bool) else str(value)
+            yield f"{prefix}{name}", shown[:MAX_VALUE]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter
@@ -11,12 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import FORESTS, forest_chart, position_chart
+from peerage.doors.render.pages import audit_charts
 from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, page
-from peerage.errors import InputError
-from peerage.reports.held_rows import TwoReviewers, compare_reviewers, stored_rows
+from peerage.errors import InputError, how_many
+from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import AuditOptions
+from peerage.reports.page_facts import TwoReviewers, compare_reviewers
 from peerage.service import Service
 from peerage.types import Finding
 
@@ -107,14 +107,6 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
 SAID = ("evidence", "indicator", "clear", "inconclusive")
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """One reviewer and its finding of each metric."""
-
-    name: str
-    findings: Mapping[str, Finding]
-
-
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
     """Every reviewer with its numbers; two of them side by side."""
@@ -126,24 +118,22 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     try:
         found = service.reports.audit(AuditOptions())
     except InputError as error:
-        return {"judges": [], "hint": str(error)}
+        return {"judges": {}, "hint": str(error)}
     names = sorted({one.subject for one in found.findings if one.metric == "calibration"})
-    by_name = {
+    judges = {
         name: {one.metric: one for one in found.findings if one.subject == name} for name in names
     }
-    charts = [position_chart(found)]
-    charts += [forest_chart(found.findings, metric, label) for metric, label in FORESTS.items()]
     held = stored_rows(service.reports) if a and b and a != b else None
     pair = compare_reviewers(held, a, b) if held else None
     strong = [one for one in found.findings if one.status in ("evidence", "indicator")]
     return {
-        "judges": [Judge(name, by_name[name]) for name in names],
+        "judges": judges,
         "columns": COLUMNS,
         "verdict": audit_verdict(found),
         "n_reviews": found.views.get("reviews", 0),
         "findings": findings_in_words(strong),
         "unknown": unknowns(found.findings),
-        "charts": [chart for chart in charts if chart],
+        "charts": audit_charts(found),
         "pair": pair,
         "largest": max((max(row) for row in pair.confusion), default=1) if pair else 1,
         "scatter": scatter(pair) if pair else [],
@@ -196,7 +186,11 @@ def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
         if one.status == "too_few":
             would = f"{one.n} of the {one.n_min} observations it takes are there"
         elif one.status == "inconclusive":
-            would = f"about {one.n_needed:,} observations would settle it" if one.n_needed else ""
+            would = (
+                f"about {how_many(one.n_needed, 'observation')} would settle it"
+                if one.n_needed
+                else ""
+            )
         else:
             would = one.note
         if not would:

@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
+from markupsafe import escape
+
 from peerage.config import Settings
 from peerage.doors.web.session_picture import SessionPicture
 from peerage.doors.web.templating import web_environment
@@ -36,6 +38,7 @@ from peerage.events import (
 )
 from peerage.service import Service
 from peerage.tasks import Signal, end, with_pauses
+from peerage.text import visible
 from peerage.types import Event, Gate, Verdict
 
 HEARTBEAT_S = 10.0
@@ -82,7 +85,7 @@ class Rendering:
         """The text that has come in since the last time, to be added to what is shown."""
         pieces, self._pieces = self._pieces, {}
         parts = [
-            _partial(target, _escaped(text), "beforeend")
+            _partial(target, str(escape(visible(text, multiline=True))), "beforeend")
             for (seat, stage), text in pieces.items()
             if (target := self._text_id(seat, stage)) and (seat, stage) in self.picture.texts
         ]
@@ -93,7 +96,7 @@ class Rendering:
         picture = self.picture
         parts = [
             part
-            for name, stage, number in sorted(picture.asked - picture.ended)
+            for name, stage, number in sorted(picture.pending)
             for part in (self._card(name) if stage == "answer" else self._row(name, number))
             if stage != "conclude"
         ]
@@ -110,9 +113,7 @@ class Rendering:
     def _changed(self, fact: Fact) -> list[str]:
         """The parts of the page that are not any more what they were."""
         match fact:
-            case Opened():
-                return [self._part("session", "whole", False)]
-            case Extended():
+            case Opened() | Extended():
                 return [self._part("session", "whole", False)]
             case Waiting(stage="answer"):
                 return self._card(fact.seat)
@@ -172,12 +173,6 @@ class Rendering:
 
 def _partial(target: str, html: str, swap: str) -> str:
     return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'
-
-
-def _escaped(text: str) -> str:
-    """Text of a model as it may stand in a page."""
-    found = web_environment().from_string("{{ text }}")
-    return found.render(text=text)
 
 
 @dataclass(eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form
@@ -17,7 +16,6 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import opening_of
-from peerage.panel import recorded_options
 from peerage.people import (
     ItemGiven,
     OpinionGiven,
@@ -27,11 +25,13 @@ from peerage.people import (
     keep_review,
     may_review,
     next_ballot,
+    session_of,
 )
-from peerage.reports.held_rows import Reveal, agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import ItemBoardOptions
+from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal
+from peerage.scoring import recorded_options
 from peerage.service import Service
-from peerage.types import Event
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -55,7 +55,9 @@ async def review_one(
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
         return RedirectResponse(f"/review/{id_}/reveal", 303)
-    return _ballot_page(request, service, client, await service.read(deal_ballot, events))
+    return _ballot_page(
+        request, service, client, await service.read(deal_ballot, events, client.name)
+    )
 
 
 @router.post("/review")
@@ -64,7 +66,7 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
     form = {name: str(value) for name, value in (await request.form()).items()}
     said = review_of_form(form)
     await service.read(keep_review, service.store, client.name, said, time.time)
-    return RedirectResponse(f"/review/{said.ballot.rpartition('.')[0]}/reveal", 303)
+    return RedirectResponse(f"/review/{session_of(said.ballot)}/reveal", 303)
 
 
 @router.get("/review/{id}/reveal")
@@ -73,18 +75,18 @@ async def show_reveal(
 ) -> Response:
     """Who wrote what, and how far everybody agrees with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
-    found = await service.read(_revealed, service, events, client.name)
+    options = recorded_options(service.settings, opening_of(events))
+    found = await service.read(reveal, events, client.name, options)
     if found is None:
         raise NotFoundError("you have not reviewed this session, or cannot.")
-    held = await service.read(stored_rows, service.reports)
-    overall = await service.read(agreements_of, held, client.name) if held else []
+    overall, n_sessions = await service.read(_agreements, service, client.name)
     return page(
         request,
         "reveal.html",
         here="/review",
         found=found,
         overall={one.name: one for one in overall},
-        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
+        n_sessions=n_sessions,
         person=client.name,
     )
 
@@ -92,31 +94,26 @@ async def show_reveal(
 @router.get("/me")
 async def own_page(request: Request, service: Serving, client: Reviewer) -> Response:
     """A person's own page: reviews, agreement, and the prompts contributed."""
-    held = await service.read(stored_rows, service.reports)
+    agreements, n_sessions = await service.read(_agreements, service, client.name)
     prompts = await service.read(_prompts, service)
     return page(
         request,
         "person.html",
         here="/review",
         person=client.name,
-        agreements=await service.read(agreements_of, held, client.name) if held else [],
-        n_sessions=await service.read(n_judged, held, client.name) if held else 0,
-        prompts=[one for one in prompts if one.contributor == client.name],
+        agreements=agreements,
+        n_sessions=n_sessions,
+        prompts=[one for one in prompts if one["contributor"] == client.name],
     )
 
 
+def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
+    """How far everybody agrees with a person, and in how many sessions that was seen."""
+    held = stored_rows(service.reports)
+    return (agreements_of(held, person), n_judged(held, person)) if held else ([], 0)
+
+
 # -- prompts ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class PromptView:
-    """A contributed prompt, and what people say of it."""
-
-    item_id: str
-    text: str
-    contributor: str
-    quality: float | None
-    n_opinions: int
 
 
 @router.get("/prompts")
@@ -151,20 +148,16 @@ async def opine(
     return RedirectResponse("/prompts", 303)
 
 
-def _prompts(service: Service) -> list[PromptView]:
-    """The contributed prompts, those with the fewest opinions first."""
+def _prompts(service: Service) -> list[dict[str, Any]]:
+    """The contributed prompts with what people say of them, the fewest opinions first."""
     known = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
-    listed = [
-        PromptView(
-            one["item_id"],
-            one.get("text") or one["item_id"],
-            one["contributor"] or "",
-            known.get(one["item_id"], {}).get("quality"),
-            known.get(one["item_id"], {}).get("reviews") or 0,
-        )
-        for one in service.reports.items()
-    ]
-    return sorted(listed, key=lambda one: (one.n_opinions, one.item_id))
+    listed = []
+    for one in service.reports.items():
+        row = known.get(one["item_id"], {})
+        text, by = one.get("text") or one["item_id"], one["contributor"] or ""
+        told = {"quality": row.get("quality"), "n_opinions": row.get("reviews") or 0}
+        listed.append({"item_id": one["item_id"], "text": text, "contributor": by, **told})
+    return sorted(listed, key=lambda one: (one["n_opinions"], one["item_id"]))
 
 
 # -- ballots ---------------------------------------------------------------------------------------
@@ -202,8 +195,3 @@ def review_of_form(form: Mapping[str, str]) -> PersonReview:
     return PersonReview(
         ballot=form.get("ballot", ""), order=order or None, ranking=ranking, notes=notes
     )
-
-
-def _revealed(service: Service, events: list[Event], person: str) -> Reveal | None:
-    options = recorded_options(service.settings, opening_of(events))
-    return reveal(events, person, options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Header
@@ -19,17 +18,17 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.layout import blocks_markdown
-from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
 from peerage.doors.web.live_fragments import LiveSessions
 from peerage.doors.web.session_picture import Member, SessionPicture, names_shown
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
-from peerage.reports.sessions import Remark, remarks_of
+from peerage.reports.sessions import remarks_of
 from peerage.rules import rules
 from peerage.service import Service, SessionRequest
-from peerage.types import OwnVotes, ScoringOptions, Slot
+from peerage.types import ScoringOptions
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -75,20 +74,15 @@ async def show(
     session_id: SessionId,
     names: str = "",
     open: str = "",
-    rule: str | None = None,
-    own_votes: OwnVotes | None = None,
-    rubric: str | None = None,
-    safety_gate: bool | None = None,
 ) -> Response:
     """The page of a session, whether it runs or is over; with a rule, as scored by that."""
     id_ = await service.full_id(session_id)
     picture = await picture_of(service, id_)
+    given: dict[str, Any] = dict(request.query_params)
+    changed = {name: given[name] for name in ReplayOptions.model_fields if given.get(name)}
     scored = None
-    if (rule or own_votes or rubric or safety_gate is not None) and picture.session.scores:
-        changed = ReplayOptions(
-            rule=rule, own_votes=own_votes, rubric=rubric, safety_gate=safety_gate
-        )
-        scored = await service.read(service.reports.replay, id_, changed)
+    if changed and picture.session.scores:
+        scored = await service.read(service.reports.replay, id_, ReplayOptions(**changed))
     return page(
         request,
         "session_page.html",
@@ -177,23 +171,8 @@ def rubrics_of(service: Service, options: ScoringOptions) -> list[str]:
     return list(dict.fromkeys([*rubric_names(service.settings), *used, "none"]))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedReview:
-    """One cell of the grid, in full."""
-
-    reviewer: Member
-    candidate: Member
-    remark: Remark | None
-    n: int
-    own: bool
-    order: tuple[tuple[Slot, Member, int | None], ...]
-    order_known: bool
-    flags: tuple[str, ...]
-    raw: str
-
-
-def review_of(picture: SessionPicture, place: str) -> OpenedReview | None:
-    """The review at a place of the grid, or None where there is none."""
+def review_of(picture: SessionPicture, place: str) -> dict[str, Any] | None:
+    """The review at a place of the grid, in full, or None where there is none."""
     parts = place.split(".")
     if len(parts) != 3 or not all(part.isdecimal() for part in parts):
         return None
@@ -205,20 +184,16 @@ def review_of(picture: SessionPicture, place: str) -> OpenedReview | None:
     if ballot is None or said is None:
         return None
     counted = picture.counted(ballot, said)
-    remarks = {one.candidate: one for one in remarks_of(ballot, said, counted)}
-    return OpenedReview(
-        reviewer,
-        candidate,
-        remarks.get(candidate.name),
-        len(ballot.slots),
-        reviewer.name == candidate.name,
-        tuple(
-            (slot, picture.member(slot.author), remarks[slot.author].place) for slot in ballot.slots
-        ),
-        ballot.positions_known,
-        tuple(map(flag_text, counted.flags)),
-        said.raw,
-    )
+    remarks = remarks_of(ballot, said, counted)
+    return {
+        "reviewer": reviewer,
+        "candidate": candidate,
+        "remark": next((one for one in remarks if one.candidate == candidate.name), None),
+        "remarks": remarks,
+        "order_known": ballot.positions_known,
+        "flags": session_flags(("", flag) for flag in counted.flags),
+        "raw": said.raw,
+    }
 
 
 def _member(picture: SessionPicture, index: int) -> Member:

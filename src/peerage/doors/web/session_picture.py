@@ -6,7 +6,7 @@ parts make the page of a running session, of one that was reconnected to, and of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -16,7 +16,6 @@ from peerage.council.counting import count
 from peerage.council.fold import EMPTY, add, person_review, with_candidates
 from peerage.doors.render.phrases import session_flags
 from peerage.events import (
-    Advised,
     Answered,
     Asked,
     CallMade,
@@ -34,8 +33,8 @@ from peerage.events import (
     call_made,
     read_event,
 )
-from peerage.panel import recorded_options
 from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
+from peerage.scoring import recorded_options
 from peerage.types import (
     Ballot,
     Counted,
@@ -58,7 +57,6 @@ class Member:
     index: int
     alias: str
     name: str
-    detail: str = ""  # the model behind the name
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +81,9 @@ class SessionPicture:
     started_at: float | None = None
     ended_at: float | None = None
     members: tuple[Member, ...] = ()
-    asked: set[tuple[str, str, int]] = field(default_factory=set)  # seat, stage, round
-    ended: set[tuple[str, str, int]] = field(default_factory=set)  # calls with an outcome
+    pending: set[tuple[str, str, int]] = field(default_factory=set)  # calls: seat, stage, round
     texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
     calls: list[CallMade] = field(default_factory=list)
-    advice: list[Advised] = field(default_factory=list)
     not_heard: set[tuple[str, int]] = field(default_factory=set)
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
@@ -111,10 +107,11 @@ class SessionPicture:
             return None
         match fact:
             case TextPiece():
-                self._piece(fact)
+                text = self.texts.get((fact.seat, fact.stage), "") + fact.text
+                self.texts[fact.seat, fact.stage] = text[-MAX_LIVE_TEXT:]
                 return fact
             case Asked():
-                self.asked.add((fact.seat, fact.stage, fact.round))
+                self.pending.add((fact.seat, fact.stage, fact.round))
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
                 return fact
             case Waiting():
@@ -125,20 +122,14 @@ class SessionPicture:
             case Extended():
                 self.ended_at = None
                 if self.opened is not None:
-                    seats = (*self.opened.seats, *fact.seats)
-                    self.opened = replace(self.opened, seats=seats)
+                    self.opened = replace(self.opened, seats=(*self.seats, *fact.seats))
             case PersonReviewed():
                 name = fact.ballot.reviewer
                 self.people[name] = person_review(self.session, fact)
                 self.members = self._seated()
-            case Answered():
-                self.texts.pop((fact.seat, "answer"), None)
             case Failed():
                 failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
                 self.failed[fact.seat, fact.stage, fact.round] = failure
-                self.texts.pop((fact.seat, fact.stage), None)
-            case Advised():
-                self.advice.append(fact)
             case StoppedEarly():
                 self.not_heard |= {(name, fact.round) for name in fact.not_heard}
             case Finished():
@@ -146,8 +137,10 @@ class SessionPicture:
             case _:
                 pass
         if (call := call_made(fact)) is not None:
-            self.ended.add((call.seat, call.stage, call.round))
+            self.pending.discard((call.seat, call.stage, call.round))
             self.waits.pop((call.seat, call.stage), None)
+            if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
+                self.texts.pop((call.seat, call.stage), None)
             self.calls += [call] if call.usage is not None else []
         self.session = add(self.session, event.session_id, fact)
         if isinstance(fact, Opened | Extended | Dealt | Answered):
@@ -155,19 +148,15 @@ class SessionPicture:
             self.members = self._seated()
         return fact
 
-    def _piece(self, fact: TextPiece) -> None:
-        key = (fact.seat, fact.stage)
-        self.texts[key] = (self.texts.get(key, "") + fact.text)[-MAX_LIVE_TEXT:]
-
     # -- who is at the table -------------------------------------------------------------------
 
     @property
-    def _seats(self) -> Sequence[SeatRecord]:
+    def seats(self) -> Sequence[SeatRecord]:
         return self.opened.seats if self.opened else ()
 
     def _seated(self) -> tuple[Member, ...]:
         """Everybody, in an order that tells nothing, under letters in that order."""
-        seats = {seat.name: seat for seat in self._seats}
+        seats = [seat.name for seat in self.seats]
         reviewers = [ballot.reviewer for ballot in self.session.ballots]
         names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people]))
         if len(names) == len(self.members):
@@ -179,10 +168,7 @@ class SessionPicture:
         drawn = Draws("aliases", self.session.id).permutation(known)
         first = range(known) if self.members else drawn
         order = [*first, *range(known, len(names))]
-        return tuple(
-            Member(i, label(i), names[j], seats[names[j]].model if names[j] in seats else "")
-            for i, j in enumerate(order)
-        )
+        return tuple(Member(i, label(i), names[j]) for i, j in enumerate(order))
 
     @property
     def by_name(self) -> Mapping[str, Member]:
@@ -195,8 +181,11 @@ class SessionPicture:
     @property
     def answering(self) -> list[Member]:
         """Those who were asked to answer, or whose answers were given."""
-        asked = {seat.name for seat in self._seats if "answer" in seat.roles or not seat.roles}
-        names = set(self.session.candidates) | (set() if self.are_given else asked)
+        seats = () if self.are_given else self.seats
+        asked = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
+        return self._named(asked | set(self.session.candidates))
+
+    def _named(self, names: Collection[str]) -> list[Member]:
         return [member for member in self.members if member.name in names]
 
     @property
@@ -220,8 +209,8 @@ class SessionPicture:
     def live_text(self, name: str, stage: str) -> str:
         return self.texts.get((name, stage), "")
 
-    def was_asked(self, member: Member, stage: str, round: int = 0) -> bool:
-        return (member.name, stage, round) in self.asked
+    def is_asked(self, member: Member, stage: str, round: int = 0) -> bool:
+        return (member.name, stage, round) in self.pending
 
     # -- reviews -------------------------------------------------------------------------------
 
@@ -233,14 +222,12 @@ class SessionPicture:
     def working(self) -> list[Member]:
         """Those who write or read right now."""
         stage = {"answers": "answer", "reviews": "review"}.get(self.stage, "conclude")
-        names = {seat for seat, at, _ in self.asked - self.ended if at == stage}
-        return [member for member in self.members if member.name in names]
+        return self._named({seat for seat, at, _ in self.pending if at == stage})
 
     @property
     def candidates(self) -> list[Member]:
         """Whose answers are on the ballots; before there are any, whose are expected."""
-        names = set(self.session.candidates)
-        return [member for member in self.members if member.name in names] or self.answering
+        return self._named(self.session.candidates) or self.answering
 
     @cached_property
     def options(self) -> ScoringOptions:
@@ -264,9 +251,9 @@ class SessionPicture:
     def rows(self, round: int) -> list[GridRow]:
         """The grid of one round, a row for each ballot; before the first, for each to come."""
         names = {ballot.reviewer for ballot in self.session.ballots if ballot.round == round}
-        names = names or {seat.name for seat in self._seats if "review" in seat.roles}
+        names = names or {seat.name for seat in self.seats if "review" in seat.roles}
         names |= set(self.people) if round == max(self.rounds, default=0) else set()
-        return [self.row(member, round) for member in self.members if member.name in names]
+        return [self.row(member, round) for member in self._named(names)]
 
     def is_person(self, member: Member) -> bool:
         return member.name in self.people
@@ -301,7 +288,7 @@ class SessionPicture:
             return "failed", failure.kind.replace("_", " ")
         if (reviewer.name, round) in self.not_heard:
             return "not_heard", "not needed: the winner could not change"
-        if self.was_asked(reviewer, "review", round):
+        if self.is_asked(reviewer, "review", round):
             return "reading", "reads and ranks …"
         return "waiting", ""
 
@@ -330,11 +317,9 @@ class SessionPicture:
     def n_answered(self) -> tuple[int, int]:
         """How many seats have answered or failed to, and how many there are."""
         members = self.answering
-        done = sum(
-            self.response(member) is not None or self.failure(member, "answer") is not None
-            for member in members
+        return sum(bool(self.response(m) or self.failure(m, "answer")) for m in members), len(
+            members
         )
-        return done, len(members)
 
     @property
     def bill(self) -> Bill:
@@ -343,8 +328,9 @@ class SessionPicture:
     @property
     def seconds(self) -> float | None:
         """How long the session took, where it is over."""
-        known = self.started_at is not None and self.ended_at is not None
-        return self.ended_at - self.started_at if known else None  # type: ignore[operator]
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return self.ended_at - self.started_at
 
     @property
     def winners(self) -> list[Member]:
@@ -356,14 +342,6 @@ class SessionPicture:
         """The rank of somebody whom at least one vote has ranked."""
         ranks = (one.rank for one in self.session.scores if one.model == member.name and one.votes)
         return next(ranks, None)
-
-    def n_voters(self, model: str, options: ScoringOptions) -> int:
-        """How many reviewers had a model on their ballot, itself left out where own votes are."""
-        own = options.own_votes != "out"
-        ballots = self.session.ballots
-        return len(
-            {b.reviewer for b in ballots if model in b.authors and (own or b.reviewer != model)}
-        )
 
     @property
     def flags(self) -> list[str]:

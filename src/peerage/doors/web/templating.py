@@ -20,7 +20,17 @@ from starlette.responses import HTMLResponse, Response
 from peerage.doors.http.problems import status_of
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.render.pages import environment, prose
-from peerage.doors.render.phrases import NOTHING, audit_verdict, figure, minute, money, probability
+from peerage.doors.render.phrases import (
+    NOTHING,
+    RULES,
+    audit_verdict,
+    figure,
+    minute,
+    money,
+    probability,
+    seconds,
+)
+from peerage.doors.render.session_views import n_voters
 from peerage.errors import PeerageError
 from peerage.stores import without_password
 
@@ -74,6 +84,8 @@ def web_environment() -> Environment:
         "percent": percent,
         "without_password": without_password,
         "audit_words": audit_verdict,
+        "rule_words": RULES,
+        "n_voters": n_voters,
         "version": static_version(),
         "nav": NAV,
     }
@@ -155,14 +167,6 @@ def error_page(request: Request, status: int, message: str, hint: str = "") -> R
 
 
 # -- words ---------------------------------------------------------------------------------------
-
-
-def seconds(value: float) -> str:
-    """A time that passed, to what a person minds: `0.4 s`, `12 s`, `3 min 5 s`."""
-    if value < 10:
-        return f"{value:.1f} s"
-    minutes, rest = divmod(round(value), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
 def cost(usd: float, n_unpriced: int = 0) -> str:

@@ -1,8 +1,9 @@
-"""Reviewers: how well their opinions go with what the others think of the same items.
+"""The boards of a community: its items, those who wrote them, and those who review them.
 
-Pearson's r between a reviewer's opinions and the leave-one-out consensus, from sums: the
-consensus without one voice is the item's sums less that voice, so no pair of reviewers is
-ever compared and the cost is that of a few counts.
+An item has what others think of it, a contributor what that adds up to. A reviewer has Pearson's
+r between own opinions and the leave-one-out consensus, from sums: the consensus without one voice
+is the item's sums less that voice, so no pair of reviewers is ever compared and the cost is that
+of a few counts.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from peerage.boards import Board
-from peerage.boards.items import ItemSums, item_sums
 from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, ranked, sums_by
 from peerage.reviews.cells import Cells, merge
 from peerage.reviews.rows import Bools, Floats, Ints
@@ -27,6 +27,132 @@ ROUNDING = 1e-13
 RANKED, TOO_FEW, UNDEFINED = "ranked", "too_few", "undefined"
 BELOW, AT, ABOVE, UNHEARD = range(4)  # where the others are, of the middle; or too few of them
 N_SIDES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ItemSums:
+    """Per item: how many opinions, what they weigh, and their weighted sum."""
+
+    n: Ints
+    weight: Floats
+    total: Floats
+
+    def quality(self, n_min: int) -> Floats:
+        """The weighted mean opinion, 0 for an item with fewer than `n_min`."""
+        known = (self.n >= max(n_min, 1)) & (self.weight > 0.0)
+        return np.where(known, self.total, 0.0) / np.where(known, self.weight, 1.0)
+
+
+def item_sums(
+    item: Ints, level: Ints, n_items: int, scale: tuple[float, ...], weights: Floats | None = None
+) -> ItemSums:
+    """The sums of every item's opinions; with weights 1 they are integers for integer scales."""
+    n_levels = len(scale)
+    cells = cells_of(item, level, n_levels)
+    n = np.bincount(cells, minlength=n_items * n_levels).reshape(-1, n_levels)
+    held = n if weights is None else sums_by(cells, weights, n.size).reshape(-1, n_levels)
+    weight = held.astype(np.float64)
+    return ItemSums(n.sum(axis=1), weight.sum(axis=1), weight @ np.asarray(scale))
+
+
+def item_weights(quality: Floats, reputation: Floats, coefficients: Coefficients) -> Floats:
+    """What each item should weigh in a test: max(0, .7·quality + .3·min(2, ρ/100)).
+
+    ρ is the total score of the item's contributor.
+    """
+    standing = np.minimum(coefficients.reputation_cap, reputation / 100.0)
+    raw = coefficients.quality_weight * quality + coefficients.reputation_weight * standing
+    return np.maximum(0.0, raw)
+
+
+def items(
+    community: Community, sums: ItemSums, total_by_person: Floats, coefficients: Coefficients
+) -> Board:
+    """The items, the best liked first; one without opinions enough has quality 0."""
+    quality = sums.quality(coefficients.min_reviews_for_quality)
+    weight = item_weights(quality, total_by_person[community.author], coefficients)
+    order, _ = ranked(quality)
+    return Board(
+        "items",
+        {
+            "item_id": community.items[order],
+            "contributor": community.people[community.author[order]],
+            "quality": quality[order],
+            "reviews": sums.n[order],
+            "weight": weight[order],
+        },
+    )
+
+
+# -- contributors: the sum of what others think of their items, and one bonus ----------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """Everyone's score, by person, at full precision."""
+
+    quality: Floats
+    bonus: Floats
+    n_items: Ints
+    n_scored: Ints
+    n_reviews: Ints
+
+    @property
+    def total(self) -> Floats:
+        return self.quality + self.bonus
+
+
+def standings(community: Community, sums: ItemSums, coefficients: Coefficients) -> Standings:
+    """Σ quality of a person's items, plus the affiliation bonus, once."""
+    n, author = community.n_people, community.author
+    scored = sums.n >= coefficients.min_reviews_for_quality
+    quality = sums.quality(coefficients.min_reviews_for_quality)
+    affiliated = np.zeros(n, dtype=bool) if community.affiliated is None else community.affiliated
+    return Standings(
+        quality=sums_by(author, quality, n),
+        bonus=np.where(affiliated, coefficients.affiliation_bonus_points, 0.0),
+        n_items=np.bincount(author, minlength=n),
+        n_scored=np.bincount(author[scored], minlength=n),
+        n_reviews=sums_by(author, sums.n, n).astype(np.int64),
+    )
+
+
+def contributors(
+    community: Community,
+    scores: Standings,
+    *,
+    everyone: bool = False,
+    only_registered: bool = False,
+    sort: str = "total_score",
+) -> Board:
+    """The contributors, the highest first; those with no item only where everyone is asked for.
+
+    `only_registered` lists the given users and no one else, as the literal scoring does.
+    """
+    shown: Bools = np.ones(community.n_people, dtype=bool) if everyone else scores.n_items > 0
+    if only_registered and community.registered is not None:
+        shown = shown & community.registered
+    columns = {
+        "total_score": scores.total,
+        "quality_score": scores.quality,
+        "affiliation_bonus": scores.bonus,
+        "items": scores.n_items,
+        "items_scored": scores.n_scored,
+        "reviews_received": scores.n_reviews,
+    }
+    order, rank = ranked(columns[sort].astype(np.float64), among=shown)
+    order = order[: int(np.count_nonzero(shown))]
+    return Board(
+        "contributors",
+        {
+            "contributor": community.people[order],
+            "rank": rank[order],
+            **{name: values[order] for name, values in columns.items()},
+        },
+    )
+
+
+# -- reviewers: how far they go with the others ---------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +201,8 @@ def sum_opinions(
     items, item = _compact(community.item, community.n_items)
     people, reviewer = _compact(community.reviewer, community.n_people)
     sums = item_sums(item, level, len(items), scale, weights)
-    if literal:
-        pairs = cells_of(item, reviewer, len(people))
-        consensus, side = _others_of_pairs(sums, item, pairs, community)
-    elif weights is None:
-        consensus, side = _equal_others(sums, item, community, max(n_min, N_FOR_CONSENSUS))
-    else:
-        total = sums.weight[item]
-        rest = total - weights
-        # Less is what subtraction leaves of nothing.
-        heard = (sums.n[item] >= max(n_min, N_FOR_CONSENSUS)) & (rest > SAME * total)
-        apart = sums.total[item] - weights * community.value
-        consensus, side = _sided(apart / np.where(heard, rest, 1.0), heard, community.middle)
+    pairs = cells_of(item, reviewer, len(people)) if literal else None
+    consensus, side = _others(community, sums, item, n_min, weights, pairs)
     said = cells_of(reviewer, level, len(scale))
     size = len(people) * len(scale)
     sides = np.bincount(cells_of(said, side, N_SIDES), minlength=size * N_SIDES)
@@ -128,38 +244,39 @@ def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
     return held, place[codes]
 
 
-def _equal_others(
-    sums: ItemSums, item: Ints, community: Community, n_min: int
+def _others(
+    community: Community,
+    sums: ItemSums,
+    item: Ints,
+    n_min: int,
+    weights: Floats | None,
+    pairs: Ints | None,
 ) -> tuple[Floats, Ints]:
-    """The others where everyone weighs the same.
+    """What the others say of each opinion's item, and on which side of the middle that is.
 
-    An item and a level make a consensus: a small table, looked up once an opinion.
+    With `pairs`, of item and reviewer, one's own words on an item may be several.
     """
-    scale = np.asarray(community.scale)
-    apart = (sums.total[:, None] - scale) / np.maximum(sums.n - 1, 1)[:, None]
-    heard = np.broadcast_to((sums.n >= n_min)[:, None], apart.shape)
-    consensus, side = _sided(apart, heard, community.middle)
-    cells = cells_of(item, community.level, len(scale))
-    return consensus.ravel()[cells], side.ravel()[cells]
-
-
-def _others_of_pairs(
-    sums: ItemSums, item: Ints, pairs: Ints, community: Community
-) -> tuple[Floats, Ints]:
-    """The others where one's own words on an item may be several."""
-    _, pair = np.unique(pairs, return_inverse=True)
-    said = np.bincount(pair)[pair]
-    summed = np.bincount(pair, weights=community.value)[pair]
-    n_others = sums.n[item] - said
-    heard = (sums.n[item] >= N_FOR_CONSENSUS) & (n_others >= 2)
-    apart = (sums.total[item] - summed) / np.where(heard, n_others, 1)
-    return _sided(apart, heard, community.middle)
-
-
-def _sided(consensus: Floats, heard: Bools, middle: float) -> tuple[Floats, Ints]:
-    """The consensus, 0 where it is not heard, and its side of the middle."""
-    side = np.where(heard, np.sign(consensus - middle).astype(np.int8) + AT, UNHEARD)
-    return np.where(heard, consensus, 0.0), side
+    at: Ints | slice = slice(None)
+    n_min = N_FOR_CONSENSUS if pairs is not None else max(n_min, N_FOR_CONSENSUS)
+    if pairs is not None:
+        _, pair = np.unique(pairs, return_inverse=True)
+        rest: Floats | Ints = sums.n[item] - np.bincount(pair)[pair]
+        apart = sums.total[item] - np.bincount(pair, weights=community.value)[pair]
+        heard = (sums.n[item] >= n_min) & (rest >= 2)
+    elif weights is not None:
+        rest = sums.weight[item] - weights
+        apart = sums.total[item] - weights * community.value
+        # Less is what subtraction leaves of nothing.
+        heard = (sums.n[item] >= n_min) & (rest > SAME * sums.weight[item])
+    else:  # an item and a level make a consensus: a small table, looked up once an opinion
+        n_levels = len(community.scale)
+        rest = np.repeat(sums.n - 1, n_levels)
+        apart = (sums.total[:, None] - np.asarray(community.scale)).ravel()
+        heard = np.repeat(sums.n >= n_min, n_levels)
+        at = cells_of(item, community.level, n_levels)
+    consensus = np.where(heard, apart / np.where(heard, rest, 1.0), 0.0)
+    side = np.where(heard, np.sign(consensus - community.middle).astype(np.int8) + AT, UNHEARD)
+    return consensus[at], side[at]
 
 
 def _dense(cells: Cells, n: int) -> Floats:
@@ -192,8 +309,7 @@ def _snapped(r: Floats) -> Floats:
     """Correlations without the roundings that would put a perfect one or a nil one off its edge."""
     marks = np.array([-1.0, *sorted(edge for edge, _ in BANDS), 1.0])
     nearest = marks[np.abs(r[:, None] - marks).argmin(axis=1)]
-    snapped: Floats = np.where(np.abs(r - nearest) < ROUNDING, nearest, r)
-    return snapped
+    return np.where(np.abs(r - nearest) < ROUNDING, nearest, r)
 
 
 def _agreement(sides: Ints, levels: Floats) -> Floats:
@@ -201,8 +317,7 @@ def _agreement(sides: Ints, levels: Floats) -> Floats:
     own = np.sign(levels - (levels[0] + levels[-1]) / 2.0).astype(np.int8) + AT
     decided = (sides[:, :, BELOW] + sides[:, :, ABOVE]).sum(axis=1)
     alike = sum(sides[:, level, side] for level, side in enumerate(own) if side != AT)
-    rate: Floats = np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
-    return rate
+    return np.where(decided > 0, alike, np.nan) / np.maximum(decided, 1)
 
 
 def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, Floats]:

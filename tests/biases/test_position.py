@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench._encoded import rows_of
-from peerage.biases.orders import DealtSpread, is_first, spread, spread_sums
+from peerage.biases.position import DealtSpread, dealt_spread, spread_sums
 from peerage.reviews.cells import Cells
 from peerage.reviews.view import View
 
@@ -30,8 +30,8 @@ def view_of(order: list[list[int]], **more: list[object]) -> View:
 
 def test_shuffled_orders_have_the_variance_of_all_their_permutations() -> None:
     view = view_of([[0, 1, 2], [2, 0, 1]])
-    g = view.within_ballot(view.score)
-    seen = spread(spread_sums(view, is_first(view), g))
+    g = view.ballot.centred(view.score)
+    seen = dealt_spread(spread_sums(view, view.judged.numbers["position"] == 0.0, g))
     by_ballot = [g[:3], g[3:]]
     every = [
         sum(part[i] for part, i in zip(by_ballot, firsts, strict=True))
@@ -47,8 +47,8 @@ def test_a_balanced_square_has_the_variance_of_all_its_deals() -> None:
     order = [[(r + i) % n for i in range(n)] for r in range(n)]
     place = [r for r in range(n) for _ in range(n)]
     view = view_of(order, deal=["d"] * n * n, place=place)
-    g = view.within_ballot(view.score)
-    seen = spread(spread_sums(view, is_first(view), g))
+    g = view.ballot.centred(view.score)
+    seen = dealt_spread(spread_sums(view, view.judged.numbers["position"] == 0.0, g))
     square = np.zeros((n, n))
     names = list(view.names)
     for value, reviewer, candidate in zip(
@@ -83,4 +83,4 @@ def test_a_ballot_that_shows_nobody_first_adds_no_spread() -> None:
     nowhere = np.zeros(4, dtype=bool)
     found = spread_sums(view, nowhere, view.score)
     assert isinstance(found["free"], Cells)
-    assert spread(found).variance == 0.0
+    assert dealt_spread(found).variance == 0.0
