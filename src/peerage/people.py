@@ -7,6 +7,7 @@ Opinions on items, and items that people contribute, are rows of the store.
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,6 +84,7 @@ class PersonBallot:
     """What one person is shown: a question and answers under labels, without their authors."""
 
     session_id: str
+    person: str
     place: int  # in the balanced design
     query: Query
     order: tuple[str, ...]  # the authors, whom only the server knows
@@ -91,7 +93,9 @@ class PersonBallot:
 
     @property
     def id(self) -> str:
-        return f"{self.session_id}{SEPARATOR}{self.place}"
+        """What only this person can send the ballot back with."""
+        whose = hashlib.sha256(f"{self.session_id}|{self.person}".encode()).hexdigest()[:8]
+        return SEPARATOR.join((self.session_id, whose, str(self.place)))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -120,7 +124,7 @@ def next_ballot(
     for session_id in [session] if session else store.least_judged(category, MAX_LOOKED_AT):
         events = store.events(session_id)
         if may_review(events, person):
-            return deal_ballot(events)
+            return deal_ballot(events, person)
     return None
 
 
@@ -134,7 +138,7 @@ def may_review(events: list[Event], person: str) -> bool:
     return not judged and person not in seats and len(_answers(fold(events))) > 1
 
 
-def deal_ballot(events: list[Event], place: int | None = None) -> PersonBallot:
+def deal_ballot(events: list[Event], person: str, place: int | None = None) -> PersonBallot:
     """A person's ballot of a session: the next place of its balanced design, or a given one."""
     session, opened = fold(events), opening_of(events)
     answers = {answer.model: answer.text for answer in _answers(session)}
@@ -143,14 +147,19 @@ def deal_ballot(events: list[Event], place: int | None = None) -> PersonBallot:
         n_reviewers = sum("review" in seat.roles for seat in opened.seats)
         place = session.ordinal + n_reviewers + n_people
     order = deal_order(tuple(answers), place, session.seed)
-    return PersonBallot(session.id, place, session.query, order, answers, opened)
+    return PersonBallot(session.id, person, place, session.query, order, answers, opened)
+
+
+def session_of(ballot_id: str) -> str:
+    """The id of the session that a ballot is of."""
+    return SEPARATOR.join(ballot_id.split(SEPARATOR)[:-2])
 
 
 def keep_review(
     store: Store, person: str, said: PersonReview, clock: Callable[[], float]
 ) -> PersonReviewed:
     """Append a person's review to its session's log; refused if it does not fit its ballot."""
-    session_id, _, place = said.ballot.rpartition(SEPARATOR)
+    session_id, place = session_of(said.ballot), said.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
         if not events or not place.isdecimal() or len(place) > len(str(2**62)):
@@ -173,7 +182,9 @@ def person_reviewed(
         raise InputError("this session is not over yet.")
     if not may_review(events, person):
         raise AlreadyReviewedError(f"{person} cannot review this session (again).")
-    ballot = deal_ballot(events, place)
+    ballot = deal_ballot(events, person, place)
+    if ballot.id != said.ballot:
+        raise NotFoundError(f"the ballot {shown(said.ballot)} was not dealt to {person}.")
     author_by_label = dict(zip(ballot.labels, ballot.order, strict=True))
     order = tuple(said.order) if said.order is not None else ballot.labels
     if sorted(order) != sorted(ballot.labels):

@@ -246,8 +246,9 @@ class Service:
         may_spend = token.budget_usd is None or wanted_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, wanted_usd):
             raise BudgetError(
-                f"${max(0.0, left_usd):.4f} of the token's budget is left.",
-                hint="Ask with a smaller budget_usd, or wait for what runs.",
+                f"${wanted_usd:.4f} is more than is free of the token's budget.",
+                hint="Sessions that run hold theirs until they end: ask with a smaller budget_usd,"
+                " or wait for them.",
             )
         asked["budget_usd"] = wanted_usd
 

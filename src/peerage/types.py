@@ -494,10 +494,10 @@ class Audit(Tabular):
 
 @dataclass(frozen=True, slots=True)
 class Dissent:
-    """A quote of a reviewer who orders the answers against the result."""
+    """A quote of a reviewer who orders the answers, or votes, against the result."""
 
     reviewer: str
-    distance: float  # the part of pairs this reviewer orders against the result
+    distance: float | None  # the part of pairs that are ordered against the result; None of a vote
     quote: str
     round: int = 0
 

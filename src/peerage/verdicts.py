@@ -73,7 +73,7 @@ async def conclude(context: VerdictContext) -> Verdict | None:
         return None
     verdict = await KINDS[context.kind](context)
     quoted = _dissent(context, with_names)  # for the labels that only its reviewer knew
-    return replace(verdict, dissent=quoted)
+    return replace(verdict, dissent=(*verdict.dissent, *quoted))
 
 
 def _dissent(context: VerdictContext, reword: Callable[[str, Ballot], str]) -> tuple[Dissent, ...]:
@@ -138,7 +138,20 @@ async def _binary(context: VerdictContext) -> Verdict:
     approved = 2 * yes > n
     side = {name: vote for name, vote in decisions.items() if vote.approved is approved}
     note = f"{most} of {n} {'approve' if approved else 'reject'}{abstained}"
-    return Verdict("binary", _reasons(side), confidence=most / n, approved=approved, note=note)
+    other = "would reject" if approved else "would approve"
+    against = tuple(
+        Dissent(name, None, ": ".join((other, *vote.reasons[:1])))
+        for name, vote in decisions.items()
+        if vote.approved is not approved
+    )
+    return Verdict(
+        "binary",
+        _reasons(side),
+        confidence=most / n,
+        approved=approved,
+        note=note,
+        dissent=against,
+    )
 
 
 def _reasons(decisions: Mapping[str, Decision]) -> str:

@@ -48,7 +48,7 @@ from peerage.events import (
     stored_event,
 )
 from peerage.providers.money import Price
-from peerage.reports.sessions import SessionEntry, session_view
+from peerage.reports.sessions import SessionEntry, StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
 from peerage.stores import AccessToken
@@ -235,7 +235,7 @@ def view_of(names):
     usage = Usage(HUGE, HUGE, 1234.5678)
     facts = [opened, *(Answered(name, "text", usage=usage) for name in names)]
     events = [stored_event("id", i, 0.0, fact) for i, fact in enumerate(facts)]
-    return session_view(session_of(names), events, ScoringOptions(rule="elo"))
+    return StoredSession(session_of(names), events, ScoringOptions(rule="elo")).view()
 
 
 def ranking(names):

@@ -124,6 +124,9 @@ def test_a_token_is_shown_once_and_can_be_revoked(peerage, tmp_path):
     assert peerage("token", "revoke", listed["id"]).returncode == 0
     again = peerage("token", "revoke", listed["id"])
     assert (again.returncode, "no token" in again.stderr) == (2, True)
+    (tmp_path / "peerage.toml").write_text('[[seat]]\nname = "able"\nprovider = "simulated"\n')
+    seat = peerage("token", "create", "--scope", "review", "--name", "able")
+    assert (seat.returncode, "is a seat of the panel" in seat.stderr) == (2, True)
     wrong = peerage("token", "create", "--scope", "everything", "--name", "Ada")
     assert wrong.returncode == 2
 

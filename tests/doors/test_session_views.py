@@ -27,7 +27,7 @@ from peerage.events import (
     SeatRecord,
     stored_event,
 )
-from peerage.reports.sessions import session_document, session_view
+from peerage.reports.sessions import StoredSession
 from peerage.types import Dissent, Query, ScoringOptions, Usage, Verdict
 
 NAMES = ("heron", "wren", "rook")
@@ -83,7 +83,7 @@ def facts_of(kind="synthesis", verdict=None, *, end=True):
 
 def view_of(facts):
     events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
-    return session_view(fold(events), events, ScoringOptions())
+    return StoredSession(fold(events), events, ScoringOptions()).view()
 
 
 def drawn(blocks, width=80):
@@ -189,7 +189,7 @@ def test_the_json_of_a_session_has_every_remark_and_reply():
     events = [
         stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts_of(verdict=SYNTHESIS))
     ]
-    document = session_document(fold(events), events, ScoringOptions())
+    document = StoredSession(fold(events), events, ScoringOptions()).document()
     (wren,) = (one for one in document["reviews"] if one["reviewer"] == "wren")
     assert wren["raw"] == facts_of()[7].text
     assert [one["place"] for one in wren["remarks"]] == [1, 3, 2]

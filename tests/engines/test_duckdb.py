@@ -116,7 +116,7 @@ def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
 
     totals = add(parts(lambda rows: sums_of(rows, agreed)))
     compared = compared_over(parts, totals, agreed, AuditLimits())
-    return conclude(totals, compared, reading.names, agreed, AuditLimits()).findings
+    return conclude(totals, compared, reading.names["reviewer"], agreed, AuditLimits()).findings
 
 
 def rounded(findings: tuple[Any, ...]) -> list[tuple[Any, ...]]:

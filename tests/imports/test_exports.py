@@ -9,8 +9,7 @@ import pytest
 
 from peerage import Council
 from peerage.errors import InputError, UsageError
-from peerage.imports import take, take_export
-from peerage.imports.exports import export, write_reviews
+from peerage.imports import export, take, take_export, write_reviews
 from tests.stored_boards import files_of_store
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")

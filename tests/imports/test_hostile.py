@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from peerage import config
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
-from peerage.imports import take, take_export
-from peerage.imports.exports import export
+from peerage.imports import export, take, take_export
 from peerage.reports.stored_reviews import stored_reviews, synced
 from peerage.stores import Import, open_store
 from tests.stored_boards import board_of_store, files_of_store

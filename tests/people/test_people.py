@@ -8,8 +8,7 @@ import pytest
 
 from peerage.engines.mirror import MANY
 from peerage.errors import InputError, PeerageError
-from peerage.imports import take, take_export
-from peerage.imports.exports import export
+from peerage.imports import export, take, take_export
 from peerage.panel import Council, settings_of
 from peerage.people import (
     ItemGiven,

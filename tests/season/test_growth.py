@@ -13,7 +13,7 @@ from peerage.errors import InputError
 from peerage.events import panel_of, read_events
 from peerage.panel import settings_of
 from peerage.providers.simulated import SimulatedProvider
-from peerage.reports.sessions import session_view
+from peerage.reports.sessions import StoredSession
 from peerage.scoring import recorded_rubric
 from peerage.season import (
     Progress,
@@ -175,7 +175,7 @@ def test_a_session_that_grew_is_shown_with_all_who_sit_in_it(url, prompts):
         for row in store.sessions()
         if len(panel_of(read_events(events := store.events(row.id)))) == 4
     )
-    view = session_view(fold(grown), grown, ScoringOptions())
+    view = StoredSession(fold(grown), grown, ScoringOptions()).view()
     assert [seat.name for seat in view.seats] == list("abcd")
     assert view.status == "unfinished"
     assert "review" in {one.stage for one in view.missing}

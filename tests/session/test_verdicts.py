@@ -96,6 +96,15 @@ def test_a_text_that_was_cut_off_says_so_beside_who_took_over(kind):
 # -- binary ------------------------------------------------------------------------------------
 
 
+def test_who_votes_against_the_majority_dissents_in_its_own_words():
+    replies = {"a": vote(True), "b": vote(False), "c": vote(True)}
+    verdict, _ = concluded("binary", replies, SCORES, chairs="a", panel="abc")
+    assert verdict.approved
+    (against,) = verdict.dissent
+    assert (against.reviewer, against.distance) == ("b", None)
+    assert against.quote == "would reject: so it is"
+
+
 def test_a_deadlock_is_undecided_since_the_chair_has_voted_already():
     replies = {"a": vote(True), "b": vote(False)}
     verdict, asked = concluded("binary", replies, SCORES, chairs="ab", panel="ab")

@@ -379,7 +379,7 @@ def dissent_of(session: Session, counted: Sequence[Counted]) -> tuple[Dissent, .
         quote = _quote(ballot, review, reading, rank)
         if far is not None and far >= LEAST_DISTANCE and quote:
             found.append(Dissent(ballot.reviewer, float(far), quote, ballot.round))
-    found.sort(key=lambda words: (-words.distance, words.reviewer))
+    found.sort(key=lambda words: (-(words.distance or 0.0), words.reviewer))
     return tuple(found[:MOST_QUOTES])
 
 

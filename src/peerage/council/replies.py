@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, groupby, pairwise, zip_longest
 from typing import Any, Literal, NamedTuple
 
 from peerage.council.jsonish import (
@@ -145,7 +145,10 @@ QUOTES = {"„": "“”", "“": "”", "‟": "”", "”": "”", "‚": "‘
 QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉"}
 QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", "`": "`"}
 MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
-QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]|\n")
+# What stands for a span of one line, or of several, where only the prose counts: no character of
+# a valid text.
+SPAN, LONG_SPAN = "\ud800", "\ud801"
+QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]|[\n{LONG_SPAN}]")
 MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
 BLANK_LINE = re.compile(r"\n[ \t\r]{0,200}+\n")
@@ -444,11 +447,14 @@ class _Quotations:
     """
 
     def __init__(self, text: str, spans: Spans) -> None:
+        spans = sorted(spans)
         pieces = [text[start:end] for start, end in _gaps(text, spans)]
-        self.prose = "\0".join(pieces)
+        holders = [LONG_SPAN if "\n" in text[start:end] else SPAN for start, end in spans]
+        self.prose = "".join(map("".join, zip_longest(pieces, holders, fillvalue="")))
         places = accumulate(len(piece) + 1 for piece in pieces)
-        ordered = zip(sorted(spans), places, strict=False)
-        self.place_by_start = {start: place - 1 for (start, _), place in ordered}
+        self.place_by_start = {
+            start: place - 1 for (start, _), place in zip(spans, places, strict=False)
+        }
         self.quoted, self.doubtful = bytearray(len(self.prose)), bytearray(len(self.prose))
         self._pair_marks()
         self._pair_straight_marks()
@@ -464,7 +470,7 @@ class _Quotations:
             is_apostrophe = char == "’" and prose[at + 1 : at + 2].isalnum()
             if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
                 continue
-            if char == "\n":
+            if char in ("\n", LONG_SPAN):
                 mark = "" if mark == "`" else mark  # backticks quote within a line
             elif not mark:
                 mark, opened = (char[0], at) if char[0] in QUOTES else ("", 0)
@@ -492,7 +498,9 @@ class _Quotations:
             odd = marks[0] if is_odd and odd is None else odd
             _set(self.doubtful, marks[0], ends[i] if is_odd else marks[-1])
             for start, end in zip(marks[::2], marks[1::2], strict=False):
-                if end - start <= MAX_CONTEXT and prose.find("\n", start, end) < 0:
+                between = prose[start : min(end, start + MAX_CONTEXT + 2)]
+                n_spans = between.count(SPAN) + between.count(LONG_SPAN)
+                if len(between) <= MAX_CONTEXT and n_spans < 2 and "\n" not in between:
                     _set(self.quoted, start, end)
         if odd is not None:
             _set(self.doubtful, odd, all_marks[-1])

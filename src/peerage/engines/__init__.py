@@ -21,9 +21,9 @@ times), the encoding of names inside `fold`, and the reading of files.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, quoted, sql
 from peerage.errors import PeerageError
@@ -114,20 +114,14 @@ class Block:
     n_clusters: int = 1
 
 
-class PartialSums(Generic[T]):
-    """Parts of a sum that come one after the other, never many of them at a time."""
-
-    def __init__(self, add: Add[T]) -> None:
-        self.add = add
-        self.parts: list[T] = []
-
-    def take(self, part: T) -> None:
-        self.parts.append(part)
-        if len(self.parts) == MANY_PARTS:
-            self.parts = [self.add(self.parts)]
-
-    def total(self) -> T:
-        return self.add(self.parts)
+def added(parts: Iterable[T], add: Add[T]) -> T:
+    """The sum of parts that come one after the other, never many of them held at a time."""
+    held: list[T] = []
+    for part in parts:
+        held.append(part)
+        if len(held) == MANY_PARTS:
+            held = [add(held)]
+    return add(held)
 
 
 class Engine(Protocol):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.engines import Add, Block, PartialSums, Reading
+from peerage.engines import Add, Block, Reading, added
 from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.rows import Ints, clusters_of
@@ -89,8 +89,11 @@ class Encoder:
         if reading.clusters:
             self._groups, self._cluster, self.n_clusters = _clusters(relation, reading)
         self._null = _hashes(connection, [])[-1]
-        by_id = {id(names): names for names in reading.names.values()}
-        made = {key: _named(connection, names) for key, names in by_id.items()}
+        made: dict[int, Codes] = {}  # reviewers and candidates share their names
+        for names in reading.names.values():
+            if id(names) not in made:
+                codes = np.append(np.arange(len(names), dtype=np.int32), np.int32(-1))
+                made[id(names)] = Codes(_hashes(connection, names), codes)
         self._codes = {column: made[id(names)] for column, names in reading.names.items()}
 
     def projection(self) -> Sql:
@@ -151,12 +154,6 @@ def _clusters(relation: Relation, reading: Reading) -> tuple[Codes, Ints, int]:
     return Codes(hashes, np.arange(len(hashes), dtype=np.int32)), cluster, n_clusters
 
 
-def _named(connection: duckdb.DuckDBPyConnection, names: Sequence[str]) -> Codes:
-    """The table of some names, and of null as −1."""
-    codes = np.append(np.arange(len(names), dtype=np.int32), np.int32(-1))
-    return Codes(_hashes(connection, names), codes)
-
-
 def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> Hashes:
     """DuckDB's hash of each text, and last that of null."""
     column = np.empty(len(texts) + 1, dtype=object)
@@ -178,18 +175,20 @@ class ScatteredError(Exception):
 
 def streamed(projected: Relation, group: str, each: Callable[[Batch], T], add: Add[T]) -> T | None:
     """The sum of a function's values on batches of whole groups; None if rows are not in runs."""
-    sums = PartialSums(add)
     runs: list[Hashes] = []
-    try:
+
+    def parts() -> Iterator[T]:
         for batch in _whole_groups(_batches(projected), group):
-            hashes = batch[group][_starts(batch[group])]
-            if _repeats(hashes):
-                return None
-            runs.append(hashes)
-            sums.take(each(batch))
+            runs.append(batch[group][_starts(batch[group])])
+            if _repeats(runs[-1]):
+                raise ScatteredError
+            yield each(batch)
+
+    try:
+        total = added(parts(), add)
     except ScatteredError:
         return None
-    return None if not runs or _repeats(np.concatenate(runs)) else sums.total()
+    return None if _repeats(np.concatenate(runs)) else total
 
 
 def _repeats(hashes: Hashes) -> bool:
@@ -208,22 +207,19 @@ def _whole_groups(batches: Iterator[Batch], group: str) -> Iterator[Batch]:
     """Batches that end where a group ends."""
     rest: Batch | None = None
     for batch in batches:
-        joined = batch if rest is None else _joined(rest, batch)
-        starts = _starts(joined[group])
+        if rest is not None:
+            batch = {name: np.concatenate([rest[name], batch[name]]) for name in batch}
+        starts = _starts(batch[group])
         if len(starts) == 0:
             continue
         last = int(starts[-1])
         if last > 8 * BATCH_ROWS:
             raise ScatteredError
-        rest = {name: values[last:] for name, values in joined.items()}
+        rest = {name: values[last:] for name, values in batch.items()}
         if last:
-            yield {name: values[:last] for name, values in joined.items()}
+            yield {name: values[:last] for name, values in batch.items()}
     if rest is not None:
         yield rest
-
-
-def _joined(first: Batch, second: Batch) -> Batch:
-    return {name: np.concatenate([first[name], second[name]]) for name in second}
 
 
 def _starts(hashes: Hashes) -> NDArray[np.intp]:

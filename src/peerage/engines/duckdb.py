@@ -29,9 +29,9 @@ from peerage.engines import (
     EngineError,
     EngineMemoryError,
     Frame,
-    PartialSums,
     Reading,
     Source,
+    added,
     engines,
     paths_of,
     unwrapped,
@@ -92,6 +92,11 @@ def reported(place: str = "") -> Iterator[None]:
 
 def first_line(error: Exception) -> str:
     return str(error).split("\n", 1)[0]
+
+
+def kinds_of(relation: Relation) -> dict[str, str]:
+    """The type of each column, by DuckDB's name for it."""
+    return dict(zip(relation.columns, (str(one).upper() for one in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
@@ -178,9 +183,8 @@ class DuckDB:
             return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        relation = _native(frame)
-        kind = str(dict(zip(relation.columns, relation.dtypes, strict=True))[column]).upper()
-        name = quoted(column)
+        relation, name = _native(frame), quoted(column)
+        kind = kinds_of(relation)[column]
         if kind.startswith(("TIMESTAMP", "DATE")):
             seconds = sql("epoch({})", name)
         elif kind == "VARCHAR":
@@ -213,8 +217,7 @@ class DuckDB:
 
     def zones(self, frame: Frame, column: str) -> set[str]:
         relation = _native(frame)
-        kinds = dict(zip(relation.columns, relation.dtypes, strict=True))
-        if str(kinds.get(column)).upper() != "VARCHAR":
+        if kinds_of(relation).get(column) != "VARCHAR":
             return set()
         with reported(self._place):
             written = relation.project(zone_of(quoted(column))).distinct().fetchall()
@@ -241,13 +244,11 @@ class DuckDB:
             # whoever repeats one meets its other sessions. Which block it is changes nothing.
             block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
             kept, drop = self._kept(relation.project(listed([encode.projection(), block])))
-            sums = PartialSums(add)
+            blocks = (kept.filter(sql("block % {} = {}", n_blocks, i)) for i in range(n_blocks))
             try:
-                for i in range(n_blocks):
-                    sums.take(each(kept.filter(sql("block % {} = {}", n_blocks, i)).fetchnumpy()))
+                return added((each(rows.fetchnumpy()) for rows in blocks), add)
             finally:
                 drop()
-            return sums.total()
 
     def _kept(self, rows: Relation) -> tuple[Relation, Callable[[], object]]:
         """The relation materialised, if it is ours, and how to be rid of it.

@@ -11,19 +11,22 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import duckdb
+import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
-from peerage.engines import Engine, EngineError, EngineMemoryError, Source
+from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Source
 from peerage.engines.duckdb import (
     READERS,
     TRY_CAST,
     DuckDB,
     first_line,
+    kinds_of,
     timestamp,
 )
 from peerage.engines.review_tables import refuse_many_marks
@@ -35,7 +38,7 @@ from peerage.engines.sql import (
     sql,
 )
 from peerage.errors import InputError, few
-from peerage.reviews.columns import NAMES, is_number
+from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.text import is_unicode
 
 Relation = duckdb.DuckDBPyRelation
@@ -53,6 +56,11 @@ MAX_COLUMNS = 500
 MAX_DEPTH = 3  # of values in JSON that are read apart; deeper ones stay a text
 HEADER_BYTES = 1 << 20  # looked at before a file of text is opened
 SEPARATORS = b",;\t|"
+ROW_WORDS = {  # by table, what a row says of whom, from the columns of its key
+    "reviews": "{1} on {2} in {0}",
+    "opinions": "{1} on {0}",
+}
+MISFITS = (duckdb.InvalidInputException, duckdb.ConversionException)
 
 
 def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T]) -> T:
@@ -64,7 +72,12 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
     """
     for limit, may_sort in ATTEMPTS:
         try:
-            with _bounded(folder, limit) as engine:
+            limits: dict[str, str | int] = {
+                "memory_limit": limit,
+                "threads": N_THREADS,
+                "temp_directory": str(folder),
+            }
+            with closing(DuckDB(folders=(folder,), limits=limits)) as engine:
                 return work(engine, may_sort)
         except (duckdb.OutOfMemoryException, EngineMemoryError):
             continue
@@ -82,18 +95,6 @@ def in_little_memory(folder: Path, place: Path, work: Callable[[DuckDB, bool], T
             where = error.place or str(place)
             raise InputError(error.message, place=where, hint=error.hint) from None
     raise InputError("its rows are too large for the memory here.", place=str(place))
-
-
-@contextmanager
-def _bounded(folder: Path, memory_limit: str) -> Iterator[DuckDB]:
-    engine = DuckDB(
-        folders=(folder,),
-        limits={"memory_limit": memory_limit, "threads": N_THREADS, "temp_directory": str(folder)},
-    )
-    try:
-        yield engine
-    finally:
-        engine.close()
 
 
 def readable(folder: Path, files: Sequence[str]) -> list[str]:
@@ -117,9 +118,8 @@ def _ready(files: Sequence[str]) -> set[str]:
 
     Asked is the database that will read them: to start another takes as long as a scan.
     """
-    if any(READERS.get(Path(file).suffix.lower()) != "read_parquet" for file in files):
-        return set()
-    if not all(map(os.path.isfile, files)):
+    parquet = all(READERS.get(Path(file).suffix.lower()) == "read_parquet" for file in files)
+    if not parquet or not all(map(os.path.isfile, files)):
         return set()
     engine, found = DuckDB(), set()
     engine.admit(list(files))
@@ -172,9 +172,8 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
 def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
     """Text where texts are due, else what the reader guesses, corrected until every row fits."""
-    guessed = _kinds(db.read_csv(file, store_rejects=True, hive_partitioning=False))
-    names = _safe_names(guessed)
-    kinds = _safe_kinds(guessed)
+    guessed = kinds_of(db.read_csv(file, store_rejects=True, hive_partitioning=False))
+    names, kinds = _safe_names(guessed), _safe_kinds(guessed)
     while True:
         db.execute("drop table if exists reject_errors; drop table if exists reject_scans")
         rows = db.read_csv(
@@ -254,9 +253,8 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
 
 
 def _refuse_lines(lines: Iterable[str]) -> None:
-    listed = list(lines)
-    if listed:
-        raise InputError("some lines are no rows.", hint=few(listed, between="; "))
+    if torn := list(lines):
+        raise InputError("some lines are no rows.", hint=few(torn, between="; "))
 
 
 def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Path) -> None:
@@ -272,15 +270,14 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
         )
         named = {str(name) for (name,) in few.fetchall()}
         names = _safe_names(named)
-        kinds = _kinds(db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False))
+        opened = partial(db.read_json, file, maximum_depth=MAX_DEPTH, hive_partitioning=False)
+        kinds = kinds_of(opened())
         if named <= kinds.keys():
-            with suppress(duckdb.InvalidInputException, duckdb.ConversionException):
+            with suppress(*MISFITS):
                 return _copy_typed(db, file, target, kinds, names)
-        kinds = _kinds(
-            db.read_json(file, maximum_depth=MAX_DEPTH, hive_partitioning=False, sample_size=-1)
-        )
+        kinds = kinds_of(opened(sample_size=-1))
         _copy_typed(db, file, target, kinds, names)
-    except (duckdb.InvalidInputException, duckdb.ConversionException):
+    except MISFITS:
         if path.suffix.lower() != ".json":
             _refuse_lines(_torn_lines(path))
         raise
@@ -311,13 +308,6 @@ def _torn_lines(path: Path) -> Iterator[str]:
                 yield f"line {number}: {line[:80].decode('utf-8', 'replace').rstrip()!r}"
 
 
-def _kinds(relation: Relation) -> dict[str, str]:
-    return {
-        name: str(kind).upper()
-        for name, kind in zip(relation.columns, relation.dtypes, strict=True)
-    }
-
-
 def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     """Guesses that lose nothing: ids such as 007 are texts, and so are times, for their zones.
 
@@ -342,7 +332,7 @@ def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
 def refuse_untimely(engine: DuckDB, path: Path) -> None:
     """Raises with the first ten rows of a Parquet file whose `at` is a text, and no time."""
     relation = engine.open(path).to_native()
-    if _kinds(relation).get("at") != "VARCHAR":
+    if kinds_of(relation).get("at") != "VARCHAR":
         return
     at = quoted("at")
     columns = "row_number() over () as row, {}, {} as time"
@@ -357,18 +347,31 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
         )
 
 
+def zone_flags(engine: Engine, source: Source) -> list[str]:
+    """A flag for a table that writes its times in several zones."""
+    zones = zones_of(engine, source)
+    return [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
+
+
+def row_flags(engine: Engine, name: str, rows: Frame, kind: str) -> list[str]:
+    """A flag for odd rows of a kind of table, if there are any: how many, and the first ten."""
+    n = int(engine.arrays(rows.select(nw.len().alias("n")))["n"][0])
+    if not n:
+        return []
+    first = engine.arrays(rows.select(*KEYS[kind]).sort(*KEYS[kind]).head(N_SHOWN))
+    told = (ROW_WORDS[kind].format(*row) for row in zip(*first.values(), strict=True))
+    return [f"{name}:{n}: {', '.join(told)}"]
+
+
 def zones_of(engine: Engine, source: Source) -> list[str]:
     """The zones in which a table writes its times, if they are several; one without is UTC."""
-    minutes = sorted({_minutes_east(one) for one in engine.zones(engine.open(source), "at")})
-    return [_spelt(one) for one in minutes] if len(minutes) > 1 else []
+    named = engine.zones(engine.open(source), "at")
+    east = sorted({_minutes_east(one) for one in named})
+    spelt = [f"{'-' if one < 0 else '+'}{abs(one) // 60:02}:{abs(one) % 60:02}" for one in east]
+    return ["UTC" if one == "+00:00" else one for one in spelt] if len(east) > 1 else []
 
 
 def _minutes_east(zone: str) -> int:
     """How far a zone such as Z, +02 or -05:30 is from UTC; 0 where none is named."""
     digits = zone.lstrip("+-zZ").replace(":", "").ljust(4, "0")
     return (-1 if zone.startswith("-") else 1) * (60 * int(digits[:2]) + int(digits[2:]))
-
-
-def _spelt(minutes: int) -> str:
-    hours, rest = divmod(abs(minutes), 60)
-    return "UTC" if minutes == 0 else f"{'-' if minutes < 0 else '+'}{hours:02}:{rest:02}"

@@ -125,24 +125,27 @@ class Mirror:
     @property
     def segments(self) -> list[Path]:
         """The segments of this format, in the order of the log, without those that were joined."""
+        found = self._files(SEGMENT)
+        newest = {folder: i for i, folder in enumerate(self._folders)}
+        # Of those that begin together the longest is first, and of equals the newest.
+        order = sorted((first, -last, -newest[path.parent], path) for first, last, path in found)
         kept: list[Path] = []
-        for first, _, path in self._all():
-            if not kept or first > self.rows_of(kept[-1])[1]:
+        done = 0
+        for first, less_last, _, path in order:
+            if first > done:
                 kept.append(path)
+                done = -less_last
         return kept
 
-    def _all(self) -> list[tuple[int, int, Path]]:
-        """Every segment of this format by its rows; of those that begin together the longest."""
-        found = [
+    def _files(self, names: re.Pattern[str]) -> list[tuple[int, int, Path]]:
+        """The files of this format with such names, each with the rows of the log it covers."""
+        return [
             (int(match[2]), int(match[3]), path)
-            for path in self._files()
-            if (match := SEGMENT.fullmatch(path.name)) and match[1] == self._stem
+            for folder in self._folders
+            if folder.is_dir()
+            for path in folder.iterdir()
+            if (match := names.fullmatch(path.name)) and match[1] == self._stem
         ]
-        newest = {folder: i for i, folder in enumerate(self._folders)}
-        return sorted(found, key=lambda one: (one[0], -one[1], -newest[one[2].parent]))
-
-    def _files(self) -> list[Path]:
-        return [path for folder in self._folders if folder.is_dir() for path in folder.iterdir()]
 
     @property
     def synced_to(self) -> int:
@@ -163,16 +166,9 @@ class Mirror:
     def left_out(self) -> list[str]:
         """The sessions that could not be read, and so are in no segment."""
         done = self.synced_to
-        return sorted(
-            {
-                str(session)
-                for path in self._files()
-                if (match := LEFT_OUT.fullmatch(path.name))
-                and match[1] == self._stem
-                and int(match[3]) <= done
-                for session in json.loads(path.read_text(encoding="utf-8"))
-            }
-        )
+        known = [path for _, last, path in self._files(LEFT_OUT) if last <= done]
+        lists = [json.loads(path.read_text(encoding="utf-8")) for path in known]
+        return sorted({str(session) for one in lists for session in one})
 
     def keep(self, name: str, parts: Iterable[bytes]) -> Path:
         """A file of that name with these bytes; one that is there already is right."""

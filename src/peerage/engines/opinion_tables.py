@@ -7,7 +7,7 @@ over as blocks of whole items, in codes that are places in names sorted by Pytho
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from operator import lt
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names, listed_names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import require
+from peerage.engines.review_tables import require, typed
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 from peerage.reviews.rows import Floats
@@ -32,21 +32,15 @@ WORDS = {"positive": 1.0, "negative": -1.0}
 YES, NO = ("true", "yes", "t", "y", "1", "1.0"), ("false", "no", "f", "n", "0", "0.0")
 
 
+@dataclass(eq=False)
 class Opinions:
     """A checked table of opinions: who and what is there, and sums over blocks of whole items."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        frame: Frame,
-        members: Community,
-        level_by_text: Mapping[str, int] | None,
-        latest: float | None,
-    ) -> None:
-        self.engine, self.frame = engine, frame
-        self.members = members  # everyone and every item, without opinions
-        self.level_by_text = level_by_text  # where opinions are written as texts
-        self.latest = latest  # None where no opinion has a time
+    engine: Engine
+    frame: Frame
+    members: Community  # everyone and every item, without opinions
+    level_by_text: Mapping[str, int] | None  # where opinions are written as texts
+    latest: float | None  # None where no opinion has a time
 
     def fold(self, kernel: Callable[[Community], T], add: Add[T]) -> T:
         """The sum of a pure function's values on the members with some whole items' opinions."""
@@ -136,7 +130,7 @@ def read_opinions(
     item_names, authors = _authors(found, contributors)
     reviewers = sorted_names(voices["reviewer"].tolist())
     people = sorted_names(chain(reviewers.tolist(), authors.tolist(), affiliated))
-    category, categories = _categories(item_names, {**_said(found), **category_by_item})
+    category, categories = _categories(item_names, found, category_by_item)
     members = Community(
         people=people,
         items=item_names,
@@ -160,21 +154,14 @@ def read_opinions(
 
 
 def _opened(engine: Engine, source: Source) -> tuple[Frame, bool]:
-    """The opinions with names as texts and times as seconds, and whether opinions are numbers.
-
-    Where they are not all numbers, they are texts.
-    """
+    """The opinions with typed columns, and whether opinions are numbers; else all are texts."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, OPINIONS, "a table of opinions")
-    numeric = bool(schema["opinion"].is_numeric())
-    kinds = {"text": nw.String, "number": nw.Float64 if numeric else nw.String}
-    known = {name: one.kind for name, one in OPINIONS.items() if name in schema}
-    frame = opened.select(
-        *(nw.col(name).cast(kinds[kind]) for name, kind in known.items() if kind in kinds),
-        *(["at"] if "at" in schema else []),
-    )
-    return (engine.epoch(frame, "at") if "at" in schema else frame), numeric
+    kinds = {name: one.kind for name, one in OPINIONS.items() if name in schema}
+    if not schema["opinion"].is_numeric():
+        kinds["opinion"] = "text"
+    return typed(engine, opened, kinds), kinds["opinion"] == "number"
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
@@ -239,10 +226,7 @@ def _refuse_empty(values: NDArray[Any], column: str, table: str) -> None:
 
 
 def sorted_names(names: Iterable[str]) -> Names:
-    ordered = sorted(dict.fromkeys(names))
-    array = np.empty(len(ordered), dtype=object)
-    array[:] = ordered
-    return array
+    return np.array(sorted(set(names)), dtype=object)
 
 
 def _places(texts: NDArray[np.object_], names: Names) -> Places:
@@ -256,8 +240,9 @@ def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table:
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
     require(schema, columns, f"a table of {table}")
-    known = [name for name in columns if name in schema]
-    return engine.arrays(opened.select(*(nw.col(name).cast(nw.String) for name in known)))
+    return engine.arrays(
+        typed(engine, opened, {name: "text" for name in columns if name in schema})
+    )
 
 
 def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
@@ -318,14 +303,12 @@ def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
     return ordered, np.array([author[item] for item in ordered], dtype=object)
 
 
-def _said(found: Columns) -> dict[str, str]:
-    """What opinions say of their items' categories; of two, the first by name."""
-    return dict(sorted(_pairs(found, "category"), reverse=True)) if "category" in found else {}
-
-
 def _categories(
-    items: Names, category_by_item: Mapping[str, str]
+    items: Names, found: Columns, given: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
+    """The category of each item: by the table of items, else the first that opinions name."""
+    said = sorted(_pairs(found, "category"), reverse=True) if "category" in found else []
+    category_by_item = {**dict(said), **given}
     if not category_by_item:
         return None, None
     names = sorted_names(category_by_item.values())

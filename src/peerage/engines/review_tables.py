@@ -14,7 +14,7 @@ import numpy as np
 
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError, few, how_many
-from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, Column, is_number, required
+from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, Column, Kind, is_number, required
 from peerage.reviews.rows import N_PANEL, Rows
 
 T = TypeVar("T")
@@ -56,21 +56,30 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     if is_comparisons(schema.names()):
         return read_comparisons(engine, opened)
     _check_columns(tuple(schema.names()))
-    kept = [name for name in REVIEWS if name in schema]
-    kept += sorted(name for name in schema.names() if name.startswith(MARK))
-    numbers = [name for name in kept if is_number(name)]
+    kinds: dict[str, Kind] = {name: one.kind for name, one in REVIEWS.items() if name in schema}
+    for name in sorted(name for name in schema.names() if name.startswith(MARK)):
+        kinds[name] = "number"
+    numbers = [name for name in kinds if is_number(name)]
     for name in numbers:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
-    texts = [name for name in kept if name not in (*numbers, "at")]
+    return _looked_at(engine, typed(engine, opened, kinds), tuple(kinds), numbers)
+
+
+def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
+    """These columns as what they are: texts, floats, and times in seconds since 1970."""
+    times = [name for name, kind in kinds.items() if kind == "time"]
     frame = opened.select(
-        *(nw.col(name).cast(nw.String) for name in texts),
-        *(nw.col(name).cast(nw.Float64) for name in numbers),
-        *(["at"] if "at" in schema else []),
+        *(
+            nw.col(name).cast(nw.String if kind == "text" else nw.Float64)
+            for name, kind in kinds.items()
+            if kind != "time"
+        ),
+        *times,
     )
-    if "at" in schema:
-        frame = engine.epoch(frame, "at")
-    return _looked_at(engine, frame, tuple(kept), numbers)
+    for name in times:
+        frame = engine.epoch(frame, name)
+    return frame
 
 
 def require(names: Collection[str], columns: Mapping[str, Column], table: str) -> None:
@@ -208,39 +217,21 @@ def repeated_queries(engine: Engine, frame: Frame) -> Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsReading:
-    """What a fold over reviews needs: some columns, and what is known of the names."""
+class RowsReading(Reading):
+    """What a fold over reviews hands over, and what is known of reviewers and candidates."""
 
-    names: tuple[str, ...]
-    numbers: tuple[str, ...] = ()
-    deals: tuple[str, ...] | None = None
-    query_id: bool = False
-    text: bool = False
     family_by_name: Mapping[str, str] = field(default_factory=dict)
     panel: tuple[str, ...] = ()
-    whole_queries: bool = False  # True: sessions that ask the same query come in one block
-
-    @property
-    def columns(self) -> Reading:
-        names = {"reviewer": self.names, "candidate": self.names}
-        return Reading(
-            "session_id",
-            names if self.deals is None else {**names, "deal": self.deals},
-            self.numbers,
-            self.query_id,
-            self.text,
-            clusters=True,
-            whole_queries=self.whole_queries,
-        )
 
     def rows(self, block: Block) -> Rows:
         """A block of whole sessions as the rows that kernels take."""
+        names = self.names["reviewer"]
         families = sorted({name for name in self.family_by_name.values() if name})
-        known = [self.family_by_name.get(name) for name in self.names]
+        known = [self.family_by_name.get(name) for name in names]
         keys = {} if block.query_id is None else {"query_id": block.query_id}
-        keys |= {} if self.deals is None else {"deal": block.codes["deal"].astype(np.int64)}
+        keys |= {"deal": block.codes["deal"].astype(np.int64)} if "deal" in block.codes else {}
         return Rows(
-            names=self.names,
+            names=names,
             n_clusters=block.n_clusters,
             cluster=np.zeros(0, dtype=np.int64) if block.cluster is None else block.cluster,
             session=block.codes["session_id"],
@@ -252,7 +243,7 @@ class RowsReading:
             family=np.array([families.index(one) if one else -1 for one in known])
             if self.family_by_name
             else None,
-            panel=np.array([self.names.index(name) for name in self.panel], dtype=np.int64),
+            panel=np.array([names.index(name) for name in self.panel], dtype=np.int64),
         )
 
 
@@ -264,7 +255,7 @@ def fold_rows(
     add: Add[T],
 ) -> T:
     """The sum of a pure function's values on the rows of whole sessions."""
-    return engine.fold(frame, reading.columns, lambda block: kernel(reading.rows(block)), add)
+    return engine.fold(frame, reading, lambda block: kernel(reading.rows(block)), add)
 
 
 def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None) -> dict[str, int]:
@@ -290,13 +281,18 @@ def reading_of(
     reviewers = counts_of(engine, frame, "reviewer")
     candidates = counts_of(engine, frame, "candidate")
     most = sorted(reviewers, key=lambda name: (-reviewers[name], name))[:N_PANEL]
-    deals = counts_of(engine, frame, "deal") if "deal" in columns else None
+    people = tuple(sorted({*reviewers, *candidates}))
+    names = {"reviewer": people, "candidate": people}
+    if "deal" in columns:
+        deals = counts_of(engine, frame, "deal")
+        names["deal"] = tuple(sorted(deal for deal in deals if deal is not None))
     return RowsReading(
-        names=tuple(sorted({*reviewers, *candidates})),
-        numbers=numbers,
-        deals=None if deals is None else tuple(sorted(deal for deal in deals if deal is not None)),
+        "session_id",
+        names,
+        numbers,
         query_id="query_id" in columns,
         text=text,
+        clusters=True,
         family_by_name=_families(engine, frame) if "family" in columns else {},
         panel=tuple(sorted(most)),
     )
@@ -375,7 +371,7 @@ def read_comparisons(engine: Engine, opened: Frame) -> Reviews:
 
 def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
     """The comparisons with typed columns, counted by pair and winner; bad ones are refused."""
-    frame = _typed(engine, opened)
+    frame = _named_alike(engine, opened)
     names = frame.collect_schema().names()
     more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
     more += [nw.col("at").max().alias("latest")] if "at" in names else []
@@ -419,7 +415,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Fram
     return both
 
 
-def _typed(engine: Engine, opened: Frame) -> Frame:
+def _named_alike(engine: Engine, opened: Frame) -> Frame:
     """The columns that count, as texts and times; a `judge` is a reviewer, a name a winner."""
     names = opened.collect_schema().names()
     missing = [name for name in SIDES_AND_WINNER if name not in names]
@@ -428,15 +424,13 @@ def _typed(engine: Engine, opened: Frame) -> Frame:
     if JUDGE in names and "reviewer" not in names:
         opened = opened.rename({JUDGE: "reviewer"})
         names = ["reviewer" if name == JUDGE else name for name in names]
-    texts = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names and name != "at"]
-    frame = opened.select(
-        *(nw.col(name).cast(nw.String) for name in texts), *(["at"] if "at" in names else [])
-    )
+    held = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
+    frame = typed(engine, opened, {name: "time" if name == "at" else "text" for name in held})
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
         frame = frame.with_columns(winner.alias("winner"))
-    return engine.epoch(frame, "at") if "at" in names else frame
+    return frame
 
 
 def _refuse_comparisons(found: Columns) -> None:

@@ -78,11 +78,11 @@ class Spark:
         return frame
 
     def arrays(self, frame: Frame) -> Columns:
-        table = _collected(_native(frame))
+        table = _collected(frame.to_native())
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
     def epoch(self, frame: Frame, column: str) -> Frame:
-        table = _native(frame)
+        table = frame.to_native()
         kind = dict(table.dtypes)[column]
         name = quoted(column, SPARK_NAME)
         if kind in ("timestamp", "timestamp_ntz", "date"):
@@ -101,22 +101,22 @@ class Spark:
     def number(self, frame: Frame, column: str) -> Frame:
         number = "lpad(cast(monotonically_increasing_id() + 1 as string), {}, '0') as {}"
         text = sql(number, NUMBER_DIGITS, quoted(column, SPARK_NAME))
-        numbered: Frame = nw.from_native(_native(frame).selectExpr("*", text))
+        numbered: Frame = nw.from_native(frame.to_native().selectExpr("*", text))
         return numbered
 
     def keep(self, frame: Frame) -> Frame:
-        kept: Frame = nw.from_native(_native(frame).cache())
+        kept: Frame = nw.from_native(frame.to_native().cache())
         return kept
 
     def zones(self, frame: Frame, column: str) -> set[str]:
-        table = _native(frame)
+        table = frame.to_native()
         if dict(table.dtypes).get(column) != "string":
             return set()
         written = table.selectExpr(zone_of(quoted(column, SPARK_NAME))).distinct().collect()
         return {zone or "" for (zone,) in written}
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        table = _native(frame)
+        table = frame.to_native()
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
             nothing = _collected(table.selectExpr(*_projection(reading, 1)))
@@ -126,11 +126,12 @@ class Spark:
         made = (
             table.selectExpr(*_projection(reading, n_blocks))
             .groupBy("block")
-            .applyInArrow(_work(encode, kernel), schema)
+            .applyInArrow(_on_worker("block", lambda rows: kernel(encode.block(rows))), schema)
         )
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
             joined = made.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
-            made = joined.groupBy("pile").applyInArrow(_pile(add), schema)
+            summed = _on_worker("pile", lambda parts: add(_parts(parts)))
+            made = joined.groupBy("pile").applyInArrow(summed, schema)
             n_blocks = -(-n_blocks // MANY_PARTS)
         return add(_parts(_collected(made)))
 
@@ -225,28 +226,16 @@ def _collected(made: Any) -> Any:
         ) from None
 
 
-def _work(encode: _Encoder, kernel: Callable[[Block], Any]) -> Callable[[Any], Any]:
-    """What a worker does with one block: the kernel's value on it, as bytes."""
+def _on_worker(key: str, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """What a worker does with the rows that share a key: the value made of them, as bytes."""
 
     def work(table: Any) -> Any:
-        return _as_part(table.column("block")[0].as_py(), kernel(encode.block(table)))
+        pa = import_module("pyarrow")
+        number = pa.array([table.column(key)[0].as_py()], pa.int64())
+        part = pa.array([pickle.dumps(value(table))], pa.binary())
+        return pa.table({"block": number, "part": part})
 
     return work
-
-
-def _pile(add: Add[Any]) -> Callable[[Any], Any]:
-    """What a worker does with a pile of parts: their sum, as bytes."""
-
-    def work(table: Any) -> Any:
-        return _as_part(table.column("pile")[0].as_py(), add(_parts(table)))
-
-    return work
-
-
-def _as_part(block: int, value: Any) -> Any:
-    pa = import_module("pyarrow")
-    part = pa.array([pickle.dumps(value)], pa.binary())
-    return pa.table({"block": pa.array([block], pa.int64()), "part": part})
 
 
 def _parts(table: Any) -> list[Any]:
@@ -277,7 +266,7 @@ class _Encoder:
         order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
         return Block(
             {name: code[order] for name, code in codes.items()},
-            {name: _floats(table.column(name))[order] for name in reading.numbers},
+            {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
             _coded(table.column("query_id"))[1][order] if reading.query_id else None,
             _numpy(table.column("text"))[order] if reading.text else None,
             cluster,
@@ -331,10 +320,6 @@ def _placed(column: Any, names: Sequence[str]) -> NDArray[np.int64]:
 # -- values ------------------------------------------------------------------------------------
 
 
-def _native(frame: Frame) -> Any:
-    return frame.to_native()
-
-
 def _numpy(column: Any) -> NDArray[Any]:
     """An Arrow column as an array: NaN for a null number, None for a null text."""
     pa = import_module("pyarrow")
@@ -342,10 +327,6 @@ def _numpy(column: Any) -> NDArray[Any]:
         column = column.cast(pa.float64())
     values: NDArray[Any] = column.to_numpy()
     return values
-
-
-def _floats(column: Any) -> NDArray[np.float64]:
-    return np.asarray(_numpy(column), dtype=np.float64)
 
 
 def _arrow(given: Any) -> Any:

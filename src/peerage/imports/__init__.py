@@ -1,29 +1,66 @@
-"""Judgements made elsewhere into a store, a file whole or not at all; `exports` is the way out."""
+"""Judgements made elsewhere into a store, a file whole or not at all, and a store out again."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from peerage.engines.duckdb import DuckDB
+from peerage.council.documents import is_rankings, read_json, session_of
+from peerage.embedded import located
+from peerage.engines.duckdb import DuckDB, kinds_of, reported
 from peerage.engines.intake import as_parquet, in_little_memory
-from peerage.errors import InputError, UsageError
-from peerage.events import Opened, read_events
-from peerage.imports.exports import EXPORT_FORMAT, GIVEN_FILES, Manifest
-from peerage.imports.session_files import documents, exported_events, read_document, take_sessions
+from peerage.engines.sql import listed, quoted, sql
+from peerage.errors import InputError, PeerageError, UsageError
+from peerage.events import (
+    STORED_KINDS,
+    Answered,
+    Dealt,
+    DealtBallot,
+    Finished,
+    Opened,
+    Reviewed,
+    ScoringRecord,
+    SeatRecord,
+    Stored,
+    event_document,
+    read_event,
+    read_events,
+    stored_event,
+)
 from peerage.imports.table_files import check, chunks, flags_of, reviews_of, trimmed, write
-from peerage.reports.stored_reviews import import_file_name
+from peerage.reports.stored_reviews import (
+    MAX_NAME_CHARACTERS,
+    checked,
+    import_file_name,
+    review_rows,
+)
 from peerage.reviews.columns import KEYS
-from peerage.shapes import WrongShapeError, from_json
+from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.stores import Contribution, Import, Store
-from peerage.types import Event
+from peerage.text import valid_text
+from peerage.types import Event, Session
 
 KINDS = (*KEYS, "sessions")
+MAX_EVENTS = 10_000  # of one session
+MAX_DEPTH = 32  # of a document: a session needs seven
+N_SHOWN = 10
 DIGEST = re.compile("[0-9a-f]{64}")
+EXPORT_FORMAT = 1
+GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
+TABLE_FORMATS = {  # by suffix, how a table is written to a file
+    ".parquet": "copy exported to ? (format parquet, compression zstd)",
+    ".csv": "copy exported to ? (format csv, header)",
+    ".jsonl": "copy exported to ? (format json)",
+}
 
 Step = Callable[[str], None]  # is told what is done next, for whoever is watching
 
@@ -35,13 +72,12 @@ class Taken:
     name: str
     kind: str
     n: int
-    unit: str = "rows"
+    unit: str = field(init=False)
     already: bool = False
     flags: tuple[str, ...] = ()
 
-
-def unit_of(kind: str) -> str:
-    return "sessions" if kind == "sessions" else "rows"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "unit", "sessions" if self.kind == "sessions" else "rows")
 
 
 def take(
@@ -58,15 +94,16 @@ def take(
     if not path.is_file():
         raise InputError("there is no such file.", place=str(path))
     step("reading")
-    digest = _digest(path)
+    with path.open("rb") as data:
+        digest = hashlib.file_digest(data, "sha256").hexdigest()
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
-        return Taken(path.name, kind, known.n_rows, unit_of(kind), already=True)
+        return Taken(path.name, kind, known.n_rows, already=True)
     at = clock()
     if kind == "sessions":
-        return Taken(path.name, kind, take_sessions(store, path, digest, at), "sessions")
+        return Taken(path.name, kind, take_sessions(store, path, digest, at))
     with tempfile.TemporaryDirectory() as folder:
-        checked = Path(folder) / "checked.parquet"
+        target = Path(folder) / "checked.parquet"
 
         def work(engine: DuckDB, may_sort: bool) -> tuple[int, tuple[str, ...]]:
             raw = as_parquet(engine, path, Path(folder) / "raw.parquet")
@@ -77,21 +114,176 @@ def take(
                 table = reviews_of(engine, raw, digest, Path(folder) / "reviews.parquet")
             check(engine, store, kind, table, scale)
             step("sorting")
-            n = write(engine, table, checked, at, KEYS[kind], may_sort)
-            return n, (*merged, *flags_of(engine, kind, raw, checked, at))
+            n = write(engine, table, target, at, KEYS[kind], may_sort)
+            return n, (*merged, *flags_of(engine, kind, raw, target, at))
 
         n, flags = in_little_memory(Path(folder), path, work)
         step("storing")
-        store.add_import(Import(kind, digest, path.name, n, at), chunks(checked))
+        store.add_import(Import(kind, digest, path.name, n, at), chunks(target))
     return Taken(path.name, kind, n, flags=flags)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as data:
-        return hashlib.file_digest(data, "sha256").hexdigest()
+# -- sessions -----------------------------------------------------------------------------------
+
+
+def take_sessions(store: Store, path: Path, digest: str, at: float) -> int:
+    """Store the sessions of a file, all or none, and give their number."""
+    events: list[Event] = []
+    wrong: list[InputError] = []
+    n = 0
+    for n, (place, read) in enumerate(documents(path), 1):
+        try:
+            events += _events_in(read(), place, f"{digest}|{n - 1}", at)
+        except InputError as error:
+            wrong.append(error)
+            if len(wrong) == N_SHOWN:
+                break
+    if len(wrong) == 1:
+        raise wrong[0]
+    if wrong:
+        listed = "; ".join(f"{error.place}: {error.message}" for error in wrong)
+        raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
+    taken = {event.session_id for event in events}
+    here = [name for name in sorted(taken) if store.events(name)]
+    if len(taken) < n or here:
+        names = ", ".join(here[:N_SHOWN])
+        twice = f"in the store already: session {names}." if here else "an id stands twice."
+        raise InputError(twice, place=str(path), hint="Nothing was imported.")
+    store.append_all(events)
+    store.add_import(Import("sessions", digest, path.name, n, at), ())
+    return n
+
+
+# -- documents ----------------------------------------------------------------------------------
+
+
+def documents(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The documents of a file with their places, each read when it is asked for."""
+    if path.suffix.lower() in (".jsonl", ".ndjson"):
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if line.strip():
+                    place = f"{path}, line {number}"
+                    yield place, partial(read_document, line, place)
+        return
+    document = read_json(path.read_bytes(), str(path))
+    are_many = isinstance(document, list) and not is_rankings(document)
+    for i, entry in enumerate(document if are_many else [document]):
+        place = f"{path}, session {i + 1}" if are_many else str(path)
+        yield place, partial(_valid, entry, place)
+
+
+def read_document(data: bytes, place: str) -> Any:
+    """The JSON value in some bytes, with valid Unicode; one nested too deeply is refused."""
+    return _valid(read_json(data, place), place)
+
+
+def _valid(value: Any, place: str, depth: int = 0) -> Any:
+    if isinstance(value, str):
+        return valid_text(value)
+    if depth == MAX_DEPTH and isinstance(value, (list, dict)):
+        raise InputError(f"this is nested more than {MAX_DEPTH} deep.", place=place)
+    if isinstance(value, list):
+        return [_valid(one, place, depth + 1) for one in value]
+    if isinstance(value, dict):
+        return {valid_text(name): _valid(one, place, depth + 1) for name, one in value.items()}
+    return value
+
+
+# -- stored sessions ----------------------------------------------------------------------------
+
+
+def exported_events(document: Any, place: str) -> list[Event]:
+    """The events of one session of an export; an error names the first that is none."""
+    entries = document.get("events") if isinstance(document, Mapping) else None
+    if not isinstance(entries, list) or not 0 < len(entries) <= MAX_EVENTS:
+        raise InputError(f"a session has 1 to {MAX_EVENTS:,} events.", place=place)
+    events = [_event(entry, f"{place}, event {i}") for i, entry in enumerate(entries)]
+    session_id = events[0].session_id
+    if not 0 < len(session_id) <= MAX_NAME_CHARACTERS:
+        raise InputError(f"an id has 1 to {MAX_NAME_CHARACTERS:,} characters.", place=place)
+    for i, event in enumerate(events):
+        opens = STORED_KINDS[event.kind] is Opened
+        if (event.session_id, event.seq, opens) != (session_id, i, i == 0):
+            raise InputError(
+                "these are not the events of one session, in order.", place=f"{place}, event {i}"
+            )
+    if document.get("session_id", session_id) != session_id:
+        raise InputError("its events are those of another session.", place=place)
+    return _readable(events, place)
+
+
+def _event(entry: Any, place: str) -> Event:
+    try:
+        event = from_json(Event, entry)
+        if event.kind not in STORED_KINDS:
+            raise WrongShapeError(f"{event.kind[:80]!r} is no kind of event")
+        read_event(event)
+    except (WrongShapeError, InputError) as error:
+        raise InputError(f"this is not an event of a session: {error}.", place=place) from None
+    return event
+
+
+def _readable(events: list[Event], place: str) -> list[Event]:
+    """The events, or a refusal of a session that a board could not read."""
+    try:
+        for row in review_rows(events, None):
+            checked(row)
+    except PeerageError as error:
+        raise InputError(
+            f"its events do not add up to a session: {error.message}", place=place
+        ) from None
+    return events
+
+
+def _events_in(document: Any, place: str, key: str, at: float) -> list[Event]:
+    """The events of a stored session, or those of a ballots file as if it had been run here."""
+    if isinstance(document, Mapping) and "events" in document:
+        return exported_events(document, place)
+    session = session_of(document, place)
+    id_ = session.id or hashlib.sha256(key.encode()).hexdigest()[:16]
+    events = [stored_event(id_, i, at, fact) for i, fact in enumerate(_facts(session))]
+    return _readable(events, place)
+
+
+# -- ballots files ------------------------------------------------------------------------------
+
+
+def _facts(session: Session) -> Iterator[Stored]:
+    """What happened in the session of a ballots file."""
+    names = {*session.candidates, *(ballot.reviewer for ballot in session.ballots)}
+    seats = tuple(SeatRecord(name, roles=("review",)) for name in sorted(names))
+    yield Opened(session.query, "", 0, "", seats, ScoringRecord(rubric=None, order="imported"))
+    for response in session.responses:
+        yield Answered(response.model, response.text, given=True)
+    for round_ in sorted({ballot.round for ballot in session.ballots}):
+        yield Dealt(
+            round_,
+            tuple(
+                DealtBallot(
+                    ballot.reviewer,
+                    ballot.authors,
+                    tuple(slot.label for slot in ballot.slots),
+                    ballot.positions_known,
+                )
+                for ballot in session.ballots
+                if ballot.round == round_
+            ),
+        )
+    for ballot, review in zip(session.ballots, session.reviews, strict=True):
+        yield Reviewed(ballot.reviewer, ballot.round, review.raw)
+    yield Finished("done")
 
 
 # -- a whole store from a folder ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The file export.json: the tables that were imported."""
+
+    format: int
+    imports: tuple[Import, ...]
 
 
 def take_export(
@@ -124,8 +316,8 @@ def take_export(
     store.add_contributions(given)
     n = len({event.session_id for event in events})
     return [
-        Taken("sessions.jsonl", "sessions", n, "sessions", already=not n),
-        *(Taken(e.name, e.kind, e.n_rows, unit_of(e.kind), e not in new) for e in entries),
+        Taken("sessions.jsonl", "sessions", n, already=not n),
+        *(Taken(e.name, e.kind, e.n_rows, already=e not in new) for e in entries),
     ]
 
 
@@ -189,3 +381,84 @@ def _events_not_in(store: Store, path: Path) -> Iterator[Event]:
         id_ = document.get("session_id") if isinstance(document, Mapping) else None
         if not isinstance(id_, str) or not store.events(id_):
             yield from exported_events(document, place)
+
+
+# -- and out ------------------------------------------------------------------------------------
+
+
+def export(store: Store, folder: Path) -> dict[str, int]:
+    """Write the whole store to a new folder: sessions as JSONL, imported tables as Parquet.
+
+    What people gave one at a time is JSONL too.
+    """
+    with _whole_or_not_at_all(folder):
+        n = 0
+        with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
+            for session in store.sessions():
+                events = [event_document(event) for event in store.events(session.id)]
+                out.write(json.dumps({"session_id": session.id, "events": events}) + "\n")
+                n += 1
+        entries = store.imports()
+        for entry in entries:
+            if entry.kind != "sessions":
+                with (folder / import_file_name(entry)).open("wb") as data:
+                    data.writelines(store.import_parts(entry.id))
+        for kind, name in GIVEN_FILES.items():
+            given = [to_json(one) for _, one in store.contributions(kind)]
+            if given:
+                lines = "".join(json.dumps(one) + "\n" for one in given)
+                (folder / name).write_text(lines, encoding="utf-8")
+        manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
+        (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    return {"sessions": n, "imports": len(entries)}
+
+
+@contextmanager
+def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
+    """Make a folder and those above it that are missing; if it cannot be filled, none stays."""
+    made: list[Path] = []
+    try:
+        made = [one for one in (folder, *folder.parents) if not one.exists()]
+        if not made and any(folder.iterdir()):
+            raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError):
+                for left in made[-1:] or list(folder.iterdir()):
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"cannot be written: {reason}.", place=str(folder)) from None
+
+
+def check_table_format(path: Path) -> None:
+    """Refuse a file whose suffix names no format for a table."""
+    if path.suffix.lower() not in TABLE_FORMATS:
+        raise UsageError(
+            f"a table is not written as {path.suffix or 'a file without a suffix'}.",
+            place=str(path),
+            hint=f"Known: {', '.join(TABLE_FORMATS)}.",
+        )
+
+
+def write_reviews(files: Sequence[Path], suffix: str, target: Path) -> int:
+    """Write the reviews of some Parquet files to one file, as its suffix says; their number.
+
+    What is not finite is left out: it counts for nothing, and JSON has no word for it.
+    """
+    with tempfile.TemporaryDirectory() as scratch, reported(str(target)):
+        engine = DuckDB(folders=(Path(scratch),))
+        rows = engine.open(list(files)).to_native()
+        kinds = kinds_of(rows).items()
+        numbers = [quoted(name) for name, kind in kinds if kind in ("DOUBLE", "FLOAT")]
+        finite = listed(sql("if(isfinite({0}), {0}, null) as {0}", one) for one in numbers)
+        rows.project(sql("* replace ({})", finite)).create_view("exported")
+        n = int(rows.aggregate("count(*)").fetchall()[0][0])
+        copy = Path(located(scratch)) / "reviews"
+        engine.connection.execute(TABLE_FORMATS[suffix.lower()], [str(copy)])
+        engine.close()
+        shutil.copyfile(copy, target)  # a device stays a device
+    return n

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
-from peerage.engines.duckdb import DuckDB
-from peerage.engines.intake import refuse_untimely, zones_of
+from peerage.engines import Frame
+from peerage.engines.duckdb import DuckDB, kinds_of
+from peerage.engines.intake import refuse_untimely, row_flags, zone_flags
 from peerage.engines.mirror import Mirror
 from peerage.engines.opinion_tables import read_items, read_opinions, read_users
 from peerage.engines.review_tables import (
@@ -32,10 +32,6 @@ GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
 TRIMMED = NAMES - {"text"}
-TOLD = {  # in SQL, what a row says of whom
-    "reviews": "reviewer || ' on ' || candidate || ' in ' || session_id",
-    "opinions": "reviewer || ' on ' || item_id",
-}
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
@@ -55,8 +51,8 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
 def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
     """The table without spaces around its names, and a flag for names that were several before."""
     rows = engine.open(raw).to_native()
-    kinds = dict(zip(rows.columns, map(str, rows.dtypes), strict=True))
-    names = [name for name, kind in kinds.items() if name in TRIMMED and kind == "VARCHAR"]
+    kinds = kinds_of(rows).items()
+    names = [name for name, kind in kinds if name in TRIMMED and kind == "VARCHAR"]
     if not names:
         return raw, ()
     padded = listed(sql("coalesce(bool_or({0} <> {1}), false)", *_both(name)) for name in names)
@@ -93,7 +89,7 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
         refuse_duplicates(engine, table.frame, table.columns)
         _refuse_known(engine, store, raw)
     elif kind == "users":
-        read_users(engine, [*community_tables(store, "users"), str(raw)])
+        read_users(engine, [*community_tables(store, "users"), raw])
     else:
         if kind == "items":
             read_items(engine, raw)
@@ -105,50 +101,44 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
     """Refuse a contributor other than the one an item has in the store."""
     known = [*community_tables(store, "items"), *community_tables(store, "opinions")]
-    files = [*known, str(raw)]
-    engine.admit(files)
-    tables = [engine.open(file).to_native() for file in files]
-    said = [
-        table.project("cast(item_id as varchar) as item, cast(contributor as varchar) as who")
-        .filter("who is not null")
-        .distinct()
-        for table in tables
-        if "contributor" in table.columns
-    ]
-    if len(said) < 2:
-        return
-    authors = reduce(lambda one, other: one.union(other), said)
-    two = authors.aggregate("item, min(who) as a, max(who) as b", "item").filter("a <> b")
-    first = two.order("item").limit(N_SHOWN).fetchall()
-    if first:
+    authors = _contributors(engine, [*known, raw])
+    two = authors.filter(nw.col("one") != nw.col("other")).sort("item_id").head(N_SHOWN)
+    first = zip(*(values.tolist() for values in engine.arrays(two).values()), strict=True)
+    shown = "; ".join(f"{item!r}: {a!r} and {b!r}" for item, a, b in first)
+    if shown:
         raise InputError(
-            "some items have another contributor in the store: "
-            + "; ".join(f"{item!r}: {a!r} and {b!r}" for item, a, b in first)
-            + ".",
+            f"some items have another contributor in the store: {shown}.",
             hint="An item is one person's. Nothing was imported.",
         )
+
+
+def _contributors(engine: DuckDB, files: Sequence[Path]) -> Frame:
+    """The contributor of each item by some tables, and another one where they name two."""
+    engine.admit(files)
+    frame = engine.open(files)
+    if "contributor" not in frame.collect_schema().names():
+        frame = frame.with_columns(nw.lit(None).alias("contributor"))
+    named = frame.select(*(nw.col(name).cast(nw.String) for name in ("item_id", "contributor")))
+    who = nw.col("contributor")
+    by_item = named.filter(~nw.col("contributor").is_null()).group_by("item_id")
+    return by_item.agg(who.min().alias("one"), who.max().alias("other"))
 
 
 def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
     """Whose these items are, by the tables that were imported."""
     mirror = Mirror(store.mirror_folder)
-    files = [str(file) for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
+    files = [file for kind in ("items", "opinions") for file in imported(store, mirror, kind)]
     if not files:
         return {}
     engine = DuckDB()
-    engine.admit(files)
-    frame = engine.open(files)
-    if "contributor" not in frame.collect_schema().names():
-        return {}
-    named = frame.select(*(nw.col(name).cast(nw.String) for name in ("item_id", "contributor")))
-    known = named.filter(nw.col("item_id").is_in(items), ~nw.col("contributor").is_null())
-    found = engine.arrays(known.unique())
-    return dict(zip(found["item_id"].tolist(), found["contributor"].tolist(), strict=True))
+    known = _contributors(engine, files).filter(nw.col("item_id").is_in(items))
+    found = engine.arrays(known)
+    return dict(zip(found["item_id"].tolist(), found["one"].tolist(), strict=True))
 
 
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     """Refuse reviews that another file already brought: they would count twice."""
-    known = [str(file) for file in imported(store, Mirror(store.mirror_folder), "reviews")]
+    known = imported(store, Mirror(store.mirror_folder), "reviews")
     if not known:
         return
     engine.admit(path, known)
@@ -215,21 +205,14 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
 
 def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> tuple[str, ...]:
     """What is odd about a table without being wrong, by name, with how often and the first ten."""
-    zones = zones_of(engine, raw)
-    flags = [f"times_in_several_zones:{len(zones)}: {', '.join(zones)}"] if zones else []
-    if kind not in TOLD:
-        return tuple(flags)
-    table = engine.open(checked).to_native()
-    odd = {f"{kind}_in_the_future": table.filter(sql('"at" > {}', at))}
+    flags, table = zone_flags(engine, raw), engine.open(checked)
+    if kind in ("reviews", "opinions"):
+        late = table.filter(nw.col("at") > at)
+        flags += row_flags(engine, f"{kind}_in_the_future", late, kind)
     if kind == "opinions":
-        same = listed(map(quoted, ("item_id", "reviewer", "opinion", "at")))
-        counted = table.aggregate(sql("{}, count(*) as n", same), same)
-        odd["opinions_given_twice"] = counted.filter("n > 1")
-    for name, rows in odd.items():
-        if n := int(rows.aggregate("count(*)").fetchall()[0][0]):
-            by, said = listed(map(quoted, KEYS[kind])), sql(TOLD[kind])
-            first = rows.order(by).limit(N_SHOWN).project(said)
-            flags.append(f"{name}:{n}: {', '.join(told for (told,) in first.fetchall())}")
+        counted = table.group_by("item_id", "reviewer", "opinion", "at").agg(nw.len().alias("n"))
+        twice = counted.filter(nw.col("n") > 1)
+        flags += row_flags(engine, "opinions_given_twice", twice, kind)
     return tuple(flags)
 
 

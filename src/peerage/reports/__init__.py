@@ -9,8 +9,8 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -40,10 +40,7 @@ from peerage.types import (
     AuditLimits,
     CommunityCoefficients,
     Event,
-    Rubric,
     ScoringOptions,
-    Session,
-    Tabular,
 )
 
 if TYPE_CHECKING:
@@ -51,9 +48,8 @@ if TYPE_CHECKING:
     from peerage.boards.rings import Rings
     from peerage.config import Settings
     from peerage.engines.mirror import Mirror
-    from peerage.events import Opened
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import SessionEntry, SessionView
+    from peerage.reports.sessions import SessionList, StoredSession
     from peerage.scoring import Scored
     from peerage.stores import Store
 
@@ -243,8 +239,7 @@ class Reports:
             reviews: Source | None = tables.reviews
             flags: tuple[str, ...] = ()
             if reviews is None:
-                _, files, flags = self._stored_reviews()
-                reviews = list(map(str, files))
+                _, reviews, flags = self._stored_reviews()
             if not reviews:
                 raise NO_REVIEWS_YET
             limits = self.settings.audit.limits
@@ -259,7 +254,7 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store."""
-        from peerage.reports.sessions import session_entry
+        from peerage.reports.sessions import SessionList, session_entry
 
         listed = self.store.sessions(limit=options.limit, before=options.before)
         return SessionList(tuple(session_entry(one, self.store.events(one.id)) for one in listed))
@@ -268,11 +263,12 @@ class Reports:
         """One session as it was scored then, by its id or the beginning of it."""
         from peerage.council.fold import fold
         from peerage.events import opening_of
+        from peerage.reports.sessions import StoredSession
         from peerage.scoring import recorded_options
 
         events = self._events(prefix)
         options = recorded_options(self.settings, opening_of(events))
-        return StoredSession(fold(events), tuple(events), options)
+        return StoredSession(fold(events), events, options)
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
@@ -319,24 +315,25 @@ class Reports:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
         return found
 
-    def review_files(self) -> list[str]:
+    def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
         _, files, _ = self._stored_reviews()
         if not files:
             raise NO_REVIEWS_YET
-        return list(map(str, files))
+        return files
 
     def items(self) -> list[dict[str, Any]]:
         """The items that were imported or contributed: id, contributor, and text where given."""
-        files = self._with_imported(InputTables()).items
-        if files is None:
+        from peerage.reports.stored_reviews import community_tables
+
+        files = community_tables(self.store, "items")
+        if not files:
             return []
         engine = InputTables().runner()
-        engine.admit(files)
         frame = engine.open(files)
         kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
-        found = engine.arrays(frame.select(*kept))
-        rows = zip(*(found[name].tolist() for name in kept), strict=True)
+        columns = engine.arrays(frame.select(*kept)).values()
+        rows = zip(*(values.tolist() for values in columns), strict=True)
         return [dict(zip(kept, row, strict=True)) for row in rows]
 
     # -- where it is read from -----------------------------------------------------------------
@@ -353,7 +350,7 @@ class Reports:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             return replace(_model_board(nothing, options), hint=str(NO_REVIEWS_YET))
         if tables.item_weights is not None or tables.engine == "spark":
-            board = _model_board(replace(tables, reviews=list(map(str, files))), options)
+            board = _model_board(replace(tables, reviews=files), options)
         else:
             engine = tables.runner()
             board = build_model_board(StoredReviews(engine, mirror, files, options))
@@ -365,15 +362,22 @@ class Reports:
         from peerage.reports.stored_reviews import stored_reviews
         from peerage.scoring import recorded_rubric
 
-        def rubric_of(opened: Opened) -> Rubric | None:
-            return recorded_rubric(self.settings, opened)
-
-        return stored_reviews(self.store, rubric_of)
+        return stored_reviews(self.store, partial(recorded_rubric, self.settings))
 
     def _community(self, tables: InputTables, options: RingsOptions) -> tuple[CommunityBoards, str]:
-        """The boards of a community, and a hint where there is nothing to make them from."""
+        """The boards of a community, and a hint where there is nothing to make them from.
+
+        Without opinions, what was imported into the store stands for each table that is not named.
+        """
+        from peerage.reports.stored_reviews import community_tables
+
         if tables.opinions is None:
-            tables = self._with_imported(tables)
+            stored: dict[str, Any] = {
+                kind: community_tables(self.store, kind) or None
+                for kind in ("opinions", "items", "users")
+                if getattr(tables, kind) is None
+            }
+            tables = replace(tables, **stored)
         hint = "" if tables.opinions is not None else str(NO_OPINIONS_YET)
         if not any((tables.opinions, tables.items, tables.users)):  # then no engine is needed
             tables = replace(tables, engine="duckdb", master=None)
@@ -382,60 +386,10 @@ class Reports:
         coefficients = CommunityCoefficients(**self.settings.community.model_dump())
         return read_community_boards(tables, options, coefficients), hint
 
-    def _with_imported(self, tables: InputTables) -> InputTables:
-        """The tables, with what was imported into the store in the place of what was not named."""
-        from peerage.reports.stored_reviews import community_tables
-
-        stored: dict[str, Any] = {
-            kind: community_tables(self.store, kind) or None
-            for kind in ("opinions", "items", "users")
-            if getattr(tables, kind) is None
-        }
-        return replace(tables, **stored)
-
     def _events(self, prefix: str) -> list[Event]:
         from peerage.stores import full_id
 
         return self.store.events(full_id(self.store, prefix))
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSession:
-    """A stored session, its log, and the options it was scored under."""
-
-    session: Session
-    events: tuple[Event, ...]
-    options: ScoringOptions
-
-    def document(self) -> dict[str, Any]:
-        """The JSON of the session, in full."""
-        from peerage.reports.sessions import session_document
-
-        return session_document(self.session, self.events, self.options)
-
-    def view(self) -> SessionView:
-        """Everything that there is to show of the session."""
-        from peerage.reports.sessions import session_view
-
-        return session_view(self.session, self.events, self.options)
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class SessionList(Tabular):
-    """Stored sessions, one line each."""
-
-    sessions: tuple[SessionEntry, ...]
-
-    def __repr__(self) -> str:
-        return f"SessionList({len(self.sessions)} sessions)"
-
-    def table(self) -> dict[str, list[Any]]:
-        listed = [asdict(one) for one in self.sessions]
-        return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
-
-    def document(self) -> dict[str, Any]:
-        """The JSON of the list."""
-        return {"sessions": self.rows}
 
 
 # -- boards ------------------------------------------------------------------------------------
@@ -443,11 +397,11 @@ class SessionList(Tabular):
 
 def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
     from peerage.reports.community_boards import agreeing
-    from peerage.reports.model_boards import board_of_table
+    from peerage.reports.model_boards import build_model_board
     from peerage.reports.model_reviews import ReviewsTable
 
     engine = tables.runner()
-    board = board_of_table(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
+    board = build_model_board(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
     return agreeing(board, engine, tables.against)
 
 

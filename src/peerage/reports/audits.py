@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TypeVar
 
 import narwhals.stable.v2 as nw
@@ -64,7 +65,7 @@ def audit_reviews(
     blocks = rows.blocks()
     totals = rows.totals(planned, blocks)
     compared = compared_over(blocks, totals, planned, limits)
-    names = rows.reading.names
+    names = rows.reading.names["reviewer"]
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     if people := rows.people():
@@ -107,11 +108,13 @@ class _AuditRows:
 
     def _parts(self, frame: Frame, reading: RowsReading, kernel: Callable[[Rows], T]) -> list[T]:
         """A kernel's value on each block of whole sessions."""
-
-        def joined(parts: Sequence[list[T]]) -> list[T]:
-            return [one for part in parts for one in part]
-
-        return fold_rows(self.engine, frame, reading, lambda rows: [kernel(rows)], joined)
+        return fold_rows(
+            self.engine,
+            frame,
+            reading,
+            lambda rows: [kernel(rows)],
+            lambda parts: [*chain.from_iterable(parts)],
+        )
 
     def totals(self, planned: AuditPlan, blocks: Blocks) -> Totals:
         """Every metric's sums; a large table is read again only for what compares sessions."""

@@ -40,7 +40,7 @@ from peerage.boards.opinions import (
 from peerage.boards.reputation import DawidSkene, Reputation, dawid_skene, iterate
 from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
-from peerage.engines.intake import zones_of
+from peerage.engines.intake import row_flags, zone_flags
 from peerage.engines.opinion_tables import Opinions, read_opinions
 from peerage.errors import InputError, UsageError, how_many
 from peerage.reports.options import (
@@ -55,7 +55,6 @@ from peerage.reviews.times import instant_s, iso, span_s
 from peerage.rules import rules
 from peerage.types import CommunityCoefficients
 
-N_SHOWN = 10
 COEFFICIENTS = CommunityCoefficients()
 COLUMN_RANKED_BY: Mapping[RankedBy, str] = {
     "total": "total_score",
@@ -77,22 +76,13 @@ def read_tables(
 
     scale = Coefficients(**asdict(coefficients)).scale
     table = read_opinions(engine, opinions, items, users, scale=scale)
-    flags = [*table.members.flags, *flags_of_times(table, time.time())]
-    if zones := zones_of(engine, opinions):
-        flags.append(f"times_in_several_zones:{len(zones)}: {', '.join(zones)}")
+    flags, now = list(table.members.flags), time.time()
+    if table.latest is not None and table.latest > now:
+        late = table.frame.filter(nw.col("at") > now)
+        flags += row_flags(engine, "opinions_in_the_future", late, "opinions")
+    flags += zone_flags(engine, opinions)
     table.members = replace(table.members, flags=tuple(flags))
     return table
-
-
-def flags_of_times(table: Opinions, now: float) -> list[str]:
-    """A flag for opinions that were given in the future: how many, and the first ten."""
-    if table.latest is None or table.latest <= now:
-        return []
-    late = table.frame.filter(nw.col("at") > now).select("item_id", "reviewer")
-    found = table.engine.arrays(late.sort("item_id", "reviewer"))
-    rows = zip(found["reviewer"].tolist(), found["item_id"].tolist(), strict=True)
-    told = [f"{reviewer} on {item}" for reviewer, item in rows]
-    return [f"opinions_in_the_future:{len(told)}: {', '.join(told[:N_SHOWN])}"]
 
 
 class CommunityBoards:
@@ -116,26 +106,18 @@ class CommunityBoards:
         category, self.members = self.options.category, table.members
         if category is not None:
             self.members = of_category(table.members, category)
-        self.counting = Counting(
-            category,
-            span_s(self.options.since),
-            self._end(),
-            self._half_life(),
-            self.options.literal,
-        )
-        if self.options.without_flagged:
-            n = int(np.count_nonzero(self._flagged))
-            inside = how_many(len(self.rings.rings), "flagged ring")
-            self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
-
-    def _half_life(self) -> float | None:
         days = self.options.half_life
-        if days is not None and self.table.latest is None and self.members.n_items:
+        if days is not None and table.latest is None and self.members.n_items:
             raise UsageError(
                 "a half-life needs to know when opinions were given.",
                 hint="Give them an `at` column.",
             )
-        return days
+        since, literal = span_s(self.options.since), self.options.literal
+        self.counting = Counting(category, since, self._end(), days, literal)
+        if self.options.without_flagged:
+            n = int(np.count_nonzero(self._flagged))
+            inside = how_many(len(self.rings.rings), "flagged ring")
+            self.flags.append(f"{how_many(n, 'opinion')} inside {inside} left out")
 
     def _end(self) -> float | None:
         """When the window ends: as asked for, or with the latest opinion on these items."""

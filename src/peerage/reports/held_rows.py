@@ -1,24 +1,28 @@
-"""All stored reviews in memory, and what pages show of one model, two reviewers or a person."""
+"""All stored reviews in memory, and the board of models as other options would have made it.
+
+No model is called for it: a reviewer's marks are weighed anew, ceilings are lifted, answers fail
+the gate, reviewers are left out. Each only changes ranks and scores of rows that are there.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
+from peerage.boards import Board
 from peerage.boards.model_sums import ModelSums, Plan
-from peerage.council.counting import count
-from peerage.council.fold import fold, person_review
 from peerage.engines import engines
 from peerage.engines.review_tables import read_reviews
-from peerage.errors import InputError
-from peerage.events import PersonReviewed, read_events
-from peerage.reports.model_reviews import BoardReviews, placings_of, summed
+from peerage.errors import InputError, UsageError
+from peerage.reports.model_boards import build_model_board
+from peerage.reports.model_reviews import ReviewsTable, placings_of, summed
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.columns import MARK, REVIEWS, is_number, required
 from peerage.reviews.rows import (
@@ -31,15 +35,13 @@ from peerage.reviews.rows import (
     rows_and_units,
     unit_of,
 )
-from peerage.stats.correlations import correlation
-from peerage.stats.ranking import kendall_tau
-from peerage.types import Event, Placing, ScoringOptions, Session
+from peerage.types import Placing, Rubric
 
 if TYPE_CHECKING:
     from peerage.reports import Reports
 
-N = TypeVar("N", int, float)
-MAX_POINTS = 2_000  # of a scatter
+GATED_SCORE = 0.0
+DECIMALS = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +102,8 @@ def stored_rows(reports: Reports) -> HeldRows | None:
 
 
 @lru_cache(maxsize=2)
-def _rows_of(files: tuple[str, ...]) -> HeldRows:
+def _rows_of(files: tuple[Path, ...]) -> HeldRows:
     engine = engines.get("duckdb")()
-    engine.admit(list(files))
     table = read_reviews(engine, list(files))
     numbers = [name for name in table.columns if is_number(name) or name == "at"]
     texts = [*required(REVIEWS), *(n for n in ("query_id", "category") if n in table.columns)]
@@ -120,11 +121,12 @@ def _rows_of(files: tuple[str, ...]) -> HeldRows:
     return HeldRows(rows, units, sessions, columns.get("category", nothing))
 
 
-class HeldReviews(BoardReviews):
+class HeldReviews(ReviewsTable):
     """Reviews in memory, within the window of a board; which answers were cut off is not known."""
 
     def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
         self.options, self.columns = options, tuple(held.rows.numbers)
+        self.categories = ()  # their numbers are not held: no board by category
         at = held.number("at")
         self.set_window(None if np.isnan(at).all() else float(np.nanmax(at)))
         keep = np.ones(held.rows.n, dtype=bool)
@@ -140,6 +142,12 @@ class HeldReviews(BoardReviews):
         known = units if len(units) <= N_CLUSTERS else None
         return ModelSums(rows.names, known, summed(rows, plan))
 
+    def win_counts(self) -> None:
+        return None
+
+    def truncated(self) -> dict[str, int]:
+        return {}
+
     def placings(self, plan: Plan) -> list[Placing]:
         return placings_of(self.held.rows, plan)
 
@@ -153,217 +161,123 @@ class HeldReviews(BoardReviews):
         return float(np.nanmin(at))
 
 
-# -- one model -----------------------------------------------------------------------------------
+# -- counted otherwise ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SessionShare:
-    """How a model did in one session: the share of rivals beaten, over so many ballots."""
+class WhatIfOptions(ModelBoardOptions):
+    """How a board of models would be made; what is not given stays as it was recorded."""
 
-    session_id: str
-    share: float
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class MarkMean:
-    """A model's mean mark in one dimension, beside the mean of all models."""
-
-    dimension: str
-    mean: float
-    everyone: float
-    n: int
-
-
-def sessions_of(held: HeldRows, model: str) -> list[SessionShare]:
-    """A model's sessions, the best first; its own votes are left out."""
-    rows, code, rank = held.rows, held.code(model), held.number("rank")
-    ballot = held.ballots()
-    n_shown = np.bincount(ballot)[ballot]
-    mine = (rows.candidate == code) & (rows.reviewer != code) & ~np.isnan(rank) & (n_shown > 1)
-    share = (n_shown[mine] - rank[mine]) / (n_shown[mine] - 1)
-    shares = _by_session(held, rows.session[mine], share)
-    return sorted(shares, key=lambda one: (-one.share, one.session_id))
-
-
-def duels(held: HeldRows, a: str, b: str) -> list[SessionShare]:
-    """The sessions in which two models met: how often `a` stands above `b`, clearest first."""
-    rows, codes, rank = held.rows, (held.code(a), held.code(b)), held.number("rank")
-    ballot = held.ballots()
-    n_ballots = int(ballot.max(initial=-1)) + 1
-    ranks = np.full((2, n_ballots), np.nan)
-    for side, code in enumerate(codes):
-        mine = (rows.candidate == code) & ~np.isin(rows.reviewer, codes)
-        ranks[side, ballot[mine]] = rank[mine]
-    session = np.zeros(n_ballots, dtype=np.int64)
-    session[ballot] = rows.session
-    met = ~np.isnan(ranks).any(axis=0)
-    above: Floats = np.where(ranks[0] < ranks[1], 1.0, np.where(ranks[0] > ranks[1], 0.0, 0.5))
-    shares = _by_session(held, session[met], above[met])
-    return sorted(shares, key=lambda one: (-abs(one.share - 0.5), -one.share, one.session_id))
-
-
-def _by_session(held: HeldRows, session: Ints, share: Floats) -> list[SessionShare]:
-    """The mean share in each session."""
-    kept, place = np.unique(session, return_inverse=True)
-    n = np.bincount(place)
-    means = np.bincount(place, share) / np.maximum(n, 1)
-    return [
-        SessionShare(held.sessions[i], float(mean), int(count))
-        for i, mean, count in zip(kept.tolist(), means, n, strict=True)
-    ]
-
-
-def marks_of(held: HeldRows, model: str) -> list[MarkMean]:
-    """A model's mean marks by dimension, given by others."""
-    rows, code = held.rows, held.code(model)
-    others = rows.reviewer != rows.candidate
-    means = []
-    for name, values in rows.numbers.items():
-        known = others & ~np.isnan(values)
-        mine = known & (rows.candidate == code)
-        if name.startswith(MARK) and mine.any():
-            mean, everyone = float(values[mine].mean()), float(values[known].mean())
-            n = int(np.count_nonzero(mine))
-            means.append(MarkMean(name.removeprefix(MARK), mean, everyone, n))
-    return means
-
-
-# -- reviewers -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class TwoReviewers:
-    """How two reviewers judge the same answers; None where a number is not defined."""
-
-    n: int  # answers that both judged
-    scores: tuple[tuple[float, float], ...]  # the first of them
-    pearson: float | None
-    tau: float | None
-    kappa: float | None  # of places, weighted by the square of the distance
-    places: tuple[int, ...]
-    confusion: tuple[tuple[int, ...], ...]  # by the first one's place, then the second's
-
-
-def compare_reviewers(held: HeldRows, a: str, b: str) -> TwoReviewers:
-    """Two reviewers on the answers that both judged and neither wrote."""
-    rows, codes = held.rows, [held.code(a), held.code(b)]
-    answer = rows.session * len(rows.names) + rows.candidate
-    fair = ~np.isin(rows.candidate, codes)
-    mine = [np.flatnonzero((rows.reviewer == code) & fair) for code in codes]
-    row_by_answer = [dict(zip(answer[some].tolist(), some.tolist(), strict=True)) for some in mine]
-    shared = sorted(row_by_answer[0].keys() & row_by_answer[1].keys())
-    pairs = [(row_by_answer[0][one], row_by_answer[1][one]) for one in shared]
-    scores = _pairs_of(held.number("score"), pairs, float)
-    ranks = _pairs_of(held.number("rank"), pairs, round)
-    places = tuple(range(1, max((max(pair) for pair in ranks), default=0) + 1))
-    counts = Counter(ranks)
-    return TwoReviewers(
-        n=len(shared),
-        scores=tuple(scores[:MAX_POINTS]),
-        pearson=correlation([x for x, _ in scores], [y for _, y in scores]),
-        tau=kendall_tau([x for x, _ in ranks], [y for _, y in ranks]) if len(ranks) > 1 else None,
-        kappa=weighted_kappa(ranks, len(places)),
-        places=places,
-        confusion=tuple(tuple(counts[x, y] for y in places) for x in places),
+    without: tuple[str, ...] = Field(default=(), description="Reviewers to leave out.")
+    weights: Mapping[str, float] = Field(
+        default_factory=dict, description="Weights of the rubric's dimensions, of any sum."
+    )
+    ceiling: bool = Field(default=True, description="Whether low accuracy caps the score.")
+    gate: bool = Field(default=False, description="Whether answers that fail the gate go last.")
+    calibrated: bool = Field(
+        default=False, description="Rank by scores normalised for each reviewer."
     )
 
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows have to be counted anew, beyond what any board can do."""
+        return bool(self.without or self.weights or not self.ceiling or self.gate)
 
-def _pairs_of(
-    values: Floats, pairs: Sequence[tuple[int, int]], number: Callable[[float], N]
-) -> list[tuple[N, N]]:
-    """A column's values on pairs of rows that both have one."""
-    both = [(values[i].item(), values[j].item()) for i, j in pairs]
-    return [(number(x), number(y)) for x, y in both if x == x and y == y]
-
-
-def weighted_kappa(pairs: Sequence[tuple[int, int]], n_places: int) -> float | None:
-    """Cohen's κ with quadratic weights: 1 for the same places, 0 for what chance would give."""
-    if len(pairs) < 2 or n_places < 2:
-        return None
-    seen = np.zeros((n_places, n_places))
-    for x, y in pairs:
-        seen[x - 1, y - 1] += 1
-    seen /= seen.sum()
-    expected = np.outer(seen.sum(axis=1), seen.sum(axis=0))
-    place = np.arange(n_places)
-    weight = (place[:, None] - place[None, :]) ** 2
-    chance = float((weight * expected).sum())
-    return None if chance == 0 else 1 - float((weight * seen).sum()) / chance
+    @property
+    def plain(self) -> ModelBoardOptions:
+        """The options that every board of models has."""
+        return ModelBoardOptions(**self.model_dump(include=set(ModelBoardOptions.model_fields)))
 
 
-# -- people --------------------------------------------------------------------------------------
+def what_if_board(
+    reports: Reports,
+    options: WhatIfOptions,
+    rubric: Rubric | None,
+    failed: Collection[tuple[str, str]] = (),
+) -> Board:
+    """The board under these options; `failed` are the answers that fail the gate, by session."""
+    held = stored_rows(reports) if options.changes_rows else None
+    if held is None:
+        return reports.board(options.plain)
+    changed = counted_otherwise(held, options, rubric, failed)
+    return build_model_board(HeldReviews(changed, options.plain))
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How far somebody orders the same answers as the person: Kendall's τ, over so many."""
-
-    name: str
-    tau: float | None
-    n: int
-
-
-@dataclass(frozen=True, slots=True)
-class Reveal:
-    """A person's ballot after it was given: who wrote what, and who agrees."""
-
-    session: Session
-    places: Mapping[str, int]  # the person's, by author
-    shown: tuple[str, ...]  # the authors, in the order really shown
-    council: Mapping[str, int]  # ranks, by author
-    by_reviewer: Mapping[str, Mapping[str, int]]
-    agreements: tuple[Agreement, ...]  # the council first
-
-
-def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal | None:
-    """What a person said of a session beside all others, or None where the person said nothing."""
-    session = fold(events)
-    said = next(
-        (
-            fact
-            for fact in read_events(events)
-            if isinstance(fact, PersonReviewed) and fact.ballot.reviewer == person
-        ),
-        None,
-    )
-    if said is None:
-        return None
-    ballot, review = person_review(session, said)
-    mine = _places(count(ballot, review).tiers)
-    council = {score.model: score.rank for score in session.scores}
-    reviews = {(review.reviewer, review.round): review for review in session.reviews}
-    last = {b.reviewer: b for b in session.ballots if (b.reviewer, b.round) in reviews}
-    by_reviewer = {
-        name: _places(count(b, reviews[name, b.round], options.rubric).tiers)
-        for name, b in last.items()
-    }
-    others = [Agreement("the council", *_tau(mine, council))]
-    others += [Agreement(name, *_tau(mine, places)) for name, places in by_reviewer.items()]
-    return Reveal(session, mine, ballot.authors, council, by_reviewer, tuple(others))
-
-
-def agreements_of(held: HeldRows, person: str) -> list[Agreement]:
-    """How far each reviewer agrees with a person, over all sessions of the person's."""
+def counted_otherwise(
+    held: HeldRows,
+    options: WhatIfOptions,
+    rubric: Rubric | None,
+    failed: Collection[tuple[str, str]] = (),
+) -> HeldRows:
+    """The same reviews with ranks and scores as other options would have made them."""
+    if options.without:
+        left_out = np.isin(np.array(held.rows.names, dtype=object), list(options.without))
+        keep = ~left_out[held.rows.reviewer]
+        if not keep.any():
+            raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
+        held = held.only(keep)
     rows = held.rows
-    others = sorted({rows.names[i] for i in set(rows.reviewer.tolist())} - {person})
-    pairs = ((name, compare_reviewers(held, person, name)) for name in others)
-    return [Agreement(name, pair.tau, pair.n) for name, pair in pairs if pair.n]
+    score = held.number("score").copy()
+    marked = _overall(rows, options, rubric)
+    changed = ~np.isnan(marked)
+    score[changed] = marked[changed]
+    gated = np.zeros(rows.n, dtype=bool)
+    if options.gate and failed:
+        place = {name: i for i, name in enumerate(held.sessions)}
+        code = {name: i for i, name in enumerate(rows.names)}
+        n = len(rows.names)
+        answers = [place[s] * n + code[m] for s, m in failed if s in place and m in code]
+        gated = np.isin(rows.session * n + rows.candidate, answers)
+        score[gated & ~np.isnan(score)] = GATED_SCORE
+    ranks = _ranked(held, score, changed | gated, gated)
+    numbers = {**rows.numbers, "score": score, "rank": ranks}
+    return replace(held, rows=replace(rows, numbers=numbers))
 
 
-def n_judged(held: HeldRows, person: str) -> int:
-    """In how many sessions somebody has reviewed."""
-    return len(np.unique(held.rows.session[held.rows.reviewer == held.code(person)]))
+def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:
+    """Each row's weighed marks under the ceilings, NaN where they stay as they were."""
+    marks = {
+        name.removeprefix(MARK): values
+        for name, values in rows.numbers.items()
+        if name.startswith(MARK)
+    }
+    recorded = {name: float(weight) for name, weight in rubric.weights.items()} if rubric else {}
+    weights = options.weights or recorded
+    if "accuracy" not in marks or not (options.weights or not options.ceiling):
+        return np.full(rows.n, np.nan)
+    total, weighed = np.zeros(rows.n), np.zeros(rows.n)
+    for name in (name for name in weights if name in marks):
+        given = ~np.isnan(marks[name])
+        total += weights[name] * np.where(given, marks[name], 0.0)
+        weighed += weights[name] * given
+    accuracy = marks["accuracy"]
+    weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
+    # Rounded, so that sums which are equal on paper are equal here.
+    overall = np.round(total / weighed, DECIMALS)
+    for below, at_most in rubric.ceilings if rubric and options.ceiling else ():
+        overall = np.where(accuracy < float(below), np.minimum(overall, float(at_most)), overall)
+    return overall
 
 
-def _places(tiers: tuple[tuple[str, ...], ...]) -> dict[str, int]:
-    places: dict[str, int] = {}
-    for tier in tiers:
-        places |= dict.fromkeys(tier, len(places) + 1)
-    return places
+def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
+    """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
+    old, ballot = held.number("rank"), held.ballots()
+    touched = np.bincount(ballot, changed)[ballot] > 0
+    at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
+    ballot = ballot[at]
+    keys = [gated[at].astype(float), -_known(score[at], -np.inf), _known(old[at], np.inf)]
+    place = np.ones(len(at))
+    for step in range(1, int(np.bincount(ballot).max(initial=1))):
+        same = ballot[step:] == ballot[:-step]  # each row with the one so many below it
+        ahead, level = np.zeros(len(same), dtype=bool), same
+        for key in keys:
+            ahead |= level & (key[:-step] < key[step:])
+            level = level & (key[:-step] == key[step:])
+        place[step:] += ahead + 0.5 * level
+        place[:-step] += (same & ~ahead) - 0.5 * level
+    ranks = np.where(touched, np.nan, old)
+    ranks[at] = place
+    return ranks
 
 
-def _tau(mine: Mapping[str, int], theirs: Mapping[str, int]) -> tuple[float | None, int]:
-    shared = sorted(mine.keys() & theirs.keys())
-    pair = ([mine[name] for name in shared], [theirs[name] for name in shared])
-    return (kendall_tau(*pair) if len(shared) > 1 else None), len(shared)
+def _known(values: Floats, otherwise: float) -> Floats:
+    return np.where(np.isnan(values), otherwise, values)

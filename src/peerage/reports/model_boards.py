@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from peerage.boards.models import (
 from peerage.boards.reputation import peer_weights
 from peerage.errors import UsageError, few, how_many
 from peerage.plugins import PluginError
-from peerage.reports.model_reviews import BoardReviews, ReviewsTable
+from peerage.reports.model_reviews import ReviewsTable
 from peerage.reviews.rows import N_CLUSTERS, Floats
 from peerage.reviews.times import iso
 from peerage.rules import rules
@@ -50,22 +50,22 @@ MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
 N_NAMED = 5  # of the candidates that a flag is about
 
 
-def board_of_table(reviews: ReviewsTable) -> Board:
-    """The board of a table; many comparisons under Bradley–Terry need only to be counted.
+def build_model_board(reviews: ReviewsTable) -> Board:
+    """The board of a reviews table; an empty table gives an empty board.
 
-    So few that each is a cluster of its own are left to the sums, whose rank ranges are exact.
+    Many comparisons under Bradley–Terry need only to be counted. So few that each is a cluster
+    of its own are left to the sums, whose rank ranges are exact.
     """
     counts = reviews.win_counts()
-    if counts is None or counts.n <= N_CLUSTERS:
-        return build_model_board(reviews)
-    late = reviews.n_after(datetime.now(UTC).timestamp())
-    flags = [f"reviews_in_the_future:{late}"] if late else []
-    notes = {"sessions": counts.n, "reviews": 2 * counts.n}
-    return _board(reviews, win_counts_columns(counts), notes, flags)
+    if counts is not None and counts.n > N_CLUSTERS:
+        late = reviews.n_after(time.time())
+        flags = [f"reviews_in_the_future:{late}"] if late else []
+        notes = {"sessions": counts.n, "reviews": 2 * counts.n}
+        return _board(reviews, win_counts_columns(counts), notes, flags)
+    return _board_of_sums(reviews)
 
 
-def build_model_board(reviews: BoardReviews) -> Board:
-    """The board of a reviews table; an empty table gives an empty board."""
+def _board_of_sums(reviews: ReviewsTable) -> Board:
     options = reviews.options
     flags = [f"scores_not_finite:{reviews.not_finite}"] if reviews.not_finite else []
     if reviews.n_rows == 0:
@@ -103,7 +103,7 @@ def build_model_board(reviews: BoardReviews) -> Board:
         "sessions_with_one_candidate": whole.count("lone"),
         "sessions_without_a_weight": whole.count("unweighted"),
         "sessions_of_several_categories": whole.count("mixed"),
-        "reviews_in_the_future": reviews.n_after(datetime.now(UTC).timestamp()),
+        "reviews_in_the_future": reviews.n_after(time.time()),
     }
     said = [f"{name}:{n}" for name, n in counts.items() if n]
     said += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
@@ -145,7 +145,7 @@ def _flags_of_models(
     return flags
 
 
-def plan_of(reviews: BoardReviews) -> Plan:
+def plan_of(reviews: ReviewsTable) -> Plan:
     """What a board's options need added up."""
     options = reviews.options
     return Plan(
@@ -161,7 +161,7 @@ def plan_of(reviews: BoardReviews) -> Plan:
 
 
 def _board(
-    reviews: BoardReviews, columns: dict[str, list[Any]], notes: dict[str, Any], flags: list[str]
+    reviews: ReviewsTable, columns: dict[str, list[Any]], notes: dict[str, Any], flags: list[str]
 ) -> Board:
     options = reviews.options
     parameters = {
@@ -172,13 +172,13 @@ def _board(
         "interval": options.interval,
         "level": 0.95,
         "reputation": options.reputation,
-        "item_weights": reviews.has_weights,
+        "item_weights": reviews.item_weights is not None,
         **({"without_truncated": True} if options.without_truncated else {}),
     }
     return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes})
 
 
-def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
+def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
     """The plan with reviewers weighed by their own scores, the weights, and who has none."""
     sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
     totals = ModelTotals(sums.slice(None))
@@ -204,7 +204,7 @@ def _weighed(reviews: BoardReviews, plan: Plan) -> tuple[Plan, dict[str, float],
     return replace(plan, weight_by_name=by_name), weights, flags
 
 
-def _by_category(reviews: BoardReviews, sums: ModelSums, two_way: bool) -> dict[str, list[Any]]:
+def _by_category(reviews: ReviewsTable, sums: ModelSums, two_way: bool) -> dict[str, list[Any]]:
     """The rows of every category's own board, one board after the other."""
     columns: dict[str, list[Any]] = {"category": [], **{name: [] for name in COLUMNS}}
     for at, name in enumerate(reviews.categories):
@@ -216,7 +216,7 @@ def _by_category(reviews: BoardReviews, sums: ModelSums, two_way: bool) -> dict[
     return columns
 
 
-def _history(reviews: BoardReviews, plan: Plan) -> list[dict[str, Any]]:
+def _history(reviews: ReviewsTable, plan: Plan) -> list[dict[str, Any]]:
     """Each week's own shares with their intervals, the oldest week first; weeks begin on Monday."""
     first = reviews.first_s()
     if first is None or reviews.latest is None:
@@ -245,7 +245,7 @@ def _history(reviews: BoardReviews, plan: Plan) -> list[dict[str, Any]]:
 # -- rules that are no means over sessions ---------------------------------------------------------
 
 
-def _other_rule(reviews: BoardReviews, plan: Plan, totals: ModelTotals) -> Estimates | None:
+def _other_rule(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> Estimates | None:
     """The values of a rule that is no mean over sessions; None for one that is."""
     name = reviews.options.rule
     rule = rules.get(name)
@@ -270,7 +270,7 @@ def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floa
     return np.array([float(found.get(model, np.nan)) for model in totals.models])
 
 
-def _compared(reviews: BoardReviews, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
+def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
     simple = means(totals)
     many = reviews.n_rows > MAX_PLACED_ROWS

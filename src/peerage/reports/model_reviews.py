@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -31,6 +30,7 @@ from peerage.boards.models import ModelTotals, WinCounts
 from peerage.engines import Engine, Frame, Source
 from peerage.engines.mirror import Mirror
 from peerage.engines.review_tables import (
+    Reviews,
     RowsReading,
     count_comparisons,
     counts_of,
@@ -49,6 +49,10 @@ from peerage.reviews.times import instant_s, span_s
 from peerage.reviews.votes import votes
 from peerage.types import Placing
 
+T = TypeVar("T")
+Parts = tuple[dict[str, Any], list[NDArray[Any]]]  # what is kept in a file: values, and arrays
+
+UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 CHUNK_ROWS = 131_072  # what a processor's cache holds
 FORMAT = 4  # of kept sums: another one is not read
 SMALL_SEGMENT_BYTES = 200_000
@@ -58,52 +62,11 @@ NO_REVIEWS: Mapping[str, list[Any]] = {
 }
 
 
-class BoardReviews(ABC):
-    """What a board is built from: sums, and what is known of the rows behind them."""
-
-    options: ModelBoardOptions
-    columns: tuple[str, ...]
-    n_rows: int
-    latest: float | None  # where the window ends, and where it begins; None for open
-    earliest: float | None
-    categories: tuple[str, ...] = ()
-    has_weights: bool = False
-    not_finite: int = 0
-
-    def set_window(self, latest: float | None) -> None:
-        """The window that the options ask for; without one it ends with the latest review."""
-        options = self.options
-        self.latest = latest if options.as_of is None else instant_s(options.as_of)
-        span, self.earliest = span_s(options.since), None
-        if span is not None and self.latest is not None and "at" in self.columns:
-            self.earliest = self.latest - span
-
-    @abstractmethod
-    def sums(self, plan: Plan) -> ModelSums:
-        """The sums of the reviews in the window."""
-
-    @abstractmethod
-    def placings(self, plan: Plan) -> list[Placing]:
-        """Every ballot as rules take it: by time, then session, round and reviewer."""
-
-    @abstractmethod
-    def n_after(self, instant: float) -> int:
-        """How many reviews carry a later time."""
-
-    @abstractmethod
-    def first_s(self) -> float | None:
-        """When the window begins, or the first review in it."""
-
-    def truncated(self) -> dict[str, int]:
-        """How many answers of each model were cut off, of those in the window."""
-        return {}
-
-
-# -- one table -----------------------------------------------------------------------------------
-
-
-class ReviewsTable(BoardReviews):
+class ReviewsTable:
     """A reviews table on an engine, checked, within the window of a board."""
+
+    item_weights: Source | None = None
+    not_finite: int = 0
 
     def __init__(
         self,
@@ -112,21 +75,31 @@ class ReviewsTable(BoardReviews):
         options: ModelBoardOptions,
         item_weights: Source | None = None,
     ) -> None:
-        self.engine, self.options = engine, options
-        self.reviews = read_reviews(engine, source)
-        self.columns = self.reviews.columns
-        self.n_rows, self.not_finite = self.reviews.n_rows, self.reviews.not_finite
-        check_columns(self.columns, options)
-        self.set_window(self.reviews.latest)
-        self.frame = self._chosen(since(self.reviews, None, self._end))
-        if options.without_truncated:
-            whole = nw.col("truncated").is_null() | (nw.col("truncated") < 1)
-            self.frame = self.frame.filter(whole)
-        if options.by_category:
-            self.categories = self._coded_categories()
-        if item_weights is not None:
-            self.has_weights = True
-            self._join_weights(item_weights)
+        self.engine, self.source, self.options = engine, source, options
+        self.item_weights = item_weights
+        seen = self.reviews
+        self._describe(seen.columns, seen.n_rows, seen.not_finite, seen.latest)
+
+    def _describe(
+        self, columns: tuple[str, ...], n_rows: int, not_finite: int, newest: float | None
+    ) -> None:
+        """Take what a look at the reviews has shown; options that they cannot serve are refused."""
+        self.columns, self.n_rows, self.not_finite = columns, n_rows, not_finite
+        self.newest = newest  # when the latest review was given, in the window or not
+        check_columns(columns, self.options)
+        self.set_window(newest)
+
+    def set_window(self, newest: float | None) -> None:
+        """The window that the options ask for; without one it ends with the latest review."""
+        span, as_of = span_s(self.options.since), self.options.as_of
+        self.latest = newest if as_of is None else instant_s(as_of)
+        self.earliest: float | None = None  # open
+        if span is not None and self.latest is not None and "at" in self.columns:
+            self.earliest = self.latest - span
+
+    @cached_property
+    def reviews(self) -> Reviews:
+        return read_reviews(self.engine, self.source)
 
     @property
     def _end(self) -> float | None:
@@ -137,6 +110,46 @@ class ReviewsTable(BoardReviews):
         category = self.options.category
         return frame if category is None else frame.filter(nw.col("category") == category)
 
+    @cached_property
+    def _rows(self) -> Frame:
+        """The rows that the options ask for, but for the beginning of the window."""
+        frame = self._chosen(since(self.reviews, None, self._end))
+        if not self.options.without_truncated:
+            return frame
+        return frame.filter(nw.col("truncated").is_null() | (nw.col("truncated") < 1))
+
+    @cached_property
+    def categories(self) -> tuple[str, ...]:
+        """The categories of a board by category, in the order of their names; none is ""."""
+        if not self.options.by_category:
+            return ()
+        return tuple(sorted({one or "" for one in counts_of(self.engine, self._rows, "category")}))
+
+    @cached_property
+    def frame(self) -> Frame:
+        """The same rows with what sums need: categories as numbers, and the weights of items."""
+        frame = self._rows
+        if self.options.by_category:
+            code: Any = nw.lit(0.0)
+            for place, name in enumerate(self.categories):
+                here = nw.col("category") == name
+                here = here | nw.col("category").is_null() if name == "" else here
+                code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
+            frame = frame.with_columns(code.alias("category"))
+        return frame if self.item_weights is None else self._weighed(frame)
+
+    def _weighed(self, frame: Frame) -> Frame:
+        given = self.engine.open(self.item_weights)
+        missing = {"item_id", "weight"} - set(given.collect_schema().names())
+        if missing:
+            raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
+        key = "query_id" if "query_id" in self.columns else "session_id"
+        table = given.select(
+            nw.col("item_id").cast(nw.String).alias("weighed_item"),
+            nw.col("weight").cast(nw.Float64).alias("item_weight"),
+        )
+        return frame.join(table, left_on=key, right_on="weighed_item", how="left")
+
     def win_counts(self) -> WinCounts | None:
         """How often each pair of models met, where nothing else is needed for the board asked."""
         options, given = self.options, self.reviews.comparisons
@@ -144,7 +157,7 @@ class ReviewsTable(BoardReviews):
             rule="bradley_terry",
             **options.model_dump(include={"own_votes", "since", "as_of", "category"}),
         )
-        if given is None or self.has_weights or options != plain:
+        if given is None or self.item_weights is not None or options != plain:
             return None
         counts = given.counts
         if (self.earliest, options.as_of, options.category) != (None, None, None):
@@ -160,57 +173,36 @@ class ReviewsTable(BoardReviews):
     def names(self) -> tuple[str, ...]:
         return names_in(self.engine, self.frame)
 
-    def _coded_categories(self) -> tuple[str, ...]:
-        """The categories, now numbers in the table, in the order of their names; none is ""."""
-        names = tuple(
-            sorted({name or "" for name in counts_of(self.engine, self.frame, "category")})
-        )
-        code: Any = nw.lit(0.0)
-        for place, name in enumerate(names):
-            here = nw.col("category") == name
-            here = here | nw.col("category").is_null() if name == "" else here
-            code = nw.when(here).then(nw.lit(float(place))).otherwise(code)
-        self.frame = self.frame.with_columns(code.alias("category"))
-        return names
-
-    def _join_weights(self, source: Source) -> None:
-        given = self.engine.open(source)
-        missing = {"item_id", "weight"} - set(given.collect_schema().names())
-        if missing:
-            raise InputError(f"weights of items need the column {', '.join(sorted(missing))}.")
-        key = "query_id" if "query_id" in self.columns else "session_id"
-        table = given.select(
-            nw.col("item_id").cast(nw.String).alias("weighed_item"),
-            nw.col("weight").cast(nw.Float64).alias("item_weight"),
-        )
-        self.frame = self.frame.join(table, left_on=key, right_on="weighed_item", how="left")
-
     def sums(self, plan: Plan) -> ModelSums:
         """The table's sums; a repeated review is refused with its row."""
         plan, numbers = fitted(plan, self.columns)
         numbers += ["category"] if plan.by_category else []
-        numbers += ["item_weight"] if self.has_weights else []
+        numbers += ["item_weight"] if self.item_weights is not None else []
         total = sums_of_frame(self.engine, self.frame, self.columns, self.names, plan, numbers)
         if ModelTotals(total.slice(None)).count("duplicates"):
             refuse_duplicates(self.engine, self.frame, self.columns)
         return total
 
     def n_after(self, instant: float) -> int:
-        if self.reviews.latest is None or self.reviews.latest <= instant:
+        """How many reviews carry a later time."""
+        if self.newest is None or self.newest <= instant:
             return 0
         late = self.reviews.frame.filter(nw.col("at") > instant).select(nw.len().alias("n"))
         return int(self.engine.arrays(late)["n"][0])
 
     def first_s(self) -> float | None:
+        """When the window begins, or the first review in it."""
         if self.earliest is not None:
             return self.earliest
         first = self.engine.arrays(self.frame.select(nw.col("at").min()))["at"][0]
         return None if first is None or not np.isfinite(float(first)) else float(first)
 
     def truncated(self) -> dict[str, int]:
+        """How many answers of each model were cut off, of those in the window."""
         return count_truncated(self.engine, self.frame, self.columns, self.earliest)
 
     def placings(self, plan: Plan) -> list[Placing]:
+        """Every ballot as rules take it: by time, then session, round and reviewer."""
         numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
         columns = self.engine.arrays(self.frame.select(*required(REVIEWS), *numbers))
         return placings_of(rows_and_units(columns, numbers)[0], plan)
@@ -257,7 +249,13 @@ def sums_of_frame(
     numbers: Sequence[str],
 ) -> ModelSums:
     """The sums of a table's rows, made where they are."""
-    reading = RowsReading(names, tuple(numbers), query_id="query_id" in columns)
+    reading = RowsReading(
+        "session_id",
+        {"reviewer": names, "candidate": names},
+        tuple(numbers),
+        query_id="query_id" in columns,
+        clusters=True,
+    )
     tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), merge_tables)
     return ModelSums(names, units_of(engine, frame, columns), tables)
 
@@ -339,36 +337,37 @@ class SegmentFacts:
     names: tuple[str, ...]  # of reviewers and candidates, sorted
     sessions: NDArray[np.uint64]  # digests of their ids, sorted
 
+    @classmethod
+    def of(cls, head: dict[str, Any], arrays: list[NDArray[Any]]) -> SegmentFacts:
+        texts = {key: tuple(head[key]) for key in ("columns", "names")}
+        return cls(**{**head, **texts}, sessions=arrays[0])
 
-class StoredReviews(BoardReviews):
+
+class StoredReviews(ReviewsTable):
     """The reviews of a store, file by file; a file's sums are kept beside it.
 
     A file never changes, so its sums are made once for each plan. A board adds them up, and
-    reads rows only where the window cuts through a file.
+    reads rows (of all files as one table) only where the window cuts through a file.
     """
 
     def __init__(
         self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
     ) -> None:
         self.engine, self.mirror, self.options = engine, mirror, options
+        self.source = list(files)
         self._digests: dict[Path, str] = {}
         engine.admit(mirror.folders)
         self.facts = {file: self._facts(file) for file in files}
         known = self.facts.values()
-        self.columns = tuple(dict.fromkeys(name for facts in known for name in facts.columns))
-        self.n_rows = sum(facts.n_rows for facts in known)
-        self.not_finite = sum(facts.not_finite for facts in known)
-        check_columns(self.columns, options)
-        times = [facts.latest for facts in known if facts.latest is not None]
-        self.newest = max(times, default=None)
-        self.set_window(self.newest)
-        if options.by_category:
-            self.categories = self.rows.categories
+        self._describe(
+            tuple(dict.fromkeys(name for facts in known for name in facts.columns)),
+            sum(facts.n_rows for facts in known),
+            sum(facts.not_finite for facts in known),
+            max((facts.latest for facts in known if facts.latest is not None), default=None),
+        )
 
-    @cached_property
-    def rows(self) -> ReviewsTable:
-        """All files as one table, for what needs their rows."""
-        return ReviewsTable(self.engine, list(map(str, self.facts)), self.options)
+    def win_counts(self) -> None:
+        """Not counted: every comparison was stored as reviews."""
 
     @cached_property
     def apart(self) -> bool:
@@ -388,29 +387,26 @@ class StoredReviews(BoardReviews):
             or options.without_truncated
         )
         if of_rows or not self.apart:
-            return self.rows.sums(plan)
+            return super().sums(plan)
         found = [self._segment(file, plan) for file in self.facts]
         parts = [part for part in found if part is not None]
-        return add_segments(parts) if parts else self.rows.sums(plan)
+        return add_segments(parts) if parts else super().sums(plan)
 
     def _segment(self, file: Path, plan: Plan) -> ModelSums | None:
         """The sums of one file within the window; None for a file that is all before it."""
         facts, start = self.facts[file], plan.earliest
         if start is None or facts.first is None or facts.first >= start:
             whole = replace(plan, earliest=None)
-            name = self._name(file, asdict(whole))
-            sums = _load_sums(self.mirror.folder / name)
-            if sums is None:
-                sums = self._sums(file, whole)
-                self._keep(name, _dump_sums(sums))
-            return sums
+            return self._kept(
+                file, asdict(whole), _sums_in, lambda: _parts_of(self._sums(file, whole))
+            )
         if facts.latest is not None and facts.latest < start and not facts.timeless:
             return None
         return self._sums(file, plan)
 
     def _sums(self, file: Path, plan: Plan) -> ModelSums:
         """The sums of a file's rows; it was checked when it was written, and is not again."""
-        facts, frame = self.facts[file], self.engine.open(str(file))
+        facts, frame = self.facts[file], self.engine.open(file)
         plan, numbers = fitted(plan, facts.columns)
         if self._is_small(file):
             rows, units = rows_and_units(self.engine.arrays(frame), numbers)
@@ -422,19 +418,12 @@ class StoredReviews(BoardReviews):
         return self.mirror.is_segment(file) and file.stat().st_size < SMALL_SEGMENT_BYTES
 
     def _facts(self, file: Path) -> SegmentFacts:
-        name = self._name(file, {"facts": True})
-        with suppress(*UNREADABLE):
-            head, (sessions,) = _load(self.mirror.folder / name)
-            texts = {key: tuple(head[key]) for key in ("columns", "names")}
-            return SegmentFacts(**{**head, **texts}, sessions=sessions)
-        facts = self._look_quickly(file) if self._is_small(file) else self._look(file)
-        head = {key: value for key, value in asdict(facts).items() if key != "sessions"}
-        self._keep(name, _dump(head, [facts.sessions]))
-        return facts
+        look = self._look_quickly if self._is_small(file) else self._look
+        return self._kept(file, {"facts": True}, SegmentFacts.of, lambda: look(file))
 
-    def _look_quickly(self, file: Path) -> SegmentFacts:
+    def _look_quickly(self, file: Path) -> Parts:
         """The facts of a few sessions of this store's own, which have only numbers that are."""
-        rows = self.engine.arrays(self.engine.open(str(file)))
+        rows = self.engine.arrays(self.engine.open(file))
         always = (*required(REVIEWS), "rank", "score")
         held = {name for name in rows if name in always or not _is_void(rows[name])}
         columns = [name for name in REVIEWS if name in held]
@@ -444,42 +433,46 @@ class StoredReviews(BoardReviews):
         for session, at in zip(rows["session_id"].tolist(), times, strict=True):
             last[session] = max(last.get(session, at), at)
         ends = [at for at in last.values() if np.isfinite(at)]
-        names = tuple(sorted({*rows["reviewer"].tolist(), *rows["candidate"].tolist()}))
-        latest = max(ends, default=None)
-        return _facts_of(tuple(columns), len(times), 0, latest, names, last, ends)
+        names = sorted({*rows["reviewer"].tolist(), *rows["candidate"].tolist()})
+        head = {"columns": columns, "n_rows": len(times), "not_finite": 0, "names": names}
+        return _facts_of({**head, "latest": max(ends, default=None)}, last, ends)
 
-    def _look(self, file: Path) -> SegmentFacts:
-        seen = read_reviews(self.engine, str(file))
+    def _look(self, file: Path) -> Parts:
+        seen = read_reviews(self.engine, file)
         timed = "at" in seen.columns
         last = [nw.col("at").max().alias("last")] if timed else []
         sessions = self.engine.arrays(
             seen.frame.group_by("session_id").agg(nw.len().alias("n"), *last)
         )
         times = np.asarray(sessions["last"], dtype=np.float64) if timed else np.zeros(0)
-        return _facts_of(
-            seen.columns,
-            seen.n_rows,
-            seen.not_finite,
-            seen.latest,
-            names_in(self.engine, seen.frame),
-            sessions["session_id"].tolist(),
-            times[np.isfinite(times)].tolist(),
-        )
+        head = {name: getattr(seen, name) for name in ("columns", "n_rows", "not_finite", "latest")}
+        head["names"] = names_in(self.engine, seen.frame)
+        return _facts_of(head, sessions["session_id"].tolist(), times[np.isfinite(times)].tolist())
 
-    def _name(self, file: Path, about: Mapping[str, Any]) -> str:
-        """The file name of what is kept about a file: under a hash of the file and the options."""
-        digest = self._digests.get(file)
-        if digest is None:
+    def _kept(
+        self,
+        file: Path,
+        about: Mapping[str, Any],
+        read: Callable[[dict[str, Any], list[NDArray[Any]]], T],
+        make: Callable[[], Parts],
+    ) -> T:
+        """What is known of a file: read from what was kept beside it, or made and kept now.
+
+        The name has a hash of the file and of what it is about.
+        """
+        if file not in self._digests:
             size = file.stat().st_size
             with file.open("rb") as data:  # the end of a Parquet file describes all of it
                 data.seek(max(0, size - 65_536))
-                digest = self._digests[file] = hashlib.blake2b(data.read()).hexdigest()
-        text = json.dumps([FORMAT, digest, about], sort_keys=True, default=str)
-        return f"sums-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.bin"
-
-    def _keep(self, name: str, data: bytes) -> None:
+                self._digests[file] = hashlib.blake2b(data.read()).hexdigest()
+        text = json.dumps([FORMAT, self._digests[file], about], sort_keys=True, default=str)
+        name = f"sums-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.bin"
+        with suppress(*UNREADABLE):
+            return read(*_load((self.mirror.folder / name).read_bytes()))
+        made = make()
         with suppress(OSError):  # a folder that cannot be written to costs only time
-            self.mirror.keep(name, [data])
+            self.mirror.keep(name, [_dump(*made)])
+        return read(*made)
 
     def truncated(self) -> dict[str, int]:
         """As of a table; the files are asked for those answers alone, which is quick."""
@@ -487,21 +480,11 @@ class StoredReviews(BoardReviews):
         if "truncated" not in self.columns or options.without_truncated:
             return {}
         if options.category is not None or options.as_of is not None:
-            return self.rows.truncated()
+            return super().truncated()
         names = ["session_id", "candidate", "truncated", *(["at"] if timed else [])]
-        frame = self.engine.open(list(map(str, self.facts))).select(*names)
+        frame = self.engine.open(self.source).select(*names)
         frame = self.engine.epoch(frame, "at") if timed else frame
         return count_truncated(self.engine, frame, self.columns, self.earliest)
-
-    def placings(self, plan: Plan) -> list[Placing]:
-        return self.rows.placings(plan)
-
-    def n_after(self, instant: float) -> int:
-        late = self.newest is not None and self.newest > instant
-        return self.rows.n_after(instant) if late else 0
-
-    def first_s(self) -> float | None:
-        return self.earliest if self.earliest is not None else self.rows.first_s()
 
 
 def _is_void(values: NDArray[Any]) -> bool:
@@ -509,24 +492,15 @@ def _is_void(values: NDArray[Any]) -> bool:
     return all(one is None or one != one for one in values.tolist())
 
 
-def _facts_of(
-    columns: tuple[str, ...],
-    n_rows: int,
-    not_finite: int,
-    latest: float | None,
-    names: tuple[str, ...],
-    sessions: Collection[str],
-    ends: Collection[float],  # of those sessions that have a time
-) -> SegmentFacts:
+def _facts_of(head: dict[str, Any], sessions: Collection[str], ends: Collection[float]) -> Parts:
+    """The parts of a file's facts, from its sessions and the last times of those that have any."""
     raw = (hashlib.blake2b(one.encode(), digest_size=8).digest() for one in sessions)
     digests = np.sort(np.frombuffer(b"".join(raw), dtype=np.uint64))
     first, timeless = min(ends, default=None), len(ends) < len(sessions)
-    return SegmentFacts(columns, n_rows, not_finite, latest, first, timeless, names, digests)
+    return {**head, "first": first, "timeless": timeless}, [digests]
 
 
 # -- what is kept in files -----------------------------------------------------------------------
-
-UNREADABLE = (OSError, ValueError, KeyError)
 
 
 def _dump(head: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> bytes:
@@ -536,8 +510,8 @@ def _dump(head: Mapping[str, Any], arrays: Iterable[NDArray[Any]]) -> bytes:
     return b"\n".join([line.encode(), b"".join(one.tobytes() for one in held)])
 
 
-def _load(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    data, arrays = path.read_bytes(), []
+def _load(data: bytes) -> Parts:
+    arrays = []
     start = data.index(b"\n") + 1
     head = json.loads(data[:start])
     for kind, *shape in head.pop("arrays"):
@@ -547,19 +521,14 @@ def _load(path: Path) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     return head, arrays
 
 
-def _dump_sums(sums: ModelSums) -> bytes:
+def _parts_of(sums: ModelSums) -> Parts:
     head = {"names": sums.names, "units": sums.units, "tables": list(sums.tables)}
     cells = sums.tables.values()
-    return _dump(head, (part for one in cells for part in (one.subject, one.cluster, one.sums)))
+    return head, [part for one in cells for part in (one.subject, one.cluster, one.sums)]
 
 
-def _load_sums(path: Path) -> ModelSums | None:
-    """The sums that are kept in a file; None where there are none that can be read."""
-    try:
-        head, arrays = _load(path)
-        names, units = tuple(head["names"]), head["units"]
-        cells = [Cells(*arrays[i : i + 3]) for i in range(0, len(arrays), 3)]
-        tables = dict(zip(head["tables"], cells, strict=True))
-    except (*UNREADABLE, TypeError):
-        return None
-    return ModelSums(names, None if units is None else tuple(units), tables)
+def _sums_in(head: dict[str, Any], arrays: list[NDArray[Any]]) -> ModelSums:
+    units = head["units"]
+    cells = [Cells(*arrays[i : i + 3]) for i in range(0, len(arrays), 3)]
+    tables = dict(zip(head["tables"], cells, strict=True))
+    return ModelSums(tuple(head["names"]), None if units is None else tuple(units), tables)

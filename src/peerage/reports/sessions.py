@@ -1,6 +1,6 @@
 """One session to be shown or sent: read from its log, scored again, as values and as JSON.
 
-`session_view` is what every page, table and document of a session is made from: who answered
+`StoredSession.view` is what every page, table and document of a session is made from: who answered
 what, who reviewed whom where and why, what is missing, and the bill. It holds no words of ours.
 """
 
@@ -47,10 +47,12 @@ from peerage.types import (
     Failure,
     Gate,
     Query,
+    Response,
     Review,
     Score,
     ScoringOptions,
     Session,
+    Tabular,
     Usage,
     Verdict,
 )
@@ -65,16 +67,10 @@ UNFINISHED = "unfinished"
 class AnswerView:
     """One candidate's answer, and what became of it."""
 
-    model: str
-    text: str
-    words: int
-    score: Score | None = None  # None: it was not ranked
-    gate: Gate | None = None  # None: it was not screened
-    usage: Usage | None = None
-    latency_ms: float | None = None
-    given: bool = False  # judged, not asked for
-    truncated: bool = False  # cut off at its token limit
-    reasoning: str = ""  # what the model thought before it answered
+    response: Response
+    score: Score | None  # None: it was not ranked
+    gate: Gate | None  # None: it was not screened
+    given: bool  # judged, not asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,53 +183,89 @@ class SessionView:
         return tuple(one for one in self.reviews if one.is_last)
 
 
-def session_view(session: Session, events: Sequence[Event], options: ScoringOptions) -> SessionView:
-    """Everything that there is to show of a session, from its log and its scoring options."""
-    facts = list(read_events(events))
-    opened = opening_of(events)
-    scored = rescored(session, options) if session.ballots else None
-    calls = billed_calls(facts)
-    return SessionView(
-        id=session.id,
-        opened_at=events[0].at,
-        status=session.status or UNFINISHED,
-        query=session.query,
-        season=opened.season,
-        seats=panel_of(facts),
-        verdict=session.verdict,
-        scored=scored,
-        answers=_answers(session, scored, facts),
-        reviews=_reviews(scored, facts) if scored else (),
-        people=_people(session, options, facts),
-        advice=_advice(facts, opened.law.verdict),
-        dissent=_dissent(session, scored),
-        failures=session.failures,
-        not_heard=tuple(
-            name for fact in facts if isinstance(fact, StoppedEarly) for name in fact.not_heard
-        ),
-        missing=() if session.finished else _missing(opened, facts),
-        bill=bill_of(calls),
-        bill_by_seat=_bills_by(calls, "seat"),
-        bill_by_stage=_bills_by(calls, "stage"),
-    )
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """A stored session, its log, and the options it was scored under."""
+
+    session: Session
+    events: Sequence[Event]
+    options: ScoringOptions
+
+    def view(self) -> SessionView:
+        """Everything that there is to show of the session."""
+        session, facts, opened = (
+            self.session,
+            list(read_events(self.events)),
+            opening_of(self.events),
+        )
+        scored = rescored(session, self.options) if session.ballots else None
+        calls = billed_calls(facts)
+        return SessionView(
+            id=session.id,
+            opened_at=self.events[0].at,
+            status=session.status or UNFINISHED,
+            query=session.query,
+            season=opened.season,
+            seats=panel_of(facts),
+            verdict=session.verdict,
+            scored=scored,
+            answers=_answers(session, scored, facts),
+            reviews=_reviews(scored, facts) if scored else (),
+            people=_people(session, self.options, facts),
+            advice=_advice(facts, opened.law.verdict),
+            dissent=_dissent(session, scored),
+            failures=session.failures,
+            not_heard=tuple(
+                name for fact in facts if isinstance(fact, StoppedEarly) for name in fact.not_heard
+            ),
+            missing=() if session.finished else _missing(opened, facts),
+            bill=bill_of(calls),
+            bill_by_seat=_bills_by(calls, "seat"),
+            bill_by_stage=_bills_by(calls, "stage"),
+        )
+
+    def document(self) -> dict[str, Any]:
+        """Everything about the session as plain JSON values."""
+        session, view = self.session, self.view()
+        document: dict[str, Any] = {
+            "id": session.id,
+            "status": view.status,
+            "opened_at": view.opened_at,
+            "season": view.season,
+            "query": asdict(session.query),
+            "seed": session.seed,
+            "ordinal": session.ordinal,
+            "seats": [asdict(seat) for seat in view.seats],
+            "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
+            "failures": [asdict(failure) for failure in session.failures],
+            "missing": [asdict(one) for one in view.missing],
+            "verdict": asdict(session.verdict) if session.verdict else None,
+            "dissent": [asdict(words) for words in view.dissent],
+            "advice": [asdict(one) for one in view.advice],
+            "not_heard": list(view.not_heard),
+            "cost_usd": session.cost_usd,
+            "unpriced_calls": session.unpriced_calls,
+            "cost": _cost_document(view),
+        }
+        if view.scored is not None:
+            result = view.scored.document()
+            result.pop("session_id", None)
+            document |= {**result, **positions(session)}
+            document["reviews"] = [to_json(one) for one in view.reviews]
+            document["people"] = [to_json(one) for one in view.people]
+        return document
 
 
 def bill_of(calls: Iterable[CallMade]) -> Bill:
     """What some calls took together."""
     billed = [call for call in calls if call.usage is not None]
-    usages = [call.usage for call in billed if call.usage is not None]
     usd, n_unpriced = total_cost(billed)
-    tokens_in, tokens_out = (
-        [n for one in usages if (n := getattr(one, name)) is not None]
-        for name in ("tokens_in", "tokens_out")
-    )
-    return Bill(
-        len(billed),
-        n_unpriced,
-        usd,
-        sum(tokens_in) if tokens_in else None,
-        sum(tokens_out) if tokens_out else None,
-    )
+
+    def tokens(name: str) -> int | None:
+        known = [n for call in billed if (n := getattr(call.usage, name)) is not None]
+        return sum(known) if known else None
+
+    return Bill(len(billed), n_unpriced, usd, tokens("tokens_in"), tokens("tokens_out"))
 
 
 def _bills_by(calls: Iterable[CallMade], name: Literal["seat", "stage"]) -> dict[str, Bill]:
@@ -250,23 +282,14 @@ def _answers(
     given = {fact.seat for fact in facts if isinstance(fact, Answered) and fact.given}
     scores = {score.model: score for score in (scored.scores if scored else ())}
     gates = {gate.model: gate for gate in (scored.session if scored else session).gates}
-    answers = [
-        AnswerView(
-            model=one.model,
-            text=one.text,
-            words=one.words,
-            score=scores.get(one.model),
-            gate=gates.get(one.model),
-            usage=one.usage,
-            latency_ms=one.latency_ms,
-            given=one.model in given,
-            truncated=one.truncated,
-            reasoning=one.reasoning,
-        )
-        for one in session.responses
-    ]
     place = {name: i for i, name in enumerate(scores)}
-    return tuple(sorted(answers, key=lambda one: (place.get(one.model, len(place)), one.model)))
+    best_first = sorted(
+        session.responses, key=lambda one: (place.get(one.model, len(place)), one.model)
+    )
+    return tuple(
+        AnswerView(one, scores.get(one.model), gates.get(one.model), one.model in given)
+        for one in best_first
+    )
 
 
 def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
@@ -407,6 +430,24 @@ def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
     )
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SessionList(Tabular):
+    """Stored sessions, one line each."""
+
+    sessions: tuple[SessionEntry, ...]
+
+    def __repr__(self) -> str:
+        return f"SessionList({len(self.sessions)} sessions)"
+
+    def table(self) -> dict[str, list[Any]]:
+        listed = [asdict(one) for one in self.sessions]
+        return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the list."""
+        return {"sessions": self.rows}
+
+
 # -- scored again, and as JSON -------------------------------------------------------------------
 
 
@@ -414,41 +455,6 @@ def rescored(session: Session, options: ScoringOptions) -> Scored:
     """Score a stored session again, from its ballots and reviews alone."""
     bare = replace(session, scores=(), flags=(), audit=None)
     return score_session(reviewed_ballots(bare), options)
-
-
-def session_document(
-    session: Session, events: Sequence[Event], options: ScoringOptions
-) -> dict[str, Any]:
-    """Everything about a session as plain JSON values."""
-    view = session_view(session, events, options)
-    document: dict[str, Any] = {
-        "id": session.id,
-        "status": view.status,
-        "opened_at": view.opened_at,
-        "season": view.season,
-        "query": asdict(session.query),
-        "seed": session.seed,
-        "ordinal": session.ordinal,
-        "seats": [asdict(seat) for seat in view.seats],
-        "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
-        "failures": [asdict(failure) for failure in session.failures],
-        "missing": [asdict(one) for one in view.missing],
-        "verdict": asdict(session.verdict) if session.verdict else None,
-        "dissent": [asdict(words) for words in view.dissent],
-        "advice": [asdict(one) for one in view.advice],
-        "not_heard": list(view.not_heard),
-        "cost_usd": session.cost_usd,
-        "unpriced_calls": session.unpriced_calls,
-        "cost": _cost_document(view),
-    }
-    if view.scored is not None:
-        result = view.scored.document()
-        result.pop("session_id", None)
-        document |= result
-        document |= positions(session)
-        document["reviews"] = [to_json(one) for one in view.reviews]
-        document["people"] = [to_json(one) for one in view.people]
-    return document
 
 
 def positions(session: Session) -> dict[str, Any]:
@@ -491,9 +497,5 @@ def answer_of(session: Session) -> str:
         return next((r.text for r in session.responses if r.model == best), "")
     if verdict.approved is None:
         return verdict.text or verdict.note
-    return _decision(verdict)
-
-
-def _decision(verdict: Verdict) -> str:
     word = "Approved" if verdict.approved else "Not approved"
     return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)

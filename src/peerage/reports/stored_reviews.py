@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -32,9 +33,9 @@ from peerage.events import (
     read_events,
 )
 from peerage.shapes import MAX_INTEGER
-from peerage.stores import Import, Store
+from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Query, Response, Review, Rubric, Session
+from peerage.types import Ballot, Counted, Event, Query, Review, Rubric, Session
 
 T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
@@ -133,15 +134,11 @@ def _rows(
             "category": session.query.category or None,
             "round": ballot.round,
             "reasoning_words": answer.reasoning_words if answer else None,
-            "truncated": _cut_off(answer),
+            # None where nobody can tell whether it was cut off
+            "truncated": int(answer.truncated) if answer and answer.finish_reason else None,
             "family": families.get(slot.author) or None,
             **{f"mark_{name}": marks[name] for name in dimensions if name in marks},
         }
-
-
-def _cut_off(answer: Response | None) -> int | None:
-    """1 for an answer that was cut off, 0 for one that was not, None where nobody can tell."""
-    return int(answer.truncated) if answer and answer.finish_reason else None
 
 
 def _query_id(query: Query, asked_first: Mapping[str, str]) -> str | None:
@@ -212,12 +209,10 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
         return write(mirror.elsewhere())
 
 
-def community_tables(store: Store, kind: str) -> list[str]:
+def community_tables(store: Store, kind: str) -> list[Path]:
     """The files of a community's opinions, items or users, imported or given one at a time."""
-    files = imported(store, Mirror(store.mirror_folder), kind)
-    if kind in CONTRIBUTED:
-        files += _contributed(store, kind)
-    return [str(file) for file in files]
+    given = _contributed(store, kind) if kind in CONTRIBUTED else []
+    return [*imported(store, Mirror(store.mirror_folder), kind), *given]
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
@@ -225,21 +220,35 @@ def mirror_of(store: Store, table: str = "reviews") -> Mirror:
     return Mirror(store.mirror_folder, table, store.origin(table))
 
 
-def _contributed(store: Store, kind: str) -> list[Path]:
-    """The segments of what people gave one at a time, with what came since the last look."""
-    mirror = mirror_of(store, kind)
-    if not store.contributions(kind, mirror.synced_to, 1):
-        return mirror.segments
+def _updated(
+    mirror: Mirror,
+    newer: Callable[[int, int], Sequence[T]],
+    most: int,
+    write: Callable[[Mirror, Sequence[T]], None],
+) -> Mirror:
+    """A mirror with all that its store has beyond it, written as segments of so many at most."""
+    if not newer(mirror.synced_to, 1):
+        return mirror
 
-    def sync(at: Mirror) -> list[Path]:
-        with at.locked():
-            at.tidy()
-            while given := store.contributions(kind, done := at.synced_to, SEGMENT_CONTRIBUTIONS):
-                rows = ({n: getattr(one, n) for n in CONTRIBUTED[kind]} for _, one in given)
-                at.write(rows, done + 1, given[-1][0], ())
-        return at.segments
+    def sync(mirror: Mirror) -> Mirror:
+        with mirror.locked():
+            mirror.tidy()
+            while some := newer(mirror.synced_to, most):
+                write(mirror, some)
+        return mirror
 
     return _where_it_can(sync, mirror)
+
+
+def _contributed(store: Store, kind: str) -> list[Path]:
+    """The segments of what people gave one at a time, with what came since the last look."""
+
+    def write(mirror: Mirror, given: Sequence[tuple[int, Contribution]]) -> None:
+        rows = ({name: getattr(one, name) for name in CONTRIBUTED[kind]} for _, one in given)
+        mirror.write(rows, mirror.synced_to + 1, given[-1][0], ())
+
+    newer = partial(store.contributions, kind)
+    return _updated(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
@@ -259,25 +268,19 @@ def import_file_name(entry: Import) -> str:
 
 def synced(store: Store, rubric_of: RubricOf) -> Mirror:
     """The store's mirror, with every session that has finished since its last update."""
-    mirror = mirror_of(store)
-    if not store.reviewed_after(mirror.synced_to, 1):
-        return mirror
+    opened = cache(partial(_opened, store))  # read once, and only where there is something new
 
-    def write(mirror: Mirror) -> Mirror:
-        with mirror.locked():
-            mirror.tidy()
-            asked_first, grown = _opened(store)
-            while reviewed := store.reviewed_after(done := mirror.synced_to, SEGMENT_SESSIONS):
-                # One of which more was said since is in the new segment, whole, and in no other.
-                sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
-                judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
-                mirror.drop(judged | (grown & sessions.keys()))
-                unread: list[str] = []
-                rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
-                mirror.write(rows, done + 1, reviewed[-1][0], unread)
-        return mirror
+    def write(mirror: Mirror, reviewed: Sequence[tuple[int, str, str]]) -> None:
+        asked_first, grown = opened()
+        # One of which more was said since is in the new segment, whole, and in no other.
+        sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
+        judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
+        mirror.drop(judged | (grown & sessions.keys()))
+        unread: list[str] = []
+        rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
+        mirror.write(rows, mirror.synced_to + 1, reviewed[-1][0], unread)
 
-    return _where_it_can(write, mirror)
+    return _updated(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
 
 
 def _readable_rows(

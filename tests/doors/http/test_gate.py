@@ -54,6 +54,8 @@ def test_a_token_opens_what_its_scope_says_and_nothing_once_revoked(serving, tok
         refused = client.get("/api/sessions")
         assert (refused.status_code, refused.headers["content-type"]) == (401, PROBLEM)
         assert refused.headers["www-authenticate"] == "Bearer"
+        assert "token create" in client.get("/v1/models").json()["error"]["message"]
+        assert client.get("/readyz").status_code == 200
         read, run = token(server, "Ada", "read"), token(server, "Bob", "run")
         may_read = {"Authorization": f"Bearer {read}"}
         may_run = {"Authorization": f"Bearer {run}"}

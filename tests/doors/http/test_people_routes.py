@@ -37,6 +37,15 @@ def test_a_ballot_names_nobody_and_every_person_gets_an_order_of_its_own(server,
     assert len(firsts) == 3
 
 
+def test_a_ballot_comes_back_from_whom_it_was_dealt_to(server, person):
+    place = f"/api/ballots/next?session={server.hold('Whose ballot?')}"
+    ballot = server.client.get(place, headers=person("Flo")).json()
+    said = {"ballot": ballot["ballot"], "ranking": ["A", "B", "C"]}
+    refused = server.client.post("/api/ballots", json=said, headers=person("Gus"))
+    assert refused.status_code == 404
+    assert "was not dealt to Gus" in refused.json()["detail"]
+
+
 def test_a_review_token_reads_no_session_and_runs_none(server, person):
     id_ = server.hold("Who is who?")
     headers = person("Dot")

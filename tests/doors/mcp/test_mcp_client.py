@@ -149,6 +149,8 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
                 ("score", {"ballots": {}}, "rankings"),
                 ("score", {"ballots": 3}, "a session is an object"),
                 ("score", {}, "ballots is missing."),
+                ("score", {"ballots": BALLOTS, "rule": "elo"}, "no argument 'rule'"),
+                ("ask", {"question": "Why?", "seat": ["ann"]}, "Did you mean 'seats'?"),
                 ("score", {"ballots": BALLOTS, "options": {"rule": "bord"}}, "borda"),
                 ("score", {"ballots": BALLOTS, "options": {"own": 1}}, "no option 'own'"),
                 ("board", {"board": "model"}, "board must be 'models'"),

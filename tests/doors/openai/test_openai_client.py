@@ -259,14 +259,34 @@ def test_a_panel_that_cannot_answer_is_a_bad_gateway(tmp_path):
     seats = [Seat(name, provider="simulated", options={"failure_rate": 1.0}) for name in "ab"]
     with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
         url = f"{started.client.base_url}/v1"
-        with openai.OpenAI(base_url=url, api_key="none", max_retries=0) as client:
+        with openai.OpenAI(base_url=url, api_key="none") as client:
             with pytest.raises(openai.APIStatusError) as failed:
                 client.chat.completions.create(model="council", messages=QUESTION)
+            assert (
+                len(started.client.get("/api/sessions").json()["sessions"]) == 1
+            )  # not tried again
             with pytest.raises(openai.APIError, match="too few"):
                 list(
                     client.chat.completions.create(model="council", messages=QUESTION, stream=True)
                 )
     assert failed.value.status_code == 502
+
+
+def test_a_budget_that_is_too_small_is_said_and_not_tried_again(tmp_path):
+    seats = [
+        Seat(name, provider="simulated", price_in=3.0, price_out=15.0) for name in ("a", "b", "c")
+    ]
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+        url = f"{started.client.base_url}/v1"
+        with openai.OpenAI(base_url=url, api_key="none") as client:
+            with pytest.raises(openai.APIStatusError, match="budget was used up") as failed:
+                client.chat.completions.create(
+                    model="council",
+                    messages=QUESTION,
+                    extra_body={"peerage": {"budget_usd": 0.00001}},
+                )
+            assert len(started.client.get("/api/sessions").json()["sessions"]) == 1
+    assert failed.value.status_code == 402
 
 
 def test_a_client_that_leaves_ends_the_session_and_loses_nothing(tmp_path):

@@ -7,9 +7,14 @@ from playwright.sync_api import expect
 from peerage import config
 from peerage.doors.web.board_pages import versus
 from peerage.reports import Reports
-from peerage.reports.held_rows import stored_rows, weighted_kappa
+from peerage.reports.held_rows import (
+    WhatIfOptions,
+    counted_otherwise,
+    stored_rows,
+    what_if_board,
+)
 from peerage.reports.options import ModelBoardOptions
-from peerage.reports.what_if import WhatIfOptions, counted_otherwise, what_if_board
+from peerage.reports.page_facts import weighted_kappa
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")

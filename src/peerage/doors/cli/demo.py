@@ -26,7 +26,7 @@ from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
 from peerage.panel import Council
-from peerage.reports.sessions import session_view
+from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress, run_season
 from peerage.stores.prompt_files import open_prompts
@@ -92,7 +92,8 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
-    console.show_blocks(ask_blocks(session_view(session, events, settings.scoring_options())))
+    stored = StoredSession(session, events, settings.scoring_options())
+    console.show_blocks(ask_blocks(stored.view()))
     console.print()
     console.print(_positions(session), style="dim")
 

@@ -258,7 +258,13 @@ def create(
     common: Common = Common(),
 ) -> None:
     """Make a token, and show it this once."""
-    store = common.reports(makes_store=True).store
+    reports = common.reports(makes_store=True)
+    if "review" in scope and any(seat.name == name for seat in reports.settings.seats):
+        raise UsageError(
+            f"{name} is a seat of the panel.",
+            hint="People review under their token's name: take another.",
+        )
+    store = reports.store
     text, token = make_token(name, scope, time.time(), budget_usd, rate)
     store.add_token(token)
     _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
@@ -273,7 +279,7 @@ def create(
 @token_app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
-    tokens = common.reports(makes_store=True).store.tokens()
+    tokens = common.reports().store.tokens()
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
     else:
@@ -312,7 +318,7 @@ def revoke(
     common: Common = Common(),
 ) -> None:
     """End a token; a server that runs heeds it within a second."""
-    store = common.reports(makes_store=True).store
+    store = common.reports().store
     if not store.revoke_token(token_id, time.time()):
         raise NotFoundError(
             f"there is no token {token_id!r} to revoke.", hint="`peerage token list` has them."

@@ -113,12 +113,13 @@ def _show_asked(
     session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
 ) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
-    from peerage.reports.sessions import session_document, session_view
+    from peerage.reports.sessions import StoredSession
 
+    stored = StoredSession(session, events, scoring)
     if common.json:
-        write_json(session_document(session, events, scoring))
+        write_json(stored.document())
         return
-    view = session_view(session, events, scoring)
+    view = stored.view()
     if common.quiet:
         _write_bare_verdict(view)
         return

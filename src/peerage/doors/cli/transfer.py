@@ -67,8 +67,8 @@ def export(
     common: Common = Common(),
 ) -> None:
     """Write the whole store as JSONL and Parquet, or its reviews as one table, to import again."""
-    from peerage.imports.exports import check_table_format, write_reviews
-    from peerage.imports.exports import export as export_store
+    from peerage.imports import check_table_format, write_reviews
+    from peerage.imports import export as export_store
 
     if folder is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")

@@ -11,6 +11,7 @@ import ipaddress
 import logging
 import re
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http.cookies import CookieError, SimpleCookie
@@ -18,11 +19,11 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from peerage.doors.http.access import COOKIE, LOCAL, Client, TokenBook
-from peerage.doors.http.problems import peerage_problem, problem
+from peerage.doors.http.problems import expected, peerage_problem, problem
 from peerage.errors import PeerageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
@@ -32,7 +33,8 @@ from peerage.tokens import PREFIX as TOKEN_PREFIX
 access_log = logging.getLogger("peerage.access")
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
-OPEN_PATHS = ("/healthz", "/login", "/static/")  # for whoever has no token yet
+OPEN_PATHS = ("/healthz", "/readyz", "/login", "/static/")  # for whoever has no token
+TOKEN_HINT = "Send `Authorization: Bearer TOKEN`; `peerage token create` makes one."  # noqa: S105
 CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cannot send
 MAX_BODY_BYTES = 4_000_000
 MAX_UPLOAD_BYTES = 1_000_000_000
@@ -68,11 +70,18 @@ def is_loopback(host: str) -> bool:
 
 
 class RefusedError(Exception):
-    """A request that is answered here: the response to give."""
+    """A request that is answered here, with this status and reason."""
 
-    def __init__(self, response: Response) -> None:
-        super().__init__()
-        self.response = response
+    def __init__(
+        self, status: int, detail: str, headers: Mapping[str, str] | None = None, hint: str = ""
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.detail, self.headers, self.hint = status, detail, headers, hint
+
+    def response(self, path: str) -> Response:
+        """The problem document, as clients of this path read it."""
+        told = expected(path, self.status, f"{self.detail} {self.hint}".strip())
+        return problem(self.status, self.detail, self.headers, hint=self.hint, **told)
 
 
 class RequestGate:
@@ -106,7 +115,7 @@ class RequestGate:
         except RefusedError as refused:
             client = scope.get("peerage.client")
             if not status:
-                await refused.response(scope, receive, told)
+                await refused.response(scope["path"])(scope, receive, told)
         except TimeoutError:  # a reader that stopped reading: its connection is dropped
             if not status:
                 raise
@@ -123,9 +132,9 @@ class RequestGate:
         client = await self._client(bearer or cookie)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
-                raise RefusedError(RedirectResponse("/login", status_code=303))
+                raise RefusedError(303, "sign in first.", {"Location": "/login"})
             detail = "a token is needed." if not (bearer or cookie) else "this token is not good."
-            raise RefusedError(problem(401, detail, {"WWW-Authenticate": "Bearer"}))
+            raise RefusedError(401, detail, {"WWW-Authenticate": "Bearer"}, hint=TOKEN_HINT)
         by_cookie = client is not None and client.token is not None and not bearer
         if by_cookie and scope["method"] not in SAFE_METHODS:
             _check_same_site(headers)
@@ -141,7 +150,8 @@ class RequestGate:
             if client is not None and client.token is not None:
                 self.book.count(client.token)
         except PeerageError as error:
-            raise RefusedError(peerage_problem(error)) from None
+            made = peerage_problem(error)
+            raise RefusedError(made.status_code, error.message, made.headers, error.hint) from None
         return client
 
     def _check_host(self, headers: Headers) -> None:
@@ -149,7 +159,7 @@ class RequestGate:
         name = _host_name(headers.get("host", ""))
         if self.rules.checks_host and not (is_loopback(name) or name in self.rules.hosts):
             detail = "this server does not answer to that name."
-            raise RefusedError(problem(421, detail, hint="Allow it with --allow-host."))
+            raise RefusedError(421, detail, hint="Allow it with --allow-host.")
 
     def _check_origin(self, method: str, headers: Headers) -> None:
         """Refuse what a page of another site asks for."""
@@ -157,7 +167,7 @@ class RequestGate:
         other = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         crossed = headers.get("sec-fetch-site") == "cross-site" and method not in SAFE_METHODS
         if other or crossed:
-            raise RefusedError(problem(403, "pages of other sites may not use this server."))
+            raise RefusedError(403, "pages of other sites may not use this server.")
 
     async def _note(
         self, scope: Scope, client: Client | None, status: int, place: str, took_s: float
@@ -192,7 +202,7 @@ class LimitedBody:
         """Refuse a body that says itself that it is too large."""
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self.max_bytes:
-            raise RefusedError(problem(413, self._too_large()))
+            raise RefusedError(413, self._too_large())
 
     async def __call__(self) -> Message:
         if self.whole:  # from now on only the end of the connection comes, whenever that is
@@ -242,7 +252,7 @@ def _check_same_site(headers: Headers) -> None:
     """Refuse a change that a cookie alone asks for: a form of another site could send it too."""
     if "origin" not in headers and not any(name in headers for name in CUSTOM_HEADERS):
         detail = "a change by cookie needs an Origin or an X-Peerage header."
-        raise RefusedError(problem(403, detail))
+        raise RefusedError(403, detail)
 
 
 def _check_trace(headers: Headers) -> None:
@@ -250,7 +260,7 @@ def _check_trace(headers: Headers) -> None:
     trace = [one for one in headers.get(TRACE_HEADER, "").split(",") if one]
     if THIS_COUNCIL in trace:
         detail = "this council is a seat of its own panel; it would ask itself for ever."
-        raise RefusedError(problem(409, detail, hint="Take the seat with this base_url away."))
+        raise RefusedError(409, detail, hint="Take the seat with this base_url away.")
     council_trace.set(",".join([*trace[:MAX_TRACE], THIS_COUNCIL]))
 
 

@@ -86,9 +86,9 @@ def openai_error(status: int, detail: str) -> dict[str, Any]:
     return {"error": {"message": detail, "type": kind, "param": None, "code": code}}
 
 
-def _expected(request: Request, status: int, detail: str) -> dict[str, Any]:
+def expected(path: str, status: int, detail: str) -> dict[str, Any]:
     """What clients of a route expect in a problem document beside the usual."""
-    return openai_error(status, detail) if request.url.path.startswith(OPENAI_ROUTES) else {}
+    return openai_error(status, detail) if path.startswith(OPENAI_ROUTES) else {}
 
 
 def status_of(error: PeerageError) -> HTTPStatus:
@@ -101,6 +101,8 @@ def peerage_problem(error: PeerageError, /, **more: Any) -> JSONResponse:
     headers = {}
     if isinstance(error, BusyError):
         headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+    if isinstance(error, NoVerdictError):
+        headers["X-Should-Retry"] = "false"  # openai's clients would pay for it thrice
     named = {"place": error.place, "hint": error.hint}
     return problem(status_of(error), error.message, headers, **named, **more)
 
@@ -115,7 +117,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PeerageError)
     async def _ours(request: Request, error: PeerageError) -> JSONResponse:
-        return peerage_problem(error, **_expected(request, status_of(error), str(error)))
+        return peerage_problem(error, **expected(request.url.path, status_of(error), str(error)))
 
     @app.exception_handler(ValidationError)
     @app.exception_handler(RequestValidationError)
@@ -137,7 +139,7 @@ def add_problem_handlers(app: FastAPI) -> None:
         if any(isinstance(one["input"], bytes) for one in found):  # a body that was not read
             detail, errors = "send JSON with Content-Type: application/json.", []
         told = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
-        return problem(status, detail, errors=errors, **_expected(request, status, told))
+        return problem(status, detail, errors=errors, **expected(request.url.path, status, told))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
@@ -145,7 +147,7 @@ def add_problem_handlers(app: FastAPI) -> None:
         if detail == HTTPStatus(error.status_code).phrase:
             place = f"{request.method} {shown(request.url.path)}"
             detail = f"there is no {place}; /openapi.json lists what there is."
-        more = _expected(request, error.status_code, detail)
+        more = expected(request.url.path, error.status_code, detail)
         return problem(error.status_code, detail, error.headers, **more)
 
     @app.exception_handler(Exception)

@@ -16,8 +16,7 @@ from starlette.responses import FileResponse
 from peerage.doors.http.access import ADMIN, READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.errors import PeerageError
-from peerage.imports import take
-from peerage.imports.exports import export
+from peerage.imports import export, take
 from peerage.stores import Store
 
 Kind = Literal["reviews", "opinions", "items", "users", "sessions"]

@@ -36,7 +36,6 @@ from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import PeerageError, meant, shown
-from peerage.reports import StoredSession
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -48,7 +47,7 @@ from peerage.reports.options import (
     ScoreOptions,
     SessionsOptions,
 )
-from peerage.reports.sessions import answer_of
+from peerage.reports.sessions import StoredSession, answer_of
 from peerage.service import Service, SessionRequest
 
 MAX_WAIT_S = 600.0
@@ -148,6 +147,10 @@ class PlainServer(MCPServer):
     """A server that tells an agent in one sentence which argument of a tool is wrong."""
 
     async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        tool = self._tool_manager.get_tool(name)
+        known = tool.parameters["properties"] if tool else arguments
+        if unknown := [one for one in arguments if one not in known]:
+            raise ToolError(f"there is no argument {shown(unknown[0])}. {meant(unknown[0], known)}")
         try:
             return await super().call_tool(name, arguments, *context)
         except ToolError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from peerage.council.fold import EMPTY, add, with_candidates
 from peerage.doors.render.phrases import ProgressLines
-from peerage.errors import PeerageError
+from peerage.errors import BudgetError, PeerageError
 from peerage.events import (
     Advised,
     Answered,
@@ -26,6 +26,10 @@ from peerage.types import Session, is_cut_off
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
+WHY_NOTHING = {
+    "no_quorum": "too few seats answered to review each other.",
+    "cancelled": "the session was cancelled before its verdict.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                     yield step
         session = with_candidates(state)
         if not session.finished or not session.scores:
-            raise NoVerdictError(_why_nothing(session), place=f"session {session_id}")
+            raise _no_verdict(session)
         if rest := words.rest(answer_of(session)):
             yield VerdictWords(rest)
         yield _outcome(session, facts)
@@ -182,11 +186,18 @@ class SpokenVerdict:
         return f"\n\n---\n\n{verdict}"
 
 
-def _why_nothing(session: Session) -> str:
+def _no_verdict(session: Session) -> PeerageError:
+    """The error that says why a session has nothing to answer with."""
+    place = f"session {session.id}"
+    if session.status == "out_of_budget":
+        return BudgetError(
+            "the budget was used up before the verdict.",
+            place=place,
+            hint="Raise it: a call is made only while what it may cost at most is left.",
+        )
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
-    if session.status == "no_quorum":
-        return f"too few seats answered to review each other. {failed}".strip()
-    return f"the session ended before its verdict. {failed}".strip()
+    why = WHY_NOTHING.get(session.status, "the session ended before its verdict.")
+    return NoVerdictError(f"{why} {failed}".strip(), place=place)
 
 
 def _outcome(session: Session, facts: list[Fact]) -> Outcome:

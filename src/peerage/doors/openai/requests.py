@@ -205,7 +205,7 @@ def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
 def _seat(name: str, seats: Sequence[Seat]) -> str:
     """The seat of this name or of this model."""
     for seat in seats:
-        if name in (seat.name, seat.model):
+        if name and name in (seat.name, seat.model):
             return seat.name
     known = ", ".join(seat.name for seat in seats)
     raise NotFoundError(f"there is no seat {shown(name)} here.", hint=f"Known: {known}.")

@@ -36,17 +36,17 @@ from peerage.errors import how_many
 
 if TYPE_CHECKING:
     from peerage.doors.cli.terminal import Terminal
-    from peerage.reports import SessionList
     from peerage.reports.sessions import (
         AnswerView,
         Bill,
         Remark,
         ReviewView,
         SessionEntry,
+        SessionList,
         SessionView,
     )
     from peerage.scoring import Scored
-    from peerage.types import Audit, Failure, ScoringOptions, Session
+    from peerage.types import Audit, Failure, Response, ScoringOptions, Session
 
 MAX_FLAGS_SHOWN = 12
 MAX_QUESTION = 200  # characters of a question in a line
@@ -85,10 +85,10 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
         yield from _review(review, raw)
     for review in view.people:
         yield from _review(review, raw, "a person; the scores stay as they are")
-    thoughts = [one for one in view.answers if raw and one.reasoning]
+    thoughts = [one for one in view.answers if raw and one.response.reasoning]
     if thoughts:
         yield Heading("Thought before answering")
-        yield from (Verbatim(one.reasoning, one.model) for one in thoughts)
+        yield from (Verbatim(one.response.reasoning, one.response.model) for one in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
         yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
@@ -116,7 +116,7 @@ def bare_verdict(view: SessionView) -> str:
     """The verdict alone, as it was written; the best answer where none was asked for."""
     verdict = view.verdict
     if verdict is None:
-        return view.best[0].text if view.is_finished and view.best else ""
+        return view.best[0].response.text if view.is_finished and view.best else ""
     if verdict.kind != "binary":
         return verdict.text or verdict.note
     return "\n".join(filter(None, (DECISIONS[verdict.approved], verdict.text or verdict.note)))
@@ -158,9 +158,9 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
     verdict = view.verdict
     if verdict is None:
         if view.is_finished and view.best:
-            first, *others = (one.model for one in view.best)
+            first, *others = (one.response.model for one in view.best)
             tied = f", tied with {', '.join(others)}" if others else ""
-            yield Quote(view.best[0].text, f"best answer: {first}{tied}", is_main=True)
+            yield Quote(view.best[0].response.text, f"best answer: {first}{tied}", is_main=True)
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     text = verdict.text or verdict.note
@@ -179,32 +179,32 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
         return
     yield Heading("Answers")
     shown = view.verdict.text if view.verdict else ""
-    shown = shown or (view.best[0].text if view.is_finished and view.best else "")
+    shown = shown or (view.best[0].response.text if view.is_finished and view.best else "")
     kind = view.verdict.kind if view.verdict else ""
     for answer in view.answers:
         rank = f"{answer.score.rank}. " if answer.score else ""
-        title, aside = f"{rank}{answer.model}", _answer_aside(answer)
-        if answer.text == shown:
+        title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
+        if answer.response.text == shown:
             yield Quote("(the text above)", title, aside)
             continue
         whole = not view.best or (answer in view.best[:1] and kind not in WHOLE_IN_VERDICT)
-        yield Quote(answer.text, title, aside, n_lines=None if whole else n_lines)
+        yield Quote(answer.response.text, title, aside, n_lines=None if whole else n_lines)
 
 
 def _answer_aside(answer: AnswerView) -> str:
     """How long an answer is, what it took, and what is wrong with it."""
     gate = answer.gate
     parts = [
-        how_many(answer.words, "word"),
+        how_many(answer.response.words, "word"),
         "judged, not asked for" if answer.given else "",
-        "cut off at its token limit" if answer.truncated else "",
-        *_took(answer),
+        "cut off at its token limit" if answer.response.truncated else "",
+        *_took(answer.response),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
     return " · ".join(filter(None, parts))
 
 
-def _took(call: AnswerView | ReviewView) -> list[str]:
+def _took(call: Response | ReviewView) -> list[str]:
     """The time and the money that a reply took, as far as they are known."""
     usd = call.usage.cost_usd if call.usage else None
     time = [] if call.latency_ms is None else [seconds(call.latency_ms / 1000)]
@@ -400,6 +400,8 @@ def _dissent(view: SessionView) -> Iterator[Block]:
         why = " ".join(one.reasons) or "(no reason given)"
         yield Line(f"{one.seat} {side}: “{why}”", "magenta")
     for words in view.dissent:
+        if words.distance is None:  # a vote, which is among the decisions
+            continue
         far = f"{words.distance:.0%} of pairs the other way"
         yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
 

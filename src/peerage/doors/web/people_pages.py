@@ -25,9 +25,11 @@ from peerage.people import (
     keep_review,
     may_review,
     next_ballot,
+    session_of,
 )
-from peerage.reports.held_rows import Agreement, agreements_of, n_judged, reveal, stored_rows
+from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import ItemBoardOptions
+from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal
 from peerage.scoring import recorded_options
 from peerage.service import Service
 
@@ -53,7 +55,9 @@ async def review_one(
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
         return RedirectResponse(f"/review/{id_}/reveal", 303)
-    return _ballot_page(request, service, client, await service.read(deal_ballot, events))
+    return _ballot_page(
+        request, service, client, await service.read(deal_ballot, events, client.name)
+    )
 
 
 @router.post("/review")
@@ -62,7 +66,7 @@ async def judge(request: Request, service: Serving, client: Reviewer) -> Respons
     form = {name: str(value) for name, value in (await request.form()).items()}
     said = review_of_form(form)
     await service.read(keep_review, service.store, client.name, said, time.time)
-    return RedirectResponse(f"/review/{said.ballot.rpartition('.')[0]}/reveal", 303)
+    return RedirectResponse(f"/review/{session_of(said.ballot)}/reveal", 303)
 
 
 @router.get("/review/{id}/reveal")
