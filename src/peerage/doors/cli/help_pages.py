@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from peerage.doors.cli.screen import folded, write_line
@@ -24,7 +23,7 @@ class HelpPage:
         write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
 
     def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
-        write_line(f"{folded(_plain(about), sys.stdout)}\n", multiline=True)
+        write_line(f"{folded(_plain(about))}\n", multiline=True)
         if self.examples:
             lines = "".join(f"  {example}\n" for example in self.examples)
             write_line(f"Examples:\n{lines}", multiline=True)
@@ -38,7 +37,7 @@ class HelpPage:
         names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
         room = min(max(map(len, names), default=0), MAX_NAMES) + 4
         lines = [
-            folded(f"  {name}".ljust(room) + _meaning(entry), sys.stdout, room)
+            folded(f"  {name}".ljust(room) + _meaning(entry), room)
             for name, entry in zip(names, panel.entries, strict=True)
         ]
         if lines:

@@ -78,18 +78,19 @@ def read_stdin() -> bytes:
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
     """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
     stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)
-    _write(stream, (line if multiline else folded(line, stream)) + "\n")
+    _write(stream, (line if multiline else folded(line, to_stderr=to_stderr)) + "\n")
 
 
 def say(message: str) -> None:
     """A message of ours on stderr; further lines are indented, so that none can pose as another."""
     first, *rest = visible(message, multiline=True).split("\n")
     lines = [f"peerage: {first}", *(f"  {line}" for line in rest)]
-    _write(sys.stderr, "\n".join(folded(line, sys.stderr, indent=2) for line in lines) + "\n")
+    _write(sys.stderr, "\n".join(folded(line, 2, to_stderr=True) for line in lines) + "\n")
 
 
-def folded(line: str, stream: TextIO, indent: int = 0) -> str:
+def folded(line: str, indent: int = 0, *, to_stderr: bool = False) -> str:
     """A line broken between words where a terminal would break it anywhere; else as it is."""
+    stream = sys.stderr if to_stderr else sys.stdout
     if not stream.isatty():
         return line
     columns = os.environ.get("COLUMNS", "")
