@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias, cast
@@ -63,9 +63,10 @@ def _setup(seat: Seat) -> str:
     """A hash of how a seat's replies are made: its model, endpoint and options."""
     plain = Seat(seat.name)
     given = {
-        name: value
-        for name, value in asdict(seat).items()
-        if name not in NOT_SETUP and value != getattr(plain, name)
+        one.name: value
+        for one in fields(seat)
+        if one.name not in NOT_SETUP
+        and (value := getattr(seat, one.name)) != getattr(plain, one.name)
     }
     return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:16]
 

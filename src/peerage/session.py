@@ -268,7 +268,8 @@ class SessionRunner:
             await finish(asyncio.gather(*self.pending))
 
     async def _steps(self) -> None:
-        joined = newcomers(panel_of(self.facts), self.spec, self.config) if self.extend else ()
+        extends = self.extend and self.facts
+        joined = newcomers(panel_of(self.facts), self.spec, self.config) if extends else ()
         if self._happened(Finished) and not joined:
             return
         # In the log before anybody is asked: the session may be another process's.
