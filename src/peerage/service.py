@@ -61,7 +61,10 @@ N_DURATIONS = 50  # of past sessions, from which the wait of the next is estimat
 MAX_RETRY_S = 300.0
 USUAL_S = 10.0  # a session, before any has ended here
 CLOSING_RETRY_S = 5.0
-WAKE_EVERY_S = 0.1  # watchers of a session, at most: what happens meanwhile they are told together
+# Watchers are told together what has happened: of one session at most ten times a second, of all
+# that run about a hundred times.
+WAKE_EVERY_S = 0.1
+WAKE_ALL_S = 0.01
 
 
 # The token of the request that is being answered; whatever door starts a session, it pays.
@@ -141,13 +144,13 @@ class HostedSession:
     def lease(self) -> Lease | None:
         return self.begun.lease if self.begun else None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event, every_s: float) -> None:
         """Tell an event to the watchers: at once after a silence, else with what follows soon."""
         self.events.append(event)
         loop = asyncio.get_running_loop()
         now = loop.time()
         if self.wakes_at <= now:
-            self.wakes_at = max(now, self.wakes_at + WAKE_EVERY_S)
+            self.wakes_at = max(now, self.wakes_at + every_s)
             loop.call_at(self.wakes_at, self.signal.wake)
 
 
@@ -397,7 +400,7 @@ class Service:
                     await finish(self._settle(hosted))
 
     def _tell(self, hosted: HostedSession, event: Event) -> None:
-        hosted.add(event)
+        hosted.add(event, max(WAKE_EVERY_S, WAKE_ALL_S * self.n_running))
         if event.seq != NOT_STORED and event.at >= hosted.since:
             for observer in self.observers:
                 observer(event)

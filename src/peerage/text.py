@@ -57,8 +57,9 @@ def valid_values(value: T) -> T:
     elif isinstance(value, list | tuple):
         valid = type(value)(map(valid_values, value))
     elif is_dataclass(value) and not isinstance(value, type):
-        members = {one.name: valid_values(getattr(value, one.name)) for one in fields(value)}
-        valid = replace(value, **members)
+        members = {one.name: getattr(value, one.name) for one in fields(value)}
+        mended = {name: valid_values(member) for name, member in members.items()}
+        valid = value if mended == members else replace(value, **mended)
     return value if valid == value else cast("T", valid)
 
 
