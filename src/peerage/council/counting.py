@@ -413,8 +413,9 @@ def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
 
 
 def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
-    """What the reviewer wrote on the answer it places most differently."""
+    """What the reviewer wrote on the answer of another that it places most differently."""
     at = {name: i + 1 for i, tier in enumerate(reading.tiers) for name in tier}
+    at.pop(ballot.reviewer, None)
     by_gap = sorted(
         (slot for slot in ballot.slots if slot.author in at and note_of(review, slot.label)),
         key=lambda slot: (-abs(at[slot.author] - rank[slot.author]), slot.label),

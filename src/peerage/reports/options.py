@@ -45,6 +45,8 @@ def _usage_error(error: ValidationError, options: type[Options]) -> UsageError:
         return UsageError(
             f"there is no option {name!r} here.", hint=meant(name, options.model_fields)
         )
+    if first["type"] == "missing":
+        return UsageError(f"{name} is missing.")
     expected = first.get("ctx", {}).get("expected")
     hint = f"Known: {expected}." if expected else f"{first['msg']}."
     return UsageError(f"{name.replace('_', ' ')} cannot be {shown(value)}.", hint=hint)

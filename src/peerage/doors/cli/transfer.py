@@ -35,7 +35,11 @@ def import_(
     taken = []
     for file in files:
         if kind is None and not file.is_dir():
-            raise UsageError("say what the file holds.", hint="--as reviews, --as opinions, …")
+            is_zip = file.suffix.lower() == ".zip"
+            hint = "Unpack an export first, and give its folder." if is_zip else ""
+            raise UsageError(
+                "say what the file holds.", hint=hint or "--as reviews, --as opinions, …"
+            )
         if not file.exists():
             raise InputError("there is no such file.", place=str(file))
         store = reports.store  # made when there is something to put into it

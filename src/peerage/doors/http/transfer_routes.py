@@ -58,6 +58,7 @@ async def import_file(
         taken = await service.read(take, service.store, path, kind, time.time, scale)
     except PeerageError as error:  # where the upload lay is nobody's business
         error.place = error.place.replace(str(path), "the upload")
+        error.message = error.message.replace(str(path), "the upload")
         raise
     finally:
         await service.read(shutil.rmtree, folder, True)

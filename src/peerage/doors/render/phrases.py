@@ -263,6 +263,8 @@ def audit_verdict(found: Audit) -> str:
     """The first line of an audit: how many findings are evidence, and what the others are."""
     by_status = Counter(one.status for one in found.findings)
     n, n_evidence = len(found.findings), by_status.pop("evidence", 0)
+    if by_status == {"too_few": n}:
+        return f"Nothing can be told of bias yet: all {n} findings have too few data."
     named = {"too_few": "with too few data"}
     rest = ", ".join(
         f"{count} {named.get(status, status.replace('_', ' '))}"
@@ -294,9 +296,15 @@ def tier_groups(
             label = f"tier {row['tier']}" if "tier" in row else ""
             groups.setdefault(label, []).append(row)
         else:
-            label = "no votes" if row["share"] is None else "no tier: too few sessions to tell"
-            untiered.setdefault(label, []).append(row)
+            untiered.setdefault(_why_no_tier(row), []).append(row)
     return [*groups.items(), *untiered.items()]
+
+
+def _why_no_tier(row: Mapping[str, Any]) -> str:
+    if row["share"] is None:
+        return "no votes"
+    by_rule = row.get("value") is not None and row.get("share_low") is not None
+    return "no tier: this rule has no intervals" if by_rule else "no tier: too few sessions to tell"
 
 
 # -- a running session, for logs, chat clients and agents -----------------------------------------

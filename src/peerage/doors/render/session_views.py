@@ -59,6 +59,10 @@ KINDS = {  # what a verdict is called
     "tie_breaker": "best answer",
 }
 DECISIONS = {True: "approved", False: "rejected", None: "undecided"}
+ENDED_EARLY = {
+    "out_of_budget": "the budget was used up first",
+    "cancelled": "the session was cancelled",
+}
 TASKS = {"answer": "the answer", "review": "the review", "conclude": "the verdict"}
 WHOLE_IN_VERDICT = ("synthesis",)  # where the winner's own text need not be shown whole
 
@@ -123,12 +127,13 @@ def bare_verdict(view: SessionView) -> str:
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
-    """Why there is none: it is not finished, or too few answered; empty where there is one."""
+    """Why there is none: it is not finished, or ended early; empty where there is one."""
     if view.status == "no_quorum":
         n, of = len(view.answers), len(view.seats)
         return [f"No verdict: only {n} of {of} answered, too few to review each other."]
     if view.is_finished:
-        return []
+        why = ENDED_EARLY.get(view.status)
+        return [f"No verdict: {why}; what follows is as far as it came."] if why else []
     waits = [
         f"{TASKS[one.stage]}{'s' if len(one.seats) > 1 else ''}"
         + (f" of {', '.join(one.seats)}" if one.seats else "")
