@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forks
+
 ROOT = Path(__file__).parents[2]
 CODES = {0, 1, 2, 3, 4}
 READER_LEFT = 141
@@ -159,22 +161,18 @@ def forked(folder):
     kept = ("PATH", "HOME", "PYTHONPATH", "LANG")
     environ = {name: os.environ[name] for name in kept if name in os.environ}
 
+    forks = Forks("-X", "dev", "-W", "error")
+
     def run(cases):
         cases = [case if isinstance(case, dict) else {"argv": case} for case in cases]
-        done = subprocess.run(
-            [sys.executable, "-X", "dev", "-W", "error", Path(__file__).with_name("forked.py")],
-            input=json.dumps(cases),
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env={**environ, "OPENBLAS_NUM_THREADS": "1"},
-            check=False,
-        )
-        results = [json.loads(line) for line in done.stdout.splitlines()]
-        assert len(results) == len(cases), done.stderr
-        return [(case["argv"], *result) for case, result in zip(cases, results, strict=True)]
+        results = [forks.run(**case, cwd=folder, env=environ) for case in cases]
+        return [
+            (case["argv"], done.returncode, done.stdout, done.stderr)
+            for case, done in zip(cases, results, strict=True)
+        ]
 
-    return run
+    yield run
+    forks.close()
 
 
 def faults(arguments, code, out, err, codes=CODES):

@@ -25,9 +25,17 @@ def commands(parent=app, names=()):
 PATHS = sorted(set(commands()))
 
 
+PAGES = {}
+
+
 @pytest.fixture
 def page(at_once):
-    return lambda *path: at_once(*path, "--help").stdout
+    def of(*path):
+        if path not in PAGES:
+            PAGES[path] = at_once(*path, "--help").stdout
+        return PAGES[path]
+
+    return of
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
