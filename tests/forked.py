@@ -6,9 +6,11 @@ loading is shared. What is about the loading itself starts a Python of its own.
 
 import atexit
 import gc
+import importlib
 import io
 import json
 import os
+import pkgutil
 import shutil
 import subprocess
 import sys
@@ -64,23 +66,25 @@ class Forks:
             self._process = None
 
 
+LOADED = (
+    *("aiohttp", "docstring_parser", "duckdb", "jinja2", "markdown_it", "narwhals", "numpy"),
+    *("numpy.random", "pydantic", "rich.console", "rich.markdown"),
+    *("peerage.doors.cli.board_commands", "peerage.doors.cli.session_commands"),
+    *("peerage.doors.cli.run", "peerage.doors.cli.transfer", "peerage.doors.render"),
+    *("peerage.imports", "peerage.panel", "peerage.providers.calling", "peerage.reports.audits"),
+    *("peerage.reports.community_boards", "peerage.reports.model_boards"),
+    *("peerage.stores.sqlite", "peerage.providers.simulated"),
+)
+
+
 def load():
     """What commands load, once for every fork."""
-    import aiohttp  # noqa: F401
-    import duckdb  # noqa: F401
-    import numpy as np  # noqa: F401
-    import pydantic  # noqa: F401
-    import rich.console  # noqa: F401
-
-    import peerage.doors.cli.board_commands
-    import peerage.doors.cli.demo
-    import peerage.imports
-    import peerage.panel
-    import peerage.providers.calling
-    import peerage.reports
-    import peerage.reports.community_boards
-    import peerage.reports.model_boards
-    import peerage.stores.sqlite  # noqa: F401
+    for name in LOADED:
+        importlib.import_module(name)
+    for room in ("peerage.rules", "peerage.biases"):
+        paths = importlib.import_module(room).__path__
+        for module in pkgutil.iter_modules(paths, f"{room}."):
+            importlib.import_module(module.name)
 
 
 def answer(case):
