@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from bench._communities import HONEST, Ring, made, n_flagged, n_found
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import (
+    Exchange,
+    Exposure,
     candidate_blocks,
     deal_again,
-    exchanges,
-    exposure,
     fit,
     informative,
 )
@@ -123,7 +123,7 @@ def test_blocks_are_the_same_whatever_the_opinions_are() -> None:
         1 - community.level,
     )
     ours, theirs = (
-        [blocks.members.tolist() for blocks in candidate_blocks(exchanges(one))]
+        [blocks.members.tolist() for blocks in candidate_blocks(Exchange(one))]
         for one in (community, turned)
     )
     assert ours == theirs
@@ -136,7 +136,7 @@ def test_a_deal_keeps_how_many_positive_opinions_each_item_got(seed: int) -> Non
     community = community_of([(r, i, x) for (r, i), x in opinions.items()], 12)
     rows, positive = informative(community)
     told = community.kept(rows)
-    exposed = exposure(told, np.zeros(told.n, dtype=bool))
+    exposed = Exposure(told, np.zeros(told.n, dtype=bool))
     n_positive = np.add.reduceat(positive.astype(np.int64), exposed.starts)
     assert ((n_positive > 0) & (n_positive < exposed.n_by_item)).all()
     dealt = deal_again(exposed, n_positive, fit(exposed, positive), rng)
@@ -148,7 +148,7 @@ def test_a_generous_habit_is_learned_from_opinions_on_others() -> None:
     community = made(HONEST["20% always positive"], 3)[0]
     rows, positive = informative(community)
     told = community.kept(rows)
-    habit = fit(exposure(told, np.zeros(told.n, dtype=bool)), positive).habits[0]
+    habit = fit(Exposure(told, np.zeros(told.n, dtype=bool)), positive).habits[0]
     n = np.bincount(told.reviewer, minlength=community.n_people)
     always = np.bincount(told.reviewer[positive], minlength=community.n_people) == n
     assert habit[always & (n > 10)].min() > np.median(habit[~always])

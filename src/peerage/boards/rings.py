@@ -21,13 +21,11 @@ from peerage.boards.praise import (
     Exchange,
     ExchangeBlocks,
     Praise,
+    blocks_of,
     candidate_blocks,
     deal_again,
-    exchanges,
-    expected_praise,
+    fit,
     informative,
-    pair_blocks,
-    refit,
     weigh_blocks,
 )
 from peerage.errors import how_many
@@ -135,16 +133,15 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
     community = community.kept(np.argsort(pair_keys(community), kind="stable"))
-    exchange = exchanges(community)
+    exchange = Exchange(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
     tested: list[TestedBlocks] = []
     deals, rings, pairs = Deals(np.zeros((0, 0))), tuple[Ring, ...](), tuple[Pair, ...]()
     if len(exchange.a) and len(rows):
-        praise = expected_praise(
-            community.kept(rows), positive, exchange.pair[rows], len(exchange.a)
-        )
-        tested = [one for some in blocks if (one := _tested(praise, exchange, some)) is not None]
+        praise = Praise(community.kept(rows), positive, exchange.pair[rows], len(exchange.a))
+        measured = (_tested(praise, exchange, same_size) for same_size in blocks)
+        tested = [blocks_told for blocks_told in measured if blocks_told is not None]
         deals = deal_often(praise, tested, generator("rings", seed), n_deals)
         rings = _named(community, praise, tested, deals)
         pairs = _pairs(community, exchange, praise)
@@ -184,17 +181,15 @@ class TestedBlocks:
 
 def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
     """The blocks of which something can be told, measured; None where there are none."""
-    n_rows = np.diff(praise.starts).astype(np.float64)
-    busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
-    blocks = blocks.only(busy)
+    n_rows = blocks.sums(np.diff(praise.starts))
+    blocks = blocks.only(np.flatnonzero(n_rows >= MIN_EACH * blocks.size))
     weight, variance = weigh_blocks(praise, exchange, blocks)
-    told = np.flatnonzero(weight >= MIN_WEIGHT)
-    if not len(told):
+    weighty = np.flatnonzero(weight >= MIN_WEIGHT)
+    if not len(weighty):
         return None
-    blocks, weight, variance = blocks.only(told), weight[told], variance[told]
+    blocks, weight, variance = blocks.only(weighty), weight[weighty], variance[weighty]
     excess = blocks.sums(praise.excess(praise.positive, praise.real))
-    close = blocks.sums(exchange.pull)
-    tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
+    tolerance, spread = _tolerance(blocks, blocks.sums(exchange.pull), weight, variance, excess)
     z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
     return TestedBlocks(blocks, variance, z)
 
@@ -236,14 +231,14 @@ def _tolerance(
 
 def _disjoint(members: Ints, order: Ints) -> Ints:
     """Of sets in this order, those that share nobody with one before."""
-    taken = np.zeros(int(members.max()) + 1, dtype=bool)
-    kept = []
+    placed = np.zeros(int(members.max()) + 1, dtype=bool)
+    disjoint = []
     for place in order.tolist():
         people = members[place]
-        if not taken[people].any():
-            taken[people] = True
-            kept.append(place)
-    return np.array(kept, dtype=np.int64)
+        if not placed[people].any():
+            placed[people] = True
+            disjoint.append(place)
+    return np.array(disjoint, dtype=np.int64)
 
 
 # -- against opinions dealt again -------------------------------------------------------------
@@ -279,7 +274,7 @@ def deal_often(
     maxima: list[list[float]] = []
     while tested and len(maxima) < n_deals:
         dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
-        by_pair = praise.excess(dealt, refit(praise.exposed, dealt, praise.real))
+        by_pair = praise.excess(dealt, fit(praise.exposed, dealt, praise.real))
         maxima.append(
             [float((t.blocks.sums(by_pair) / np.sqrt(t.variance + HALF)).max()) for t in tested]
         )
@@ -298,24 +293,24 @@ def _named(
 ) -> tuple[Ring, ...]:
     """The blocks that stand out and share no member, each cut to those who take part."""
     outstanding = []
-    for k, one in enumerate(tested):
-        scaled = deals.standardised(one.z, k)
+    for k, blocks in enumerate(tested):
+        scaled = deals.standardised(blocks.z, k)
         outstanding += [
             (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
         ]
-    taken = np.zeros(community.n_people, dtype=bool)
+    named = np.zeros(community.n_people, dtype=bool)
     rings: list[Ring] = []
     for scaled_down, k, place in sorted(outstanding):
         p = deals.p(-scaled_down)
         if p > P_FLAGGED or len(rings) == MAX_LISTED:
             break
         members = tested[k].blocks.members[place]
-        if taken[members].any():
+        if named[members].any():
             continue
         members = _taking_part(praise, members)
         ring = _ring(community, members, p) if len(members) >= MIN_MEMBERS else None
         if ring is not None:
-            taken[members] = True
+            named[members] = True
             rings.append(ring)
     return tuple(sorted(rings, key=lambda ring: (-ring.gap, ring.members.tolist())))
 
@@ -333,14 +328,14 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     rows, author = praise.rows[inside], author[inside]
     giver = community.reviewer[rows]
     excess = praise.positive[rows] - praise.real.chance[rows]
-    told = praise.told(rows, praise.place[rows])
-    unsure = told * praise.habit_sd[rows]
-    given = sums_by(giver, excess, n)
-    both = given + sums_by(author, excess, n)
-    weight = sums_by(giver, told, n) + sums_by(author, told, n)
+    evidence = praise.evidence(rows, praise.place[rows])
+    unsure = evidence * praise.habit_sd[rows]
+    excess_given = sums_by(giver, excess, n)
+    both = excess_given + sums_by(author, excess, n)
+    weight = sums_by(giver, evidence, n) + sums_by(author, evidence, n)
     variance = weight + sums_by(giver, unsure, n) ** 2 + sums_by(author, unsure**2, n)
     n_own = np.bincount(giver, minlength=n) + np.bincount(author, minlength=n)
-    part = (given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
+    part = (excess_given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
     part &= 2 * n_own >= np.median(n_own[members])
     return np.sort(members[part[members]])
 
@@ -357,9 +352,9 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
     supports = community.value[inside] > community.middle
     names, n = community.people, community.n_people
     pairs = cells_of(community.reviewer[inside], author[inside], n)
-    seen, which = np.unique(pairs, return_inverse=True)
-    n_support = np.bincount(which[supports], minlength=len(seen))
-    columns = (seen.tolist(), n_support.tolist(), np.bincount(which).tolist())
+    pairs, which = np.unique(pairs, return_inverse=True)
+    n_support = np.bincount(which[supports], minlength=len(pairs))
+    columns = (pairs.tolist(), n_support.tolist(), np.bincount(which).tolist())
     evidence = {
         "opinions_inside": len(inside),
         "support_inside": int(supports.sum()),
@@ -368,11 +363,11 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
         "outsiders_mean": beside.outsiders_mean,
         "gap": beside.gap,
         "support": [
-            {"from": names[key // n], "to": names[key % n], "n": liked, "of": said}
-            for key, liked, said in zip(*columns, strict=True)
+            {"from": names[key // n], "to": names[key % n], "n": liked, "of": n_opinions}
+            for key, liked, n_opinions in zip(*columns, strict=True)
         ],
     }
-    density = len(seen) / (len(members) * (len(members) - 1))
+    density = len(pairs) / (len(members) * (len(members) - 1))
     return Ring(members, p, density, beside.gap, beside.low, beside.high, evidence)
 
 
@@ -416,8 +411,8 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
     rivals = np.where(both, n_in * sum_out / share, 0.0)
     own, weight = np.where(both, sum_in, 0.0), np.where(both, n_in, 0)
     _, by = np.unique(community.author[places], return_inverse=True)
-    found = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
-    low, high = (None, None) if found is None else (found.low, found.high)
+    gap = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    low, high = (None, None) if gap is None else (gap.low, gap.high)
     total = float(weight.sum())
     means = float(own.sum()) / total, float(rivals.sum()) / total
     return Beside(*means, low, high, float(expected))
@@ -437,23 +432,23 @@ def _clusters(
     rings: Sequence[Ring],
 ) -> tuple[Cluster, ...]:
     """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
-    taken = np.zeros(community.n_people, dtype=bool)
+    listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
-        taken[ring.members] = True
-    told = {one.blocks.size: {tuple(m) for m in one.blocks.members.tolist()} for one in tested}
+        listed[ring.members] = True
+    measured = {tuple(members) for one in tested for members in one.blocks.members.tolist()}
     clusters: list[Cluster] = []
-    for some in reversed(blocks):
-        n = some.sums(exchange.n.astype(np.float64))
-        density = np.bincount(some.block, minlength=len(some)) * 2.0 / (some.size * (some.size - 1))
-        dense = (density >= DENSE) & (n >= MIN_EACH * some.size)
+    for sized in reversed(blocks):
+        n, size = sized.sums(exchange.n), sized.size
+        density = np.bincount(sized.block, minlength=len(sized)) * 2.0 / (size * (size - 1))
+        dense = (density >= DENSE) & (n >= MIN_EACH * size)
         for place in np.lexsort((-n, -density))[: int(dense.sum())].tolist():
-            members = some.members[place]
+            members = sized.members[place]
             if len(clusters) == MAX_LISTED:
                 return tuple(clusters)
-            if not dense[place] or taken[members].any():
+            if not dense[place] or listed[members].any():
                 continue
-            taken[members] = True
-            known = tuple(members.tolist()) in told.get(some.size, ())
+            listed[members] = True
+            known = tuple(members.tolist()) in measured
             beside = _beside_outsiders(community, _mask(community, members)) if known else None
             gap, note = (None, UNTOLD) if beside is None else (beside.gap, FAIR)
             clusters.append(Cluster(members, float(density[place]), int(n[place]), gap, note))
@@ -479,17 +474,19 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     forth = community.reviewer[liked] == exchange.a[exchange.pair[liked]]
     mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
     mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
-    weight, variance = weigh_blocks(praise, exchange, pair_blocks(exchange))
+    weight, variance = weigh_blocks(
+        praise, exchange, blocks_of(exchange, np.column_stack((exchange.a, exchange.b)))
+    )
     beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
-    told = (weight > 0.0) & (n > 0)
-    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if told[k] else None for k in listed]
-    found = []
+    known = (weight > 0.0) & (n > 0)
+    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if known[k] else None for k in listed]
+    pairs = []
     for k, p, q in zip(listed.tolist(), ps, benjamini_hochberg(ps), strict=True):
         apart = float(gap[k]) if n[k] else None
-        found.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
-    return tuple(sorted(found, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
+        pairs.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
+    return tuple(sorted(pairs, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
 
 
 def _note(
@@ -500,22 +497,22 @@ def _note(
     clusters: Sequence[Cluster],
 ) -> str:
     """What was found, in a few plain sentences."""
-    said = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
+    sentences = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
     n_untold = sum(cluster.gap is None for cluster in clusters)
     if not len(exchange.a):
-        said.append("No two people reviewed each other's items: there is nothing to test.")
+        sentences.append("No two people reviewed each other's items: there is nothing to test.")
     elif not n_informative:
-        said.append("On every item all opinions are alike: nothing can be told.")
+        sentences.append("On every item all opinions are alike: nothing can be told.")
     elif rings:
-        said.append(
+        sentences.append(
             "Rings are unexplained mutual praise, beyond members' habits and what others think "
             "of the same items; look at the evidence before you act."
         )
     else:
-        said.append("No unexplained mutual praise stands out from chance.")
+        sentences.append("No unexplained mutual praise stands out from chance.")
     if n_told := len(clusters) - n_untold:
-        told = how_many(n_told, "cluster exchanges", "clusters exchange")
-        said.append(f"{told} many reviews, without standing out.")
+        exchange_clusters = how_many(n_told, "cluster exchanges", "clusters exchange")
+        sentences.append(f"{exchange_clusters} many reviews, without standing out.")
     if n_untold:
-        said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
-    return " ".join(said)
+        sentences.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
+    return " ".join(sentences)
