@@ -132,14 +132,14 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     for the whole search, however many blocks there were to choose from.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
-    community = community.kept(np.argsort(pair_keys(community), kind="stable"))
+    community = community.only(np.argsort(pair_keys(community), kind="stable"))
     exchange = Exchange(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
     tested: list[TestedBlocks] = []
     deals, rings, pairs = Deals(np.zeros((0, 0))), tuple[Ring, ...](), tuple[Pair, ...]()
     if len(exchange.a) and len(rows):
-        praise = Praise(community.kept(rows), positive, exchange.pair[rows], len(exchange.a))
+        praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
         measured = (_tested(praise, exchange, same_size) for same_size in blocks)
         tested = [blocks_told for blocks_told in measured if blocks_told is not None]
         deals = deal_often(praise, tested, generator("rings", seed), n_deals)

@@ -17,7 +17,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community, Names, listed_names
+from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.engines.review_tables import require, typed
 from peerage.errors import InputError, few, how_many
@@ -344,7 +344,7 @@ def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Nam
     heard[_places(reviewers, people)] = True
     strangers = np.flatnonzero(heard & ~registered)
     are = how_many(len(strangers), "reviewer is", "reviewers are")
-    flags = (f"{are} not among the users: {listed_names(people, strangers)}",)
+    flags = (f"{are} not among the users: {few(people[strangers].tolist())}",)
     return replace(
         members,
         affiliated=np.array([affiliated.get(name, False) for name in people], dtype=bool),

@@ -16,10 +16,9 @@ import numpy as np
 from peerage.boards import Board
 from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
-    Alignment,
+    ByPerson,
     ItemSums,
     OpinionSums,
-    Standings,
     add_sums,
     alignment,
     contributors,
@@ -148,7 +147,7 @@ class CommunityBoards:
     @cached_property
     def community(self) -> Community:
         """The opinions that count, row by row."""
-        return self._counted.kept(~self._flagged) if self.options.without_flagged else self._counted
+        return self._counted.only(~self._flagged) if self.options.without_flagged else self._counted
 
     @cached_property
     def reputation(self) -> Reputation | None:
@@ -178,11 +177,11 @@ class CommunityBoards:
         return self.sums.by_item(self.members.n_items)
 
     @cached_property
-    def standings(self) -> Standings:
+    def standings(self) -> ByPerson:
         return standings(self.members, self.by_item, self.coefficients)
 
     @cached_property
-    def alignment(self) -> Alignment:
+    def alignment(self) -> ByPerson:
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
@@ -228,7 +227,7 @@ class CommunityBoards:
         return self._echoed(self._beside(made, self.members.people, "accuracy"))
 
     def items(self) -> Board:
-        made = items(self.members, self.by_item, self.standings.total, self.coefficients)
+        made = items(self.members, self.by_item, self.standings["total_score"], self.coefficients)
         return self._echoed(self._beside(made, self.members.items, "quality"))
 
     def _beside(self, made: Board, names: Names, value: str) -> Board:
