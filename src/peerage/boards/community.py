@@ -8,7 +8,7 @@ of a few counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from peerage.boards import Board
 from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, ranked, sums_by
-from peerage.reviews.cells import Cells, merge
+from peerage.reviews.cells import Cells, single_cell
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
@@ -142,30 +142,16 @@ def contributors(
 # -- reviewers: how far they go with the others ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OpinionSums:
-    """Plain sums over the opinions on some whole items; those of different items add up.
-
-    `items` has, by item: how many opinions, what they weigh, and their weighted sum. `reviewers`
-    has, by person: how many opinions by level and side of the others' consensus; the sum of that
-    consensus by level; and the sum of its squares.
-    """
-
-    n: int
-    n_own: int
-    n_superseded: int
-    items: Cells
-    reviewers: Cells
-
-    def by_item(self, n_items: int) -> ItemSums:
-        n, weight, total = _dense(self.items, n_items).T
-        return ItemSums(n.astype(np.int64), weight, total)
-
-
 def sum_opinions(
     community: Community, weights: Floats | None, n_min: int, literal: bool = False
-) -> OpinionSums:
+) -> dict[str, Cells]:
     """The sums of opinions that count, each compared with what the others say of its item.
+
+    They are of some whole items, and those of different items add up. `items` has, by item: how
+    many opinions, what they weigh, and their weighted sum. `reviewers` has, by person: how many
+    opinions by level and side of the others' consensus; the sum of that consensus by level; and
+    the sum of its squares. `counts` has how many opinions count, and how many do not because they
+    are on one's own item or superseded.
 
     An item has a consensus from `n_min` opinions on. The consensus is weighted as qualities
     are; a reviewer's own items on the list all count alike. `literal` is the published
@@ -186,25 +172,18 @@ def sum_opinions(
     by_person = np.column_stack(
         [sides.reshape(n, n_levels * N_SIDES), ys.reshape(n, n_levels), yys]
     )
-    by_item = np.column_stack([sums.n, sums.weight, sums.total])
-    return OpinionSums(
-        community.n,
-        community.n_own,
-        community.n_superseded,
-        Cells(items, np.zeros_like(items), by_item),
-        Cells(people, np.zeros_like(people), by_person),
-    )
+    item_columns = np.column_stack([sums.n, sums.weight, sums.total])
+    return {
+        "counts": single_cell(community.n, community.n_own, community.n_superseded),
+        "items": Cells(items, np.zeros_like(items), item_columns),
+        "reviewers": Cells(people, np.zeros_like(people), by_person),
+    }
 
 
-def add_sums(parts: Sequence[OpinionSums]) -> OpinionSums:
-    """The sums of several blocks of whole items together."""
-    return OpinionSums(
-        sum(part.n for part in parts),
-        sum(part.n_own for part in parts),
-        sum(part.n_superseded for part in parts),
-        merge([part.items for part in parts]),
-        merge([part.reviewers for part in parts]),
-    )
+def by_item(sums: Mapping[str, Cells], n_items: int) -> ItemSums:
+    """The sums of every item, zero for those without opinions."""
+    n, weight, total = _dense(sums["items"], n_items).T
+    return ItemSums(n.astype(np.int64), weight, total)
 
 
 def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
@@ -257,7 +236,7 @@ def _dense(cells: Cells, n: int) -> Floats:
     return table
 
 
-def alignment(sums: OpinionSums, n_people: int, scale: tuple[float, ...]) -> ByPerson:
+def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]) -> ByPerson:
     """Every reviewer's correlation with the leave-one-out consensus, with its interval.
 
     The agreement rate is the share of items on which the others lean to the reviewer's side
@@ -265,7 +244,7 @@ def alignment(sums: OpinionSums, n_people: int, scale: tuple[float, ...]) -> ByP
     """
     levels = np.asarray(scale)
     n_levels = len(levels)
-    table = _dense(sums.reviewers, n_people)
+    table = _dense(sums["reviewers"], n_people)
     sides = table[:, : n_levels * N_SIDES].reshape(-1, n_levels, N_SIDES).astype(np.int64)
     ys, yys = table[:, n_levels * N_SIDES : -1], table[:, -1]
     counts = sides[:, :, :UNHEARD].sum(axis=2)

@@ -18,9 +18,8 @@ from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
     ByPerson,
     ItemSums,
-    OpinionSums,
-    add_sums,
     alignment,
+    by_item,
     contributors,
     items,
     reviewers,
@@ -49,6 +48,7 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.rows import Bools
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.rules import rules
@@ -161,11 +161,11 @@ class CommunityBoards:
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
-    def sums(self) -> OpinionSums:
+    def sums(self) -> Mapping[str, Cells]:
         """The sums of the opinions: made of rows where they are needed here anyway."""
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
-            return self.table.fold(partial(_summed, self.counting, n_min), add_sums)
+            return self.table.fold(partial(_summed, self.counting, n_min), merge_tables)
         weights = decay(self.community, self.counting)
         if self.reputation is not None:
             word = self.reputation.weight[self.community.reviewer]
@@ -174,7 +174,7 @@ class CommunityBoards:
 
     @cached_property
     def by_item(self) -> ItemSums:
-        return self.sums.by_item(self.members.n_items)
+        return by_item(self.sums, self.members.n_items)
 
     @cached_property
     def standings(self) -> ByPerson:
@@ -246,8 +246,8 @@ class CommunityBoards:
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
-        options, sums, iterated = self.options, self.sums, self.reputation
-        as_of = self.counting.as_of
+        options, iterated, as_of = self.options, self.reputation, self.counting.as_of
+        n, n_own, n_superseded = self.sums["counts"].sums[0].astype(int).tolist()
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -259,13 +259,13 @@ class CommunityBoards:
             "category": options.category,
             "literal": options.literal,
             "without_flagged": options.without_flagged,
-            "opinions": sums.n,
-            "own_left_out": sums.n_own,
-            "superseded_left_out": sums.n_superseded,
+            "opinions": n,
+            "own_left_out": n_own,
+            "superseded_left_out": n_superseded,
         }
 
 
-def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
+def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
     """The sums of the opinions of a block that count."""
     community = counted(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)
