@@ -26,10 +26,9 @@ def compare(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, 
     names = sorted(here.keys() & there.keys())
     ours, theirs = (np.array([side[name] for name in names], float) for side in (here, there))
     n, tau, rho = len(names), kendall_tau(ours, theirs), spearman(ours, theirs)
-    tau_interval = None if tau is None else fisher_interval(tau, n, kind="kendall")
-    rho_interval = None if rho is None else fisher_interval(rho, n, kind="spearman")
-    tau_low, tau_high = tau_interval or (None, None)
-    rho_low, rho_high = rho_interval or (None, None)
+    kendall = None if tau is None else fisher_interval(tau, n, kind="kendall")
+    rank_r = None if rho is None else fisher_interval(rho, n, kind="spearman")
+    (tau_low, tau_high), (rho_low, rho_high) = kendall or (None, None), rank_r or (None, None)
     places = (midranks(-ours).tolist(), midranks(-theirs).tolist())
     movers = [
         {"name": name, "here": place, "there": other, "moved": other - place}

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -106,8 +106,8 @@ class Rings:
         """The JSON of `rings`."""
         names = self.names
 
-        def named(one: Ring | Cluster) -> dict[str, Any]:
-            return {**asdict(one), "members": [names[code] for code in one.members]}
+        def named(block: Ring | Cluster) -> dict[str, Any]:
+            return {**asdict(block), "members": [names[code] for code in block.members]}
 
         pairs = [{**asdict(two), "a": names[two.a], "b": names[two.b]} for two in self.pairs]
         return {
@@ -136,20 +136,19 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     exchange = Exchange(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
-    tested: list[TestedBlocks] = []
-    deals, rings, pairs = Deals(np.zeros((0, 0))), tuple[Ring, ...](), tuple[Pair, ...]()
+    tested: Sequence[TestedBlocks] = []
+    rings, pairs = tuple[Ring, ...](), tuple[Pair, ...]()
     if len(exchange.a) and len(rows):
         praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
         measured = (_tested(praise, exchange, same_size) for same_size in blocks)
-        tested = [blocks_told for blocks_told in measured if blocks_told is not None]
-        deals = deal_often(praise, tested, generator("rings", seed), n_deals)
-        rings = _named(community, praise, tested, deals)
+        tested = [same_size for same_size in measured if same_size is not None]
+        tested = deal_often(praise, tested, generator("rings", seed), n_deals)
+        rings = _named(community, praise, tested)
         pairs = _pairs(community, exchange, praise)
     clusters = _clusters(community, exchange, blocks, tested, rings)
     note = _note(community, exchange, len(rows), rings, clusters)
-    return Rings(
-        rings, pairs, clusters, deals.strongest_p(tested), len(deals.maxima), note, community.people
-    )
+    n_dealt = len(tested[0].by_chance) if tested else 0
+    return Rings(rings, pairs, clusters, strongest_p(tested), n_dealt, note, community.people)
 
 
 def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
@@ -177,6 +176,11 @@ class TestedBlocks:
     blocks: ExchangeBlocks
     variance: Floats
     z: Floats
+    by_chance: Floats  # the largest z of each deal
+
+    def standardised(self, z: Floats) -> Floats:
+        """A z beside the largest ones by chance."""
+        return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 
 def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
@@ -191,7 +195,7 @@ def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> Teste
     excess = blocks.sums(praise.excess(praise.positive, praise.real))
     tolerance, spread = _tolerance(blocks, blocks.sums(exchange.pull), weight, variance, excess)
     z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
-    return TestedBlocks(blocks, variance, z)
+    return TestedBlocks(blocks, variance, z, np.zeros(0))
 
 
 def _tolerance(
@@ -244,33 +248,10 @@ def _disjoint(members: Ints, order: Ints) -> Ints:
 # -- against opinions dealt again -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Deals:
-    """The largest z of each size of block, in each deal."""
-
-    maxima: Floats
-
-    def standardised(self, z: Floats, size: int) -> Floats:
-        """A z beside the largest ones of its size by chance."""
-        by_chance = self.maxima[:, size]
-        return (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
-
-    def p(self, scaled: float) -> float:
-        """The part of deals, the real one among them, whose strongest block is as strong."""
-        by_chance = [self.standardised(z, k) for k, z in enumerate(self.maxima.T)]
-        n_beyond = int(np.count_nonzero(np.max(by_chance, axis=0) >= scaled))
-        return (1 + n_beyond) / (1 + len(self.maxima))
-
-    def strongest_p(self, tested: Sequence[TestedBlocks]) -> float | None:
-        if not tested or not len(self.maxima):
-            return None
-        return self.p(max(float(self.standardised(t.z, k).max()) for k, t in enumerate(tested)))
-
-
 def deal_often(
     praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
-) -> Deals:
-    """What chance makes of the blocks; fewer deals where few settle that nothing stands out."""
+) -> Sequence[TestedBlocks]:
+    """Blocks with what chance makes of them; fewer deals where few settle that none stands out."""
     maxima: list[list[float]] = []
     while tested and len(maxima) < n_deals:
         dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
@@ -278,30 +259,44 @@ def deal_often(
         maxima.append(
             [float((t.blocks.sums(by_pair) / np.sqrt(t.variance + HALF)).max()) for t in tested]
         )
-        if len(maxima) in STAGES:
-            p = Deals(np.array(maxima)).strongest_p(tested)
-            if p is not None and p > CLEARLY:
+        if len(maxima) in (*STAGES, n_deals):
+            columns = zip(tested, np.array(maxima).T, strict=True)
+            tested = [replace(blocks, by_chance=by_chance) for blocks, by_chance in columns]
+            if (strongest_p(tested) or 0.0) > CLEARLY:
                 break
-    return Deals(np.array(maxima).reshape(len(maxima), len(tested)))
+    return tested
+
+
+def strongest_p(tested: Sequence[TestedBlocks]) -> float | None:
+    """The p of the block that stands out most; None without blocks or deals."""
+    if not tested or not len(tested[0].by_chance):
+        return None
+    return _p(tested, max(float(t.standardised(t.z).max()) for t in tested))
+
+
+def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
+    """The part of deals, the real one among them, whose strongest block is as strong."""
+    strongest = np.max([t.standardised(t.by_chance) for t in tested], axis=0)
+    return (1 + int(np.count_nonzero(strongest >= scaled))) / (1 + len(strongest))
 
 
 # -- who is named -----------------------------------------------------------------------------
 
 
 def _named(
-    community: Community, praise: Praise, tested: Sequence[TestedBlocks], deals: Deals
+    community: Community, praise: Praise, tested: Sequence[TestedBlocks]
 ) -> tuple[Ring, ...]:
     """The blocks that stand out and share no member, each cut to those who take part."""
     outstanding = []
     for k, blocks in enumerate(tested):
-        scaled = deals.standardised(blocks.z, k)
+        scaled = blocks.standardised(blocks.z)
         outstanding += [
             (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
         ]
     named = np.zeros(community.n_people, dtype=bool)
     rings: list[Ring] = []
     for scaled_down, k, place in sorted(outstanding):
-        p = deals.p(-scaled_down)
+        p = _p(tested, -scaled_down)
         if p > P_FLAGGED or len(rings) == MAX_LISTED:
             break
         members = tested[k].blocks.members[place]
@@ -368,22 +363,18 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
         ],
     }
     density = len(pairs) / (len(members) * (len(members) - 1))
-    return Ring(members, p, density, beside.gap, beside.low, beside.high, evidence)
+    return Ring(members, p, density, *beside[:3], evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(NamedTuple):
     """Members' opinions on members' items beside outsiders' on the same ones, in points."""
 
-    members_mean: float
-    outsiders_mean: float
+    gap: float
     low: float | None
     high: float | None
+    members_mean: float
+    outsiders_mean: float
     support_expected: float  # positive opinions inside, had members said what outsiders say
-
-    @property
-    def gap(self) -> float:
-        return self.members_mean - self.outsiders_mean
 
 
 def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
@@ -413,9 +404,8 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
     _, by = np.unique(community.author[places], return_inverse=True)
     gap = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
     low, high = (None, None) if gap is None else (gap.low, gap.high)
-    total = float(weight.sum())
-    means = float(own.sum()) / total, float(rivals.sum()) / total
-    return Beside(*means, low, high, float(expected))
+    members, outsiders = (float(side.sum()) / float(weight.sum()) for side in (own, rivals))
+    return Beside(members - outsiders, low, high, members, outsiders, float(expected))
 
 
 # -- clusters, pairs and the note -------------------------------------------------------------
@@ -435,7 +425,7 @@ def _clusters(
     listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
         listed[ring.members] = True
-    measured = {tuple(members) for one in tested for members in one.blocks.members.tolist()}
+    measured = {tuple(people) for told in tested for people in told.blocks.members.tolist()}
     clusters: list[Cluster] = []
     for sized in reversed(blocks):
         n, size = sized.sums(exchange.n), sized.size

@@ -108,7 +108,7 @@ def first_line(error: Exception) -> str:
 
 def kinds_of(relation: Relation) -> dict[str, str]:
     """The type of each column, by DuckDB's name for it."""
-    return dict(zip(relation.columns, (str(one).upper() for one in relation.dtypes), strict=True))
+    return dict(zip(relation.columns, (str(kind).upper() for kind in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
@@ -170,19 +170,20 @@ class DuckDB(Engine):
 
     def admit(self, *sources: Source | None) -> None:
         paths = {located(path) for source in sources for path in paths_of(source)}
-        new = {path for path in paths - self._files if not self._within_folders(path)}
+        new = {
+            path
+            for path in paths - self._files
+            if not any(Path(path).is_relative_to(folder) for folder in self._folders)
+        }
         folders = {path for path in new if Path(path).is_dir()}
         if new:
             self._folders = (*self._folders, *sorted(folders))
             self._files |= new - folders
             self._connect()
 
-    def _within_folders(self, file: str) -> bool:
-        return any(Path(file).is_relative_to(folder) for folder in self._folders)
-
     def arrays(self, frame: Frame) -> Columns:
         with reported(self._place):
-            return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
+            return {name: filled(values) for name, values in frame.to_native().fetchnumpy().items()}
 
     def _kinds(self, table: Relation) -> Mapping[str, str]:
         return kinds_of(table)
@@ -205,12 +206,12 @@ class DuckDB(Engine):
 
     def keep(self, frame: Frame) -> Frame:
         with reported(self._place):
-            table, drop = self._kept(_native(frame))
+            table, drop = self._kept(frame.to_native())
         self._drops.append(drop)
         return framed(table)
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        relation = _native(frame)
+        relation: Relation = frame.to_native()
         with reported(self._place):
             encode = Encoder(self.connection, relation, reading)
 
@@ -344,11 +345,6 @@ CASTS = {
 }
 
 
-def _native(frame: Frame) -> Relation:
-    relation: Relation = frame.to_native()
-    return relation
-
-
 def _column(values: Any) -> NDArray[Any]:
     """A column that DuckDB reads as it is meant: texts and gaps as objects, numbers as numbers."""
     array = np.asarray(values)
@@ -385,10 +381,9 @@ def filled(values: Any) -> NDArray[Any]:
 
 
 def floats(values: Any) -> NDArray[np.float64]:
-    if isinstance(values, np.ma.MaskedArray):
-        filled: NDArray[np.float64] = np.ma.filled(values.astype(np.float64), np.nan)
-        return filled
-    return np.asarray(values, dtype=np.float64)
+    """Numbers as floats, masked ones as NaN."""
+    array: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, np.float64), np.nan)
+    return array
 
 
 # -- texts as codes ------------------------------------------------------------------------------
@@ -536,7 +531,7 @@ def streamed(projected: Relation, group: str, each: Callable[[Batch], T], add: A
     runs: list[Hashes] = []
 
     def parts() -> Iterator[T]:
-        for batch in _whole_groups(_batches(projected), group):
+        for batch in _whole_groups(projected, group):
             runs.append(batch[group][_starts(batch[group])])
             if _repeats(runs[-1]):
                 raise ScatteredError
@@ -554,17 +549,12 @@ def _repeats(hashes: Hashes) -> bool:
     return bool((ordered[1:] == ordered[:-1]).any())
 
 
-def _batches(projected: Relation) -> Iterator[Batch]:
-    """The rows in the order of the file, a million at a time."""
-    for batch in projected.to_arrow_reader(BATCH_ROWS):
-        columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-        yield dict(zip(batch.schema.names, columns, strict=True))
-
-
-def _whole_groups(batches: Iterator[Batch], group: str) -> Iterator[Batch]:
-    """Batches that end where a group ends."""
+def _whole_groups(projected: Relation, group: str) -> Iterator[Batch]:
+    """The rows in the order of the file, about a million at a time, cut where a group ends."""
     rest: Batch | None = None
-    for batch in batches:
+    for part in projected.to_arrow_reader(BATCH_ROWS):
+        columns = [column.to_numpy(zero_copy_only=False) for column in part.columns]
+        batch = dict(zip(part.schema.names, columns, strict=True))
         if rest is not None:
             batch = {name: np.concatenate([rest[name], batch[name]]) for name in batch}
         starts = _starts(batch[group])

@@ -89,7 +89,9 @@ def _joined(parts: Sequence[Community]) -> Community:
     if len(parts) == 1:
         return parts[0]
     names = ("item", "reviewer", "level", *(["at"] if parts[0].at is not None else []))
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+    }
     return replace(parts[0], **columns)
 
 
@@ -192,10 +194,10 @@ def _refuse_opinions(
 ) -> None:
     values = list(map(_plain, engine.arrays(frame.select("opinion"))["opinion"].tolist()))
     wrong = [row for row, value in enumerate(values) if levels[value] < 0]
-    shown = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
+    examples = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
     are = how_many(len(wrong), "opinion is", "opinions are")
     raise InputError(
-        f"{are} not on the scale ({shown}): {_row_numbers(wrong)}.",
+        f"{are} not on the scale ({examples}): {_row_numbers(wrong)}.",
         hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
         "`[community] scale` sets others.",
     )

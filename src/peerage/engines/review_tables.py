@@ -20,7 +20,7 @@ from peerage.reviews.rows import N_PANEL, Rows
 T = TypeVar("T")
 
 REQUIRED = required(REVIEWS)
-AT_LEAST = {name: one.at_least for name, one in REVIEWS.items() if one.at_least is not None}
+AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 N_SHOWN = 10
 N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
@@ -56,7 +56,7 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     if is_comparisons(schema.names()):
         return read_comparisons(engine, opened)
     _check_columns(schema.names())
-    kinds: dict[str, Kind] = {name: one.kind for name, one in REVIEWS.items() if name in schema}
+    kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in schema}
     for name in sorted(name for name in schema.names() if name.startswith(MARK)):
         kinds[name] = "number"
     numbers = [name for name in kinds if is_number(name)]
@@ -229,7 +229,8 @@ class RowsReading(Reading):
         """A block of whole sessions as the rows that kernels take."""
         names = self.names["reviewer"]
         families = sorted({name for name in self.family_by_name.values() if name})
-        known = [self.family_by_name.get(name) for name in names]
+        code = {name: i for i, name in enumerate(families)}
+        family = np.array([code.get(self.family_by_name.get(name, ""), -1) for name in names])
         keys = {} if block.query_id is None else {"query_id": block.query_id}
         keys |= {"deal": block.codes["deal"].astype(np.int64)} if "deal" in block.codes else {}
         return Rows(
@@ -242,9 +243,7 @@ class RowsReading(Reading):
             numbers=block.numbers,
             keys=keys,
             text=block.text,
-            family=np.array([families.index(one) if one else -1 for one in known])
-            if self.family_by_name
-            else None,
+            family=family if self.family_by_name else None,
             panel=np.array([names.index(name) for name in self.panel], dtype=np.int64),
         )
 

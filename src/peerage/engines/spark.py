@@ -12,7 +12,6 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -101,20 +100,18 @@ class Spark(Engine):
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
             nothing = _collected(table.selectExpr(*_projection(reading, 1)))
-            return add([kernel(_Encoder(reading, ()).block(nothing))])
-        encode = _Encoder(reading, self._units(table, reading))
+            return add([kernel(_block(nothing, reading, ()))])
+        units = self._units(table, reading)
         schema = "block long, part binary"
-        made = (
-            table.selectExpr(*_projection(reading, n_blocks))
-            .groupBy("block")
-            .applyInArrow(_on_worker("block", lambda rows: kernel(encode.block(rows))), schema)
-        )
+        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading, units)))
+        blocks = table.selectExpr(*_projection(reading, n_blocks)).groupBy("block")
+        sums = blocks.applyInArrow(on_block, schema)
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
-            joined = made.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
+            piles = sums.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
             summed = _on_worker("pile", lambda parts: add(_parts(parts)))
-            made = joined.groupBy("pile").applyInArrow(summed, schema)
+            sums = piles.groupBy("pile").applyInArrow(summed, schema)
             n_blocks = -(-n_blocks // MANY_PARTS)
-        return add(_parts(_collected(made)))
+        return add(_parts(_collected(sums)))
 
     def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
         """The units where each is its own cluster; None where there are too many for that."""
@@ -180,10 +177,10 @@ def _session(master: str | None) -> Any:
 # -- on the workers ----------------------------------------------------------------------------
 
 
-def _collected(made: Any) -> Any:
+def _collected(table: Any) -> Any:
     """What the workers made, as Arrow; if they cannot, for want of this package, it is said."""
     try:
-        return made.toArrow()
+        return table.toArrow()
     except import_module("pyspark.errors").PySparkException as error:
         if "No module named" not in str(error):
             reason = str(error).split("\n", 1)[0]
@@ -215,45 +212,38 @@ def _parts(table: Any) -> list[Any]:
     return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoder:
-    """Texts into codes; the same codes and clusters as every engine gives."""
+def _block(table: Any, reading: Reading, units: tuple[str, ...] | None) -> Block:
+    """A block as arrays, each group's rows together and in their order; they come in any.
 
-    reading: Reading
-    units: tuple[str, ...] | None
+    Codes and clusters are the same as every engine gives.
+    """
+    cluster = None
+    codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
+    if reading.group not in codes:
+        names, group = _coded(table.column(reading.group))
+        place = np.empty(len(names), dtype=np.int64)
+        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        codes[reading.group] = place[group]
+        if reading.clusters:
+            cluster = np.zeros(len(names), dtype=np.int64)
+            cluster[codes[reading.group]] = _clusters(table.column("unit"), units)
+    order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
+    return Block(
+        {name: code[order] for name, code in codes.items()},
+        {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
+        _coded(table.column("query_id"))[1][order] if reading.query_id else None,
+        _numpy(table.column("text"))[order] if reading.text else None,
+        cluster,
+        N_CLUSTERS if units is None else len(units),
+    )
 
-    def block(self, table: Any) -> Block:
-        """A block as arrays, each group's rows together and in their order; they come in any."""
-        reading, cluster = self.reading, None
-        codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
-        if reading.group not in codes:
-            names, group = _coded(table.column(reading.group))
-            place = np.empty(len(names), dtype=np.int64)
-            place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-            codes[reading.group] = group = place[group]
-            if reading.clusters:
-                cluster = self._clusters(table.column("unit"), group, len(names))
-        order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
-        return Block(
-            {name: code[order] for name, code in codes.items()},
-            {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
-            _coded(table.column("query_id"))[1][order] if reading.query_id else None,
-            _numpy(table.column("text"))[order] if reading.text else None,
-            cluster,
-            N_CLUSTERS if self.units is None else len(self.units),
-        )
 
-    def _clusters(self, column: Any, group: Ints, n_groups: int) -> Ints:
-        """The cluster of each group, from its rows' unit."""
-        names, unit = _coded(column)
-        if self.units is None:
-            codes = [bucket_of(name) for name in names]
-        else:
-            place = {name: i for i, name in enumerate(self.units)}
-            codes = [place[name] for name in names]
-        cluster = np.zeros(n_groups, dtype=np.int64)
-        cluster[group] = np.array(codes, dtype=np.int64)[unit]
-        return cluster
+def _clusters(column: Any, units: tuple[str, ...] | None) -> Ints:
+    """The cluster of each row, from its unit."""
+    names, unit = _coded(column)
+    place = {name: i for i, name in enumerate(units or ())}
+    clusters = [bucket_of(name) if units is None else place[name] for name in names]
+    return np.array(clusters, dtype=np.int64)[unit]
 
 
 def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
