@@ -93,12 +93,13 @@ class ModelTotals:
         above, below = np.divmod(self.sums.tables["pairs"].subject, len(self.sums.names))
         return self._place[above], self._place[below], self.sums.columns("pairs")
 
-    def pairs(self, name: str) -> Floats:
-        """A column of the pairs' sums, models by models."""
-        table = np.zeros((len(self), len(self)))
-        above, below, columns = self.matches()
-        np.add.at(table, (above, below), columns[name])
-        return table
+    def points(self) -> Floats:
+        """How often each model stood above each other on a ballot; a tie is half."""
+        points = np.zeros((len(self), len(self)))
+        above, below, sums = self.matches()
+        np.add.at(points, (above, below), sums["won"] + sums["tied"] / 2.0)
+        np.add.at(points, (below, above), sums["tied"] / 2.0)
+        return points
 
     def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:
         """Reviewer, model and sums of each pair that has any, of a table by reviewers."""
@@ -120,24 +121,23 @@ def board_columns(
     share = _two_way(share, totals) if two_way else share
     if ranked is None:
         ranked = share if rule == "borda" else mean_estimates(totals, rule)
-    models = totals.models
-    order, rank = standing(ranked.value, totals.column("wins"), models, ranked.lower_is_better)
     values = {name: make(totals) for name, make in VALUES.items()}
-    columns = columns_of(models, order, rank, ranked, share, values)
     if "lengths" in totals.sums.tables:
-        columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
-    return columns
+        values["share_length_controlled"] = length_controlled(totals)[0]
+    return columns_of(totals.models, ranked, share, values)
 
 
 def columns_of(
     models: Sequence[str],
-    order: Sequence[int],
-    rank: Mapping[int, int],
     ranked: Estimates,
     share: Estimates,
     values: Mapping[str, Floats | Ints],
 ) -> dict[str, list[Any]]:
-    """The columns of a board in their order; a column without values is None in every row."""
+    """The columns of a board in their order, the best model first.
+
+    A column of `COLUMNS` without values is None in every row; values beyond it come last.
+    """
+    order, rank = standing(ranked.value, values["total_wins"], models, ranked.lower_is_better)
     estimated = {
         "share": share.value,
         "share_low": np.maximum(share.low, 0.0),
@@ -154,10 +154,10 @@ def columns_of(
     for name in COLUMNS[len(columns) :]:
         columns[name] = rounded(estimated.get(name, nothing), order)
     if ranked is not share:
-        columns["value"] = rounded(ranked.value, order)
-        columns["value_low"] = rounded(ranked.low, order)
-        columns["value_high"] = rounded(ranked.high, order)
-    return columns
+        own = {"value": ranked.value, "value_low": ranked.low, "value_high": ranked.high}
+        columns |= {name: rounded(column, order) for name, column in own.items()}
+    more = {name: column for name, column in values.items() if name not in columns}
+    return columns | {name: rounded(column, order) for name, column in more.items()}
 
 
 def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
@@ -173,7 +173,7 @@ def plain(value: float) -> float | None:
 
 
 def standing(
-    values: Floats, wins: Floats, models: Sequence[str], lower: bool = False
+    values: Floats, wins: Floats | Ints, models: Sequence[str], lower: bool = False
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
@@ -320,8 +320,7 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
 
 def n_voters(totals: ModelTotals) -> int:
     """How many reviewers have cast a vote."""
-    reviewer, _, sums = totals.by_reviewer("influence")
-    return len(np.unique(reviewer[sums["votes"] > 0.0]))
+    return len(_reviewer_influence(totals)[0])
 
 
 def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
@@ -407,11 +406,9 @@ def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
     A tie is half. The diagonal, and pairs that never met, are None.
     """
     place = [totals.models.index(name) for name in order]
-    grid = np.ix_(place, place)
-    wins, ties = totals.pairs("won")[grid], totals.pairs("tied")[grid]
-    ties = ties + ties.T
-    n = wins + wins.T + ties
-    rate = np.where(n > 0, (wins + ties / 2.0) / np.where(n > 0, n, 1.0), np.nan)
+    points = totals.points()[np.ix_(place, place)]
+    n = points + points.T
+    rate = by_cluster.quotient(points, n)
     return {
         "models": list(order),
         "above": [[plain(x) for x in row] for row in rate.tolist()],
@@ -429,8 +426,7 @@ def rating_estimates(totals: ModelTotals) -> Estimates:
     one ballot, or of one session, are not independent, so the plain inverse information would
     promise too much.
     """
-    ties = totals.pairs("tied")
-    points = totals.pairs("won") + (ties + ties.T) / 2.0
+    points = totals.points()
     met = np.flatnonzero((points + points.T).any(axis=0))
     points = points[np.ix_(met, met)]
     value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
@@ -513,11 +509,8 @@ def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
     won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
     n = won + tied + lost
     share = (won + tied / 2.0) / n
-    order, rank = standing(ranked.value, won, counts.models)
     return columns_of(
         counts.models,
-        order,
-        rank,
         ranked,
         _share_estimates(share, won, tied, lost),
         {
