@@ -84,19 +84,18 @@ def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min = panel.n_min(NAME)
     seats = np.unique(sums["panel"].subject)
     k = len(seats)
     if k < MIN_REVIEWERS:
-        return [unknown(NAME, n_min, "needs three reviewers or more")]
+        return [unknown(NAME, panel, "needs three reviewers or more")]
     edge = panel.healthy(NAME) * k
     cells = sums["blind"]
     if cells.n == 0:
-        return [unknown(NAME, n_min, "no answer was judged by two reviewers")]
+        return [unknown(NAME, panel, "no answer was judged by two reviewers")]
     against = _against_known(sums, k)
     if k == MIN_REVIEWERS:
         note = "of three reviewers it cannot be told which two err together"
-        return [unknown(NAME, n_min, note + against)]
+        return [unknown(NAME, panel, note + against)]
     scale, centred = panel.compared.scales.scale[seats], not panel.ranks_only
     first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale, centred)[0], k)
 
@@ -104,7 +103,6 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         return _votes(_excess_correlation(_gaps(totals, scale, centred), first, k), k)
 
     one = next(iter(estimates(cells, votes, null=edge)))
-    beyond = one.value is not None and one.value < edge
     why = "an error that all share looks like quality"
     if not first.any():
         why = "no reviewer ever differs from another, so all are one vote"
@@ -114,8 +112,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     value, low, high = (
         None if x is None else min(float(k), max(1.0, x)) for x in (one.value, one.low, one.high)
     )
-    p = one_sided(one.p, beyond)
-    n = int(sums["sessions"].sums.sum())
+    p = one_sided(one.p, one.value is not None and one.value < edge)
+    n, n_min = int(sums["sessions"].sums.sum()), panel.n_min(NAME)
     return [Tested(NAME, "all", value, low, high, p, n, n_min, edge, note, side="at_least")]
 
 

@@ -14,10 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, all_compared, estimated, signed, unknown
-from peerage.reviews.cells import Cells, beside, ordered, pooled, single_cell, table_of
-from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
+from peerage.biases.thresholds import Tested, as_tested, signed
+from peerage.reviews.cells import Cells, Tables, beside, ordered, pooled, single_cell, table_of
+from peerage.reviews.intervals import Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
@@ -25,6 +24,11 @@ from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
 NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
+WORDS = "the words of each answer"
+NO_LENGTHS = "no answer of known length was judged by two reviewers"
+REASONED = ("reasoning_words", "correct")
+THOUGHTS = "the words of reasoning and whether each answer is correct"
+NO_THOUGHTS = "no answer has both reasoning words and correctness"
 KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
@@ -113,7 +117,7 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
         else "no answer differs in length from what its candidate usually writes, or no score does"
     )
     return replace(
-        estimated(NAME, one, panel, note, subject),
+        as_tested(NAME, one, panel, note, subject),
         correlation=True,
         not_identifiable=one.value is None,
         at_most_indicator=not gold,
@@ -123,10 +127,10 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
 # -- beside the others -------------------------------------------------------------------------
 
 
-def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's slope of deviation on log words, a standard deviation of them."""
-    table = sums.length
-    if table is None or len(table.subject) == 0:
+    table = sums.get("length")
+    if table is None or table.n == 0:
         return []
     n, x, _, _, xx, _, _ = table.sums.sum(axis=0)
     middle = 0.0 if scales.compares else x / n
@@ -138,8 +142,7 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
         "points per standard deviation of log words, beyond what the other reviewers give the "
         "same answers; a taste for length that all share needs known quality to be seen"
     )
-    why = "no answer of known length was judged by two reviewers"
-    return all_compared(RELATIVE, panel.compared.lengths, panel, note, why)
+    return [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
 
 
 # -- reasoning -----------------------------------------------------------------------------------
@@ -161,12 +164,10 @@ def reasoning_sums(view: View) -> Sums:
 
 def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
     note = "partial correlation given correctness"
-    tested = [
-        replace(estimated(REASONING, one, panel, note, "all"), correlation=True)
+    return [
+        replace(as_tested(REASONING, one, panel, note, "all"), correlation=True)
         for one in estimates(sums["answers"], _partial_correlation, fisher=True)
     ]
-    why = "no answer has both reasoning words and correctness"
-    return tested or [unknown(REASONING, panel.n_min(REASONING), why)]
 
 
 def _partial_correlation(totals: Floats) -> Floats:
@@ -184,15 +185,10 @@ def _partial_correlation(totals: Floats) -> Floats:
     return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
 
 
-WHY = "the words of each answer"
-metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WHY))
-metrics.register(RELATIVE)(Metric(RELATIVE, ("words",), no_sums, relative_findings, WHY))
+metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WORDS))
+metrics.register(RELATIVE)(
+    Metric(RELATIVE, ("words",), no_sums, relative_findings, WORDS, nothing=NO_LENGTHS)
+)
 metrics.register(REASONING)(
-    Metric(
-        REASONING,
-        ("reasoning_words", "correct"),
-        reasoning_sums,
-        reasoning_findings,
-        "the words of reasoning and whether each answer is correct",
-    )
+    Metric(REASONING, REASONED, reasoning_sums, reasoning_findings, THOUGHTS, nothing=NO_THOUGHTS)
 )

@@ -23,9 +23,9 @@ from peerage.biases.position import curve_of
 from peerage.biases.preferences import sycophancy
 from peerage.biases.thresholds import Tested, finding, unknown
 from peerage.plugins import PluginError
-from peerage.reviews.cells import Cells, merge_tables
-from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
-from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Measurement
+from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.deviations import deviation_sums
+from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
     NOBODY,
@@ -189,8 +189,8 @@ class Compared:
     """Reviewers on one scale, after the evidently biased were kept from misleading about others."""
 
     scales: Scales
-    sums: DeviationSums
-    lengths: list[Measurement]
+    sums: Tables  # as `deviation_sums` makes them
+    lengths: list[Estimate]
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
@@ -210,8 +210,8 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
             rows.append(over(lambda part: part, joined))
         return scales_of_rows(rows[0], aside)
 
-    def sums(scales: Scales) -> DeviationSums:
-        return over(partial(deviation_sums, scales=scales), add_deviations)
+    def sums(scales: Scales) -> Tables:
+        return over(partial(deviation_sums, scales=scales), merge_tables)
 
     return compare(fit, sums, limits.healthy, limits.n_min)
 
@@ -225,7 +225,7 @@ def _made(
 
 def compare(
     fit: Callable[[Ints], Scales],
-    sums_on: Callable[[Scales], DeviationSums],
+    sums_on: Callable[[Scales], Tables],
     healthy: Mapping[str, float],
     n_min: Mapping[str, int],
 ) -> Compared:
@@ -259,7 +259,7 @@ def compare(
     return Compared(scales, sums, lengths)
 
 
-def _most_evident(found: Sequence[Measurement], known: Sequence[int], healthy: float) -> int | None:
+def _most_evident(found: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
     """The most deviant subject that is evident on its own, not counting the known ones, or None.
 
     Its bias is in the quality that everyone else is held against, and makes them look biased the
@@ -315,11 +315,13 @@ def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
         why = _lacking(metric, plan.missing.get(name, ())) or reason or totals.failed.get(name)
         if not why:
             try:
-                tested += metric.findings(totals.by_metric[name], panel)
+                findings = metric.findings(totals.by_metric[name], panel)
+                tested += findings
+                why = "" if findings else metric.nothing
             except PluginError as error:
                 why = error.message
         if why:
-            tested.append(unknown(name, panel.n_min(name), why))
+            tested.append(unknown(name, panel, why))
     if len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) != 1:
         return tested
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -12,7 +12,7 @@ from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
     from peerage.biases import Panel
-    from peerage.reviews.intervals import Estimate, Measurement
+    from peerage.reviews.intervals import Estimate
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
@@ -64,44 +64,28 @@ class Tested:
         return self.p is not None and self.n >= self.n_min and not self.not_identifiable
 
 
-def unknown(metric: str, n_min: int, note: str, subject: str = "all", n: int = 0) -> Tested:
+def unknown(metric: str, panel: Panel, note: str, subject: str = "all", n: int = 0) -> Tested:
     """A finding that the design of the data rules out, with the reason."""
     nothing = (None, None, None, None)
+    n_min = panel.n_min(metric)
     return Tested(metric, subject, *nothing, n, n_min, 0.0, note, not_identifiable=True)
 
 
-def estimated(
-    metric: str, one: Estimate, panel: Panel, note: str, subject: str | None = None
-) -> Tested:
-    """A value with its interval over sessions, held against the healthy range as it is set."""
-    name = panel.names[one.subject] if subject is None else subject
-    found = (one.value, one.low, one.high, one.p, one.n)
-    return Tested(metric, name, *found, panel.n_min(metric), panel.healthy(metric), note)
-
-
-def compared_with_others(
+def as_tested(
     metric: str,
-    one: Measurement,
+    one: Estimate,
     panel: Panel,
     note: str,
     subject: str | None = None,
     edge: float | None = None,
 ) -> Tested:
-    """A measurement on one scale as a finding; its healthy range in the reviewer's own sd."""
+    """An estimate with the healthy range that it is held against, or the reason why it is none."""
     name = panel.names[one.subject] if subject is None else subject
-    n_min = panel.n_min(metric)
-    if one.value is None:
-        return unknown(metric, n_min, one.note, name, one.n)
+    if one.value is None and one.note:
+        return unknown(metric, panel, one.note, name, one.n)
     edge = panel.healthy(metric) * one.unit if edge is None else edge
-    return Tested(metric, name, one.value, one.low, one.high, one.p, one.n, n_min, edge, note)
-
-
-def all_compared(
-    metric: str, found: Sequence[Measurement], panel: Panel, note: str, otherwise: str
-) -> list[Tested]:
-    """Every measurement as a finding; where there is none, the reason why."""
-    tested = [compared_with_others(metric, one, panel, note) for one in found]
-    return tested or [unknown(metric, panel.n_min(metric), otherwise)]
+    measured = (one.value, one.low, one.high, one.p, one.n)
+    return Tested(metric, name, *measured, panel.n_min(metric), edge, note)
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:

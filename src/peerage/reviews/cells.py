@@ -27,6 +27,9 @@ class Cells:
         return Cells(self.subject[kept], self.cluster[kept], self.sums[kept])
 
 
+Tables = Mapping[str, Cells]  # by name
+
+
 def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
     """Cells sorted by subject, then cluster; equal ones are added up."""
     if len(subject) == 0:
@@ -99,7 +102,7 @@ def merge(parts: Sequence[Cells]) -> Cells:
     return ordered(*map(np.concatenate, columns))
 
 
-def merge_tables(parts: Sequence[Mapping[str, Cells]]) -> dict[str, Cells]:
+def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
     """The tables of several blocks by name; a block that lacks one adds nothing to it."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: merge([part[name] for part in parts if name in part]) for name in names}
