@@ -126,7 +126,7 @@ def _shown(view: View, by_words: bool) -> Ints:
     if words is not None:
         lacking = ballot.sum(~np.isfinite(words)) > 0
         total[lacking] = np.flatnonzero(lacking)
-    return total[ballot.code][np.isfinite(view.given)][~view.is_own]
+    return total[ballot.code][view.scored_at][~view.is_own]
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:
