@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,25 +75,6 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
         at = end
 
 
-class Chosen(Mapping[str, NDArray[Any]]):
-    """Some rows of several columns; a column is copied when it is asked for, and once."""
-
-    def __init__(self, columns: Mapping[str, NDArray[Any]], places: Ints | slice) -> None:
-        self._columns, self._places = columns, places
-        self._taken: dict[str, NDArray[Any]] = {}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._taken:
-            self._taken[name] = self._columns[name][self._places]
-        return self._taken[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
 def select(rows: Rows, places: Ints | slice) -> Rows:
     """Some of the rows; sessions keep their codes."""
     return replace(
@@ -101,8 +82,8 @@ def select(rows: Rows, places: Ints | slice) -> Rows:
         session=rows.session[places],
         reviewer=rows.reviewer[places],
         candidate=rows.candidate[places],
-        numbers=Chosen(rows.numbers, places),
-        keys=Chosen(rows.keys, places),
+        numbers={name: column[places] for name, column in rows.numbers.items()},
+        keys={name: column[places] for name, column in rows.keys.items()},
         text=None if rows.text is None else rows.text[places],
     )
 
@@ -173,8 +154,6 @@ class Groups:
     def count(self) -> Floats:
         if self.size is not None:
             return np.full(self.n, float(self.size))
-        if self.starts is not None:
-            return self._lengths().astype(np.float64)
         return np.bincount(self.code, minlength=self.n).astype(np.float64)
 
     def sum(self, values: Floats | Bools) -> Floats:
@@ -195,19 +174,11 @@ class Groups:
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """A value of each group, for each of its rows."""
-        if self.size is not None:
-            return np.repeat(values, self.size)
-        if self.starts is not None:
-            return np.repeat(values, self._lengths())
-        return values[self.code]
+        return values[self.code] if self.size is None else np.repeat(values, self.size)
 
     def centred(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
         return values - self.each(self.sum(values) / self.count())
-
-    def _lengths(self) -> Ints:
-        assert self.starts is not None  # noqa: S101 — the callers looked
-        return np.diff(np.append(self.starts, len(self.code)))
 
 
 def places(chosen: Bools) -> Ints | slice:
