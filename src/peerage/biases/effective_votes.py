@@ -44,17 +44,17 @@ def sums(view: View) -> Sums:
     n = np.bincount(answer, minlength=reviews.n_answers)
     several = n > 1
     place = np.cumsum(several) - 1
-    kept = several[answer] & (seats[reviewer] >= 0)
+    shared = several[answer] & (seats[reviewer] >= 0)
     scores = np.full((len(panel), int(several.sum())), np.nan)
-    scores[seats[reviewer[kept]], place[answer[kept]]] = reviews.score[heard[kept]]
+    scores[seats[reviewer[shared]], place[answer[shared]]] = reviews.score[heard[shared]]
 
     def by_answer(values: NDArray[Kind]) -> NDArray[Kind]:
-        found = np.zeros(len(n), dtype=values.dtype)
-        found[answer] = values[heard]
-        return found[several]
+        each = np.zeros(len(n), dtype=values.dtype)
+        each[answer] = values[heard]
+        return each[several]
 
     cluster = by_answer(reviews.cluster)
-    found = {
+    tables = {
         "panel": Cells(panel, np.zeros_like(panel), np.ones((len(panel), 1))),
         "blind": _pairs([scores], cluster),
         "sessions": single_cell((np.bincount(view.judged.session) > 0).sum()),
@@ -63,8 +63,8 @@ def sums(view: View) -> Sums:
         truth = by_answer(reviews.correct)
         better = np.where(truth < 0.0, -scores, scores)
         levels = (np.abs(truth) > 0.5, np.abs(truth) <= 0.5)
-        found["known"] = _pairs([np.where(level, better, np.nan) for level in levels], cluster)
-    return found
+        tables["known"] = _pairs([np.where(level, better, np.nan) for level in levels], cluster)
+    return tables
 
 
 def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
@@ -178,9 +178,9 @@ def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
     i, j = np.triu_indices(k, 1)
     known = np.isfinite(gaps)
     short = np.where(known, variance[i] + variance[j] - gaps, 0.0).sum(axis=-1)
-    found = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
+    r = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
     alike = known.any(axis=-1) & (np.where(known, gaps, 0.0) == 0.0).all(axis=-1)
-    return np.where(alike, 1.0, found)
+    return np.where(alike, 1.0, r)
 
 
 metrics.register(NAME)(Metric(NAME, (), sums, findings))

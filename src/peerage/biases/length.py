@@ -15,7 +15,7 @@ import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, signed
-from peerage.reviews.cells import Cells, Tables, beside, ordered, pooled, single_cell, table_of
+from peerage.reviews.cells import Cells, Tables, beside, pooled, single_cell, table_of
 from peerage.reviews.intervals import Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
@@ -66,18 +66,17 @@ def sums(view: View) -> Sums:
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     table = sums["reviews"]
-    kind = table.subject % KINDS
-    gold = bool(len(kind)) and bool((kind < KINDS - 1).any())
+    known = table.subject % KINDS < KINDS - 1
+    gold = bool(known.any())
     if gold:  # only what is known to be right or wrong
-        table = table.only(kind < KINDS - 1)
+        table = table.only(known)
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
-    everyone = [
-        replace(_tested(one, panel, gold, "all"), n=n_answers)
-        for one in estimates(pooled(cells), _within, fisher=True)
+    everyone, each = (estimates(c, _within, fisher=True) for c in (pooled(cells), cells))
+    return [
+        *(replace(_tested(one, panel, gold, "all"), n=n_answers) for one in everyone),
+        *(_tested(one, panel, gold) for one in each),
     ]
-    each = estimates(cells, _within, fisher=True)
-    return everyone + [_tested(one, panel, gold) for one in each]
 
 
 def _beside_usual(table: Cells, n_names: int) -> Cells:
@@ -85,15 +84,10 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
     _, place = np.unique(table.subject, return_inverse=True)
     n, x, y, xx, yy, xy = table.sums[:, :6].T
     mx, my = (quotient(np.bincount(place, v), np.bincount(place, n))[place] for v in (x, y))
-    columns = [
-        n,
-        xx - 2.0 * mx * x + mx * mx * n,
-        yy - 2.0 * my * y + my * my * n,
-        xy - mx * y - my * x + mx * my * n,
-    ]
-    columns = [np.nan_to_num(column) for column in columns]
-    reviewer = table.subject // (n_names * KINDS)
-    return table_of(reviewer, table.cluster, columns)
+    xx, yy = xx - 2.0 * mx * x + mx * mx * n, yy - 2.0 * my * y + my * my * n
+    xy = xy - mx * y - my * x + mx * my * n
+    columns = [np.nan_to_num(column) for column in (n, xx, yy, xy)]
+    return table_of(table.subject // (n_names * KINDS), table.cluster, columns)
 
 
 def _within(totals: Floats) -> Floats:
@@ -153,13 +147,11 @@ def reasoning_sums(view: View) -> Sums:
     rows, answer = view.judged, view.answer
     words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
     x, z = answer.first(words), answer.first(correct)
-    kept = np.isfinite(x) & np.isfinite(z)
-    x, z = x[kept], z[kept]
-    y = view.sum_by_answer[kept] / view.n_by_answer[kept]
-    cluster = answer.first(view.cluster)[kept]
-    one = np.ones_like(x)
-    table = np.column_stack([one, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
-    return {"answers": ordered(np.zeros(len(x), dtype=np.int64), cluster, table)}
+    known = np.isfinite(x) & np.isfinite(z)
+    x, y, z = x[known], (view.sum_by_answer / view.n_by_answer)[known], z[known]
+    cluster = answer.first(view.cluster)[known]
+    columns = [None, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z]
+    return {"answers": table_of(np.zeros_like(cluster), cluster, columns)}
 
 
 def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
@@ -173,15 +165,12 @@ def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
 def _partial_correlation(totals: Floats) -> Floats:
     """The correlation of x and y that z does not explain; the plain one where z is all alike."""
     n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
-    pairs = {"xy": (x, y, xx, yy, xy), "xz": (x, z, xx, zz, xz), "yz": (y, z, yy, zz, yz)}
-    r = {
-        name: correlations_from_sums(np.column_stack([n, *columns]))
-        for name, columns in pairs.items()
-    }
-    xz_, yz_ = (np.nan_to_num(r[name]) for name in ("xz", "yz"))
-    left = (1.0 - xz_**2) * (1.0 - yz_**2)
+    pairs = ((x, y, xx, yy, xy), (x, z, xx, zz, xz), (y, z, yy, zz, yz))
+    r_xy, r_xz, r_yz = (correlations_from_sums(np.column_stack([n, *pair])) for pair in pairs)
+    r_xz, r_yz = np.nan_to_num(r_xz), np.nan_to_num(r_yz)
+    left = (1.0 - r_xz**2) * (1.0 - r_yz**2)
     known = left > 1e-12
-    partial = (r["xy"] - xz_ * yz_) / np.sqrt(np.where(known, left, 1.0))
+    partial = (r_xy - r_xz * r_yz) / np.sqrt(np.where(known, left, 1.0))
     return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
 
 

@@ -41,8 +41,7 @@ def sums(view: View) -> Sums:
     x = first.astype(np.float64)
     e = view.ballot.centred(view.centred)
     apart = view.ballot.centred(x - (view.answer.sum(x) / view.n_by_answer)[view.answer.code])
-    shown = np.flatnonzero(first)
-    effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
+    effect = single_cell(shows_first(view, first).sum(), e[first].sum(), apart[first].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
 
 
@@ -50,12 +49,10 @@ def _curve(view: View, e: Floats) -> Cells:
     """By position: rows, sum of centred scores; and sums for the correlation, as position −1."""
     position = view.judged.numbers["position"]
     known = np.isfinite(position)
-    p, here = position, e
-    if not known.all():
-        p, here = np.where(known, position, -1.0), e * known
+    p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.ballot.centred(p) * (1.0 if known.all() else known)
+    pc = view.ballot.centred(p) * known
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
@@ -213,22 +210,23 @@ def _squares(dealt: Cells) -> list[tuple[float, float]]:
         mine = dealt.subject == deal
         rows, i = np.unique(place[mine], return_inverse=True)
         names, j = np.unique(candidate[mine], return_inverse=True)
-        sums, firsts, held = np.zeros((3, len(rows), len(names)))
+        sums, firsts, filled = np.zeros((3, len(rows), len(names)))
         sums[i, j], firsts[i, j] = dealt.sums[mine].T
-        held[i, j] = 1.0
-        size = held.sum() - len(rows) - len(names) + 1.0
+        filled[i, j] = 1.0
+        size = filled.sum() - len(rows) - len(names) + 1.0
         if size > 0.0:
-            spread, first = (_doubly_centred(table, held) for table in (sums, firsts > 0))
+            spread, first = (_doubly_centred(table, filled) for table in (sums, firsts > 0))
             parts.append((float((spread**2).sum() * (first**2).sum() / size), float(size)))
     return parts
 
 
-def _doubly_centred(square: NDArray[Any], held: Floats) -> Floats:
+def _doubly_centred(square: NDArray[Any], filled: Floats) -> Floats:
     """What rows and columns do not explain, over the cells that are there."""
-    left: Floats = np.where(held > 0, square, 0.0).astype(np.float64)
+    left: Floats = filled * square
     for _ in range(N_SWEEPS):
-        left = left - held * (left.sum(axis=1) / held.sum(axis=1))[:, None]
-        left = left - held * (left.sum(axis=0) / held.sum(axis=0))[None, :]
+        for axis in (1, 0):
+            mean = left.sum(axis=axis, keepdims=True) / filled.sum(axis=axis, keepdims=True)
+            left = left - filled * mean
     return left
 
 
@@ -379,11 +377,11 @@ def _position_of_crowd(sums: Tables, scales: Scales) -> list[Estimate]:
         scale = np.nan_to_num(scales.of_sums(who, list(each[:, FIT].T))[0])
         line, shared = each[:, at[0] : at[1]], each[:, at[1] : at[2]]
         own, top, tilt, mean = _equation(line, alone, scale, lone.weight[who], scales.compares)
-        taken = scale * (shared[:, 1] - mean * shared[:, 0])
-        return np.where(own > 1e-9, own, 0.0), top, taken, tilt
+        by_others = scale * (shared[:, 1] - mean * shared[:, 0])
+        return np.where(own > 1e-9, own, 0.0), top, by_others, tilt
 
-    own, top, taken, tilt = equation(total, alone, reviewer)
-    pooled = float(np.nan_to_num(quotient(top.sum(), (own - taken).sum())))
+    own, top, by_others, tilt = equation(total, alone, reviewer)
+    pooled = float(np.nan_to_num(quotient(top.sum(), (own - by_others).sum())))
     rest = equation(
         total[place] - table.sums, alone[place] - table.sums[:, at[2] :], reviewer[place]
     )
@@ -392,7 +390,7 @@ def _position_of_crowd(sums: Tables, scales: Scales) -> list[Estimate]:
     extra = np.nan_to_num(quotient(tilt, own)) * TAU * prior
     spread = spread_of(left_out, place, len(reviewer), extra)
     n_first = total[:, at[0] + 7] + lone.n_first[reviewer]
-    return _measured(reviewer, quotient(top + pooled * taken, own), spread, n_first, scales)
+    return _measured(reviewer, quotient(top + pooled * by_others, own), spread, n_first, scales)
 
 
 class _LoneSums:

@@ -63,9 +63,9 @@ def _likeness(rows: Rows) -> Floats:
     """For each row the answer's likeness to the reviewer's other answers; NaN where unknown."""
     texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
     answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
-    told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
+    has_text = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
     text = np.full(answers.n, None, dtype=object)
-    text[answers.code[told]] = texts[told]
+    text[answers.code[has_text]] = texts[has_text]
     session, candidate = answers.first(rows.session), answers.first(rows.candidate)
     features = np.stack([trigrams(one) for one in text]) if answers.n else np.zeros((0, N_FEATURES))
     total = np.zeros((len(rows.names), N_FEATURES))

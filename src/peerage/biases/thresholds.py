@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from peerage.stats.tails import normal_critical
@@ -49,7 +50,8 @@ class Tested:
     at_most_indicator: bool = False  # what else may explain it cannot be ruled out
 
     @property
-    def held(self) -> tuple[float | None, float | None, float | None]:
+    def interval(self) -> tuple[float | None, float | None, float | None]:
+        """What is held against the healthy range: a value, its low and its high end."""
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
@@ -100,9 +102,8 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
     n = len(means)
     if n < 2:
         return {}
-    ordered = sorted(means.values())
-    middle, mean = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, math.fsum(ordered) / n
-    reach = math.sqrt(math.fsum([(value - mean) ** 2 for value in ordered]) / (n - 1))
+    middle, centre = median(means.values()), math.fsum(means.values()) / n
+    reach = math.sqrt(math.fsum([(mean - centre) ** 2 for mean in means.values()]) / (n - 1))
     far = {who: mean for who, mean in means.items() if not middle - reach <= mean <= middle + reach}
     return {who: "harsh" if mean < middle else "generous" for who, mean in far.items()}
 
@@ -127,7 +128,7 @@ def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
     fit into it, and errors shrink with the root of n. One-sided metrics are held against the
     edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
     """
-    value, low, high = tested.held
+    value, low, high = tested.interval
     if tested.not_identifiable or value is None or low is None or high is None:
         return None, None
     half = (high - low) / 2.0
@@ -148,7 +149,7 @@ def status(tested: Tested, q: float | None) -> Status:
     """The one word of a finding; "no evidence" never reads as "no bias"."""
     if tested.not_identifiable:
         return "not_identifiable"
-    value, low, high = tested.held
+    value, low, high = tested.interval
     lowest, highest = tested.healthy
     apart = inside = False
     if low is not None and high is not None:
@@ -206,20 +207,18 @@ def describe_power(one: Finding, score: str = "score") -> str:
         return ""
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
-    seen = f"could have seen {one.mde:.2g}{unit}"
+    power = f"could have seen {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:
-        seen = "could not have seen even a perfect correlation"
+        power = "could not have seen even a perfect correlation"
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
-        return seen
+        return power
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
-    return f"{seen}; {more:,} more {what} would settle {one.edge:.2g}"
+    return f"{power}; {more:,} more {what} would settle {one.edge:.2g}"
 
 
-def signed(value: float | None, digits: int = 2) -> str:
+def signed(value: float | None) -> str:
     """+0.41, −0.20, or a dash where there is no number."""
-    if value is None:
-        return "–"
-    return f"{value:+.{digits}f}".replace("-", "−")
+    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
 def ranged(value: float | None, low: float | None, high: float | None) -> str:

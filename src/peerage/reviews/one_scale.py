@@ -294,25 +294,18 @@ def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Qual
     one, two = n_others > 0, n_others > 1
     w = b * b
     q, p, whole = _quality(answer, b * (y - a), w, one, two)
-    scale = others(answer, w * b) / whole
-    level = others(answer, w * y) / whole - scale * q
-    if not one.all():
-        scale, level = scale * one, level * one
-    return Quality(n_others, q, p, level, scale)
+    scale = one * others(answer, w * b) / whole
+    return Quality(n_others, q, p, one * others(answer, w * y) / whole - scale * q, scale)
 
 
 def _quality(
     answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools
 ) -> tuple[Floats, Floats, Floats]:
     """q where there is one other and P where there are two, 0 elsewhere; and the weight in q."""
-    sx, sw = others(answer, x), others(answer, w)
-    squares = sx * sx - others(answer, x * x)
-    if not one.all():
-        sx, sw = sx * one, np.where(one, sw, 1.0)
-    pairs = sw * sw - others(answer, w * w)
-    if not two.all():
-        squares, pairs = squares * two, np.where(two, pairs, 1.0)
-    return sx / sw, squares / pairs, sw
+    sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
+    squares = two * (sx * sx - others(answer, x * x))
+    pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
+    return one * sx / sw, squares / pairs, sw
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:

@@ -22,19 +22,17 @@ def span_s(since: str) -> float | None:
 
 def instant_s(value: str | float) -> float:
     """Seconds since 1970 of a time given as such, or in ISO 8601 (UTC where it names no zone)."""
-    if isinstance(value, (int, float)):
-        return float(value)
     try:
         return float(value)
     except ValueError:
         pass
     try:
-        found = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except ValueError:
         raise UsageError(
             f"{value!r} is no time.", hint="Write 2026-03-01T12:00Z or seconds since 1970."
         ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def iso(seconds: float) -> str:
