@@ -284,8 +284,8 @@ class _ComparedRows:
 
         noise = np.where(self.quality.n_others[at] > 1, q * q - self.quality.p[at], 0.0)
         square = ahead * ahead - (1.0 - 2.0 / m) * noise[first] - mean(noise) / m
-        kept_slope = 1.0 - 1.0 / (m * (m - 1.0))
-        columns = [None, ahead, part(y), part(q), square * kept_slope]
+        slope_left = 1.0 - 1.0 / (m * (m - 1.0))
+        columns = [None, ahead, part(y), part(q), square * slope_left]
         return table_of(reviews.reviewer[at][first], reviews.cluster[at][first], columns)
 
 

@@ -175,9 +175,9 @@ class SubjectCells:
         self.place, self.cell = spans(starts, sizes)  # by cell: its subject, and its cell of `base`
         width = int(max(base.cluster.max(initial=0), table.cluster.max(initial=0))) + 1
         key = self.place * width + base.cluster[self.cell]
-        wanted_key = np.searchsorted(self.subject, table.subject) * width + table.cluster
-        at = np.searchsorted(key, wanted_key)
-        if not np.array_equal(key[np.minimum(at, len(key) - 1)], wanted_key):
+        table_key = np.searchsorted(self.subject, table.subject) * width + table.cluster
+        at = np.searchsorted(key, table_key)
+        if not np.array_equal(key[np.minimum(at, len(key) - 1)], table_key):
             raise ValueError("a subject has a cluster that its reviewer does not have")
         self.own = np.zeros((len(key), table.sums.shape[1]))  # by cell: columns of the table
         self.own[at] = table.sums

@@ -72,11 +72,14 @@ class PanelSums:
     def __add__(self, other: PanelSums) -> PanelSums:
         every = np.concatenate([self.pattern, other.pattern])
         pattern, code = np.unique(every, return_inverse=True)
-        sums = []
-        for pair in ((self.n, other.n), (self.y, other.y), (self.yy, other.yy)):
-            sums.append(np.zeros((len(pattern), *pair[0].shape[1:])))
-            np.add.at(sums[-1], code, np.concatenate(pair))
-        return PanelSums(pattern, *sums, self.compares)
+
+        def added(mine: Floats, theirs: Floats) -> Floats:
+            total = np.zeros((len(pattern), *mine.shape[1:]))
+            np.add.at(total, code, np.concatenate([mine, theirs]))
+            return total
+
+        n, y = added(self.n, other.n), added(self.y, other.y)
+        return PanelSums(pattern, n, y, added(self.yy, other.yy), self.compares)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +238,9 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
     yy = np.einsum("prr->pr", sums.yy)
     with_one = (n, sums.y, q)
     with_two = (n, sums.y, q, yq, (square - single) / pairs, yy, square / w**2)
-    columns = [(one * c).sum(axis=0) for c in with_one] + [(two * c).sum(axis=0) for c in with_two]
-    return Moments(*columns, compares=sums.compares)
+    n1, y1, q1 = ((one * column).sum(axis=0) for column in with_one)
+    n2, y2, q2, yq2, p2, yy2, qq2 = ((two * column).sum(axis=0) for column in with_two)
+    return Moments(n1, y1, q1, n2, y2, q2, yq2, p2, yy2, qq2, sums.compares)
 
 
 # -- sweeps over rows ----------------------------------------------------------------------------

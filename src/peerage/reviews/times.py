@@ -22,6 +22,8 @@ def span_s(since: str) -> float | None:
 
 def instant_s(value: str | float) -> float:
     """Seconds since 1970 of a time given as such, or in ISO 8601 (UTC where it names no zone)."""
+    if isinstance(value, (int, float)):
+        return float(value)
     try:
         return float(value)
     except ValueError:
