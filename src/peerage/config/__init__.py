@@ -19,7 +19,7 @@ from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Origin, Settings
 from peerage.config.sources import CONFIG, merge
-from peerage.errors import ConfigError, Problem, config_error, meant, shown
+from peerage.errors import ConfigError, meant, shown
 from peerage.text import visible
 from peerage.types import Seat
 
@@ -141,7 +141,7 @@ def find(path: str | Path | None = None, environ: Mapping[str, str] | None = Non
     if CONFIG in environ:
         named = environ[CONFIG]
         if not named.strip():
-            raise config_error([Problem("it is set but empty.", "Unset it.", place=CONFIG)])
+            raise ConfigError("it is set but empty.", place=CONFIG, hint="Unset it.")
         return Path(named)
     try:
         return FILE if FILE.exists() else None
@@ -161,7 +161,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
         return ()  # reading the file will say so
     place = visible(str(folder / file.name))
     if not stat.S_ISREG(here.st_mode):
-        raise config_error([Problem("it is not a plain file.", place=place)])
+        raise ConfigError("it is not a plain file.", place=place)
     if not hasattr(os, "geteuid"):
         return ()
     trusted = {os.geteuid(), 0}

@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from peerage.errors import Problem, config_error, meant, shown
+from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.types import Dimension, Rubric
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def rubric(name: str, settings: Settings | None = None) -> Rubric:
         return settings.rubrics[name]
     if name not in shipped_names():
         hint = meant(name, rubric_names(settings))
-        raise config_error([Problem(f"there is no rubric {shown(name)}.", hint)])
+        raise ConfigError(f"there is no rubric {shown(name)}.", hint=hint)
     return shipped_rubric(name)
 
 
