@@ -43,8 +43,7 @@ def parse_completion(body: bytes, content_type: str = "") -> Reply:
     message, finish = _first(document, "message")
     if message is None:
         raise CallError("not_json", "the reply is JSON, but no chat completion")
-    text, usage = _text(message.get("content")), usage_of(document.get("usage"))
-    return _reply(text, _reasoning(message), _text(message.get("refusal")), finish, usage)
+    return _reply(*_texts(message), finish, usage_of(document.get("usage")))
 
 
 def decoded(body: bytes, content_type: str = "") -> str:
@@ -76,24 +75,21 @@ def _parse_int(digits: str) -> int | float:
 
 
 def _parse_document(text: str) -> dict[str, Any]:
-    """The JSON object in a text."""
+    """The JSON object in a text; what is none is nothing, half of something, or something else."""
     try:
         document = parse_json(text)
     except ValueError:
-        raise _unreadable(text) from None
+        bare = text.strip().removeprefix("\ufeff")
+        if not bare:
+            raise CallError("not_json", "the reply has no body") from None
+        if bare.startswith("{") and not bare.endswith("}"):
+            message = "the reply's JSON breaks off before its end"
+            raise CallError("truncated", message) from None
+        message = f"not JSON where an answer should be: {bare}"
+        raise CallError("not_json", message) from None
     if not isinstance(document, dict):
         raise CallError("not_json", "the reply is JSON, but no chat completion")
     return document
-
-
-def _unreadable(text: str) -> CallError:
-    """What to call a text that is no JSON: nothing, half of something, or something else."""
-    bare = text.strip().removeprefix("\ufeff")
-    if not bare:
-        return CallError("not_json", "the reply has no body")
-    if bare.startswith("{") and not bare.endswith("}"):
-        return CallError("truncated", "the reply's JSON breaks off before its end")
-    return CallError("not_json", f"not JSON where an answer should be: {bare}")
 
 
 def _reported(error: object) -> CallError:
@@ -116,10 +112,8 @@ class CompletionStream:
         self._on_text = on_text
         self._line = bytearray()  # as far as it has come
         self._n_bytes = 0
-        self._n_characters = 0  # of text and reasoning
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._refusal: list[str] = []
+        self._n_characters = 0  # of text, reasoning and refusal
+        self._pieces = [("", "", "")]  # of the same
         self._finish = ""
         self._usage = Usage()
 
@@ -143,7 +137,7 @@ class CompletionStream:
         """The whole reply, once the stream has ended."""
         if not self.done and not self._finish:
             raise CallError("truncated", "the stream broke off before its end", usage=self._usage)
-        text, reasoning, refusal = map("".join, (self._text, self._reasoning, self._refusal))
+        text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
         return _reply(text, reasoning, refusal, self._finish, self._usage)
 
     def _event(self, data: bytes) -> None:
@@ -159,17 +153,13 @@ class CompletionStream:
         self._finish = finish or self._finish
         if delta is None:
             return
-        text, reasoning = _text(delta.get("content")), _reasoning(delta)
-        refusal = _text(delta.get("refusal"))
-        self._n_characters += len(text) + len(reasoning) + len(refusal)
+        piece = _texts(delta)
+        self._n_characters += sum(map(len, piece))
         if self._n_characters > MAX_REPLY_BYTES:
             raise CallError("too_long", "the stream went on for longer than any answer may be")
-        self._reasoning.append(reasoning)
-        self._refusal.append(refusal)
-        if text:
-            self._text.append(text)
-            if self._on_text is not None:
-                self._on_text(text)
+        self._pieces.append(piece)
+        if piece[0] and self._on_text is not None:
+            self._on_text(piece[0])
 
 
 # -- parts ------------------------------------------------------------------------------------
@@ -241,5 +231,7 @@ def _text(content: object) -> str:
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _reasoning(message: Mapping[str, Any]) -> str:
-    return _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+def _texts(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The text, the reasoning and the refusal in a message, or in a piece of one."""
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    return _text(message.get("content")), reasoning, _text(message.get("refusal"))

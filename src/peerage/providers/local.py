@@ -17,11 +17,9 @@ import json
 import os
 import re
 import secrets
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -225,14 +223,14 @@ def narrowed(schema: Mapping[str, Any]) -> Schema:
     a review is a vote: not an abstention, and with each place of the ranking filled.
     """
     labels = schema.get("$defs", {}).get("label", {}).get("enum", ())
-    kept = {**schema, "x-guidance": COMPACT}
+    narrow = {**schema, "x-guidance": COMPACT}
     properties = schema.get("properties", {})
     if "abstained" in properties:
         ranking = {"type": "array", "items": {"$ref": "#/$defs/label"}, "minItems": len(labels)}
-        said = {name: _without_null(part) for name, part in properties.items()}
+        opinion = {name: _without_null(part) for name, part in properties.items()}
         vote = {"abstained": {"const": False}, "reason": {"type": "null"}, "ranking": ranking}
-        kept["properties"] = {**said, **vote}
-    bounded: Schema = _bounded(kept, len(labels) or LIST_ITEMS)
+        narrow["properties"] = {**opinion, **vote}
+    bounded: Schema = _bounded(narrow, len(labels) or LIST_ITEMS)
     return bounded
 
 
@@ -246,34 +244,32 @@ def _bounded(part: Any, n_items: int) -> Any:
         return [_bounded(inner, n_items) for inner in part]
     if not isinstance(part, Mapping):
         return part
-    made = {key: _bounded(value, n_items) for key, value in part.items()}
-    if made.get("type") == "string" and "enum" not in made:
+    if part.get("type") == "string" and "enum" not in part:
         return {"type": "string", "pattern": SENTENCE}
-    if made.get("type") == "array":
-        made.setdefault("maxItems", n_items)
-    return made
+    end = {"maxItems": n_items} if part.get("type") == "array" else {}
+    return end | {key: _bounded(value, n_items) for key, value in part.items()}
 
 
-def _reply(made: Generation, call: Call) -> Reply:
+def _reply(generation: Generation, call: Call) -> Reply:
     """The reply once it is over, or why there is none."""
-    usage = Usage(made.tokens_in, made.tokens_out, 0.0)
-    if made.error is not None:
-        raise _refused(made.error)
-    if not made.finish:
+    text, finish = generation.text, generation.finish
+    usage = Usage(generation.tokens_in, generation.tokens_out, 0.0)
+    if generation.error is not None:
+        raise _refused(generation.error)
+    if not finish:
         raise CallError("cancelled", "the local model was closed", usage=usage)
-    if not made.text.strip():
+    if not text.strip():
         raise CallError("empty", "the local model said nothing", usage=usage)
-    if call.schema is None:
-        return Reply(made.text, usage, finish_reason=made.finish)
-    if made.finish == "length":
-        message = f"the reply was not over after {made.tokens_out} tokens"
-        raise CallError("truncated", message, usage=usage)
-    try:
-        json.loads(made.text)
-    except ValueError:  # the runtime ignores a schema that it cannot read
-        message = "the local model cannot be held to this schema"
-        raise CallError("bad_request", message, usage=usage) from None
-    return Reply(made.text, usage, finish_reason=made.finish, constrained=True)
+    if call.schema is not None:
+        if finish == "length":
+            message = f"the reply was not over after {generation.tokens_out} tokens"
+            raise CallError("truncated", message, usage=usage)
+        try:
+            json.loads(text)
+        except ValueError:  # the runtime ignores a schema that it cannot read
+            message = "the local model cannot be held to this schema"
+            raise CallError("bad_request", message, usage=usage) from None
+    return Reply(text, usage, finish_reason=finish, constrained=call.schema is not None)
 
 
 def _refused(error: Mapping[str, Any]) -> CallError:
@@ -377,10 +373,9 @@ class LoadedModel:
             self._generation = None
 
     def _loaded(self) -> Any:
-        self._server = self._server or self._load()
-        return self._server
-
-    def _load(self) -> Any:
+        """The runtime with the weights, loaded by the first who needs it."""
+        if self._server is not None:
+            return self._server
         library = runtime()
         params = library.CommonParams()
         params.model.path = str(self.path)
@@ -398,10 +393,11 @@ class LoadedModel:
         params.ui = False
         params.n_threads_http = 1
         try:
-            return library.Server(params)
+            self._server = library.Server(params)
         except RuntimeError as error:
             message = f"{self.path.name} could not be loaded: is it a GGUF file with a chat model?"
             raise CallError("provider", message) from error
+        return self._server
 
 
 def _n_threads() -> int:
@@ -421,10 +417,10 @@ def weights_file(path: str = "") -> Path:
         return named.resolve()
     spec = find_spec(WEIGHTS_PACKAGE)
     homes = (spec.submodule_search_locations if spec else None) or ()
-    found = [file for home in homes for file in sorted(Path(home).glob("*.gguf"))]
-    if not found:
+    files = [file for home in homes for file in sorted(Path(home).glob("*.gguf"))]
+    if not files:
         raise CallError("provider", f"the local model is not installed: {FIX}")
-    return found[0]
+    return files[0]
 
 
 def runtime() -> Any:
@@ -433,25 +429,16 @@ def runtime() -> Any:
     Left to itself it spins at every barrier, which on a machine with anything else to do
     makes two threads thirty times slower than one.
     """
-    with _set_for_import("OMP_WAIT_POLICY", "PASSIVE"):
-        try:
-            return importlib.import_module("xllamacpp")
-        except ModuleNotFoundError as error:
-            raise CallError("provider", f"the local model is not installed: {FIX}") from error
-        except ImportError as error:
-            message = f"the local model's runtime does not load: {error}"
-            hint = "; on Debian and Ubuntu: apt-get install libgomp1"
-            raise CallError("provider", message + hint * ("gomp" in message)) from error
-
-
-@contextmanager
-def _set_for_import(name: str, value: str) -> Iterator[None]:
-    """A variable of the environment for as long as the library is being loaded."""
-    if "xllamacpp" in sys.modules or name in os.environ:
-        yield
-        return
-    os.environ[name] = value
+    is_chosen = "OMP_WAIT_POLICY" in os.environ
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        yield
+        return importlib.import_module("xllamacpp")
+    except ModuleNotFoundError as error:
+        raise CallError("provider", f"the local model is not installed: {FIX}") from error
+    except ImportError as error:
+        message = f"the local model's runtime does not load: {error}"
+        hint = "; on Debian and Ubuntu: apt-get install libgomp1"
+        raise CallError("provider", message + hint * ("gomp" in message)) from error
     finally:
-        del os.environ[name]
+        if not is_chosen:
+            os.environ.pop("OMP_WAIT_POLICY", None)

@@ -12,6 +12,7 @@ take the key along, and nothing but the one configured address is ever asked for
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import sys
 import time
@@ -33,6 +34,7 @@ from peerage.errors import ConfigError
 from peerage.providers import (
     MAX_REPLY_BYTES,
     TRACE_HEADER,
+    UNSENT,
     Call,
     CallError,
     OnText,
@@ -43,7 +45,7 @@ from peerage.providers import (
 )
 from peerage.providers.completions import CompletionStream, kind_of, parse_completion, parse_json
 from peerage.text import valid_text
-from peerage.types import Seat, Usage
+from peerage.types import Seat
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 30.0  # the whole of a call is timed by whoever makes it
 KEEP_ALIVE_S = 30.0
 LARGE_BYTES = 2**20  # aiohttp asks for a file from here on, to write it piece by piece
-UNSENT = Usage(0, 0, 0.0)
 MAX_ERROR_BYTES = 64_000  # of an error's body; what follows adds nothing to a sentence
 
 # What an endpoint may refuse, with the words by which a refusal is known to mean it.
@@ -81,7 +82,7 @@ class OpenAICompatible(Provider):
     constrains = True
     streams = True
 
-    def __init__(self, seat: Seat, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, seat: Seat, environ: Mapping[str, str] = os.environ) -> None:
         self.base_url, self.key_name = self.endpoint(seat)[0], key_name(seat, environ)
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
@@ -204,24 +205,21 @@ class OpenAICompatible(Provider):
             raise _lost(error, str(self._url.origin())) from None
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
+        """What to send, less what the endpoint refused; the token limit has another name then."""
         seat = call.seat
         messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
-        body |= seat.options
-        if "temperature" not in without:
-            body["temperature"] = seat.temperature
-        if seat.reasoning_effort and "reasoning_effort" not in without:
+        body |= {**seat.options, "temperature": seat.temperature, "max_tokens": call.max_tokens}
+        if seat.reasoning_effort:
             body["reasoning_effort"] = seat.reasoning_effort
-        limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
-        body[limit] = call.max_tokens
-        if call.schema is not None and "response_format" not in without:
+        if call.schema is not None:
             schema = {"name": call.stage, "strict": True, "schema": call.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if stream:
-            body["stream"] = True
-            if "stream_options" not in without:
-                body["stream_options"] = {"include_usage": True}
-        return body
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if "max_tokens" in without:
+            body["max_completion_tokens"] = call.max_tokens
+        return {name: value for name, value in body.items() if name not in without}
 
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """What a status means, in the endpoint's own words where it has any."""
@@ -243,22 +241,23 @@ def _lost(error: Exception, place: str) -> CallError:
     import aiohttp
     from aiohttp.http_exceptions import ContentEncodingError
 
-    if isinstance(error, aiohttp.ClientPayloadError):
-        if isinstance(error.__cause__, ContentEncodingError):
+    match error:
+        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
             return CallError("bad_encoding", f"{place} sent what cannot be decompressed")
-        return CallError("truncated", f"{place} broke off in the middle of its reply")
-    if isinstance(error, TimeoutError):
-        return CallError("timeout", f"{place} took no connection in time")
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
-    if isinstance(error, aiohttp.ClientResponseError):
-        return CallError("not_json", f"{place} does not speak HTTP")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        why = f"the certificate of {place} is not trusted: {error.certificate_error}"
-        return CallError("connection", why, usage=UNSENT)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        why = f"no connection to {place}: {error.os_error.strerror or error}"
-        return CallError("connection", why, usage=UNSENT)
+        case aiohttp.ClientPayloadError():
+            return CallError("truncated", f"{place} broke off in the middle of its reply")
+        case TimeoutError():
+            return CallError("timeout", f"{place} took no connection in time")
+        case aiohttp.ClientHttpProxyError():
+            return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
+        case aiohttp.ClientResponseError():
+            return CallError("not_json", f"{place} does not speak HTTP")
+        case aiohttp.ClientConnectorCertificateError():
+            why = f"the certificate of {place} is not trusted: {error.certificate_error}"
+            return CallError("connection", why, usage=UNSENT)
+        case aiohttp.ClientConnectorError():
+            why = f"no connection to {place}: {error.os_error.strerror or error}"
+            return CallError("connection", why, usage=UNSENT)
     return CallError("connection", f"{place} hung up")
 
 
@@ -394,8 +393,8 @@ class ModelServer:
 def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
     """The servers on loopback that list chat models, asked side by side and only briefly."""
     with ThreadPoolExecutor(len(ports)) as executor:
-        found = executor.map(lambda port: _server(*port), ports)
-        return [server for server in found if server.models]
+        servers = executor.map(lambda port: _server(*port), ports)
+        return [server for server in servers if server.models]
 
 
 def _server(name: str, port: int) -> ModelServer:
