@@ -7,6 +7,8 @@ told before it starts.
 The seats of a panel that want the same weights share them, and are served one after the other by
 one thread: replies computed side by side would depend on each other's rounding, and a call would
 no longer give the same text twice.
+
+Model servers that run on this machine, which speak OpenAI's protocol, are looked for here too.
 """
 
 from __future__ import annotations
@@ -18,15 +20,18 @@ import os
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from peerage.errors import ConfigError
 from peerage.providers import (
+    MAX_REPLY_BYTES,
     Call,
     CallError,
     Kind,
@@ -49,6 +54,11 @@ LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
 ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has nothing more to say
 SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
+FIND_S = 0.7  # for a server that is there, on the same machine
+MAX_ID_CHARACTERS = 80
+NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in the ids of other models
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -442,3 +452,45 @@ def runtime() -> Any:
     finally:
         if not is_chosen:
             os.environ.pop("OMP_WAIT_POLICY", None)
+
+
+# -- servers on this machine ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelServer:
+    """A server that answers, and the ids of the chat models that it offers."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
+    """The servers on loopback that list chat models, asked side by side and only briefly."""
+    with ThreadPoolExecutor(len(ports)) as executor:
+        servers = executor.map(lambda port: _server(*port), ports)
+        return [server for server in servers if server.models]
+
+
+def _server(name: str, port: int) -> ModelServer:
+    base_url = f"http://127.0.0.1:{port}/v1"
+    try:
+        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
+        with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
+            connection.request("GET", "/v1/models")
+            document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
+        ids = [entry["id"] for entry in document["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+        ids = []  # nothing there, or something else
+    return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
+
+
+def _is_chat_model(id_: object) -> bool:
+    return (
+        isinstance(id_, str)
+        and 0 < len(id_) <= MAX_ID_CHARACTERS
+        and id_.isascii()
+        and id_.isprintable()
+        and not any(word in id_.lower() for word in NO_CHAT)
+    )
