@@ -384,14 +384,6 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
-KIND_BY_STATUS: dict[int, Kind] = {
-    401: "unauthorized",
-    403: "unauthorized",
-    408: "timeout",
-    429: "rate_limited",
-}
-
-
 def kind_of(status: int) -> Kind:
     """The kind of failure that an HTTP status means."""
     return KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "bad_request")
