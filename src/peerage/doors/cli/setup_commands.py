@@ -19,9 +19,8 @@ from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError, how_many
 from peerage.panel import how_to_seat
 from peerage.providers.calling import PING_S, Caller, ping
-from peerage.providers.local import FIX, TOY, available, local_seats
+from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
 from peerage.providers.money import PER_TOKEN, Price
-from peerage.providers.openai_compatible import ModelServer, model_servers
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Seat
 

@@ -100,11 +100,11 @@ def move(
 ) -> None:
     """Copy the whole store into an empty one and compare the two; the old one stays as it is."""
     from peerage.stores import open_store, without_password
-    from peerage.stores.moving import move as moved
+    from peerage.stores.sql_store import move as copy_store
 
     source = open_store(common.settings().store, must_exist=True)
     with _steps("", shown=not (common.json or common.quiet)) as step:
-        counts = asdict(moved(source, open_store(to), step))
+        counts = copy_store(source, open_store(to), step)
     if common.json:
         write_json({"to": without_password(to), **counts})
     else:
