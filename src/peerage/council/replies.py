@@ -119,12 +119,11 @@ class ReplyObjects(NamedTuple):
 
 # -- what is not the reviewer's word ------------------------------------------------------------
 
-THINK_TAG = re.compile(
-    r"[<&\[](?:lt;)?/?(?:(?i:think|thinking|thought|reasoning)(?:>|&gt;)|THINK\])"
-)
-# In pairs, the same name at both ends: fences of our prompt, tags, quotations in BBCode.
-BLOCK = re.compile(
-    r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
+# Thoughts; and in pairs, the same name at both ends: fences of our prompt, tags, [quote]s.
+TAG = re.compile(
+    r"[<&\[](?:lt;)?/?(?:(?P<thought>think|thinking|thought|reasoning)(?:>|&gt;)"
+    r"|(?P<think>(?-i:THINK))\])"
+    r"|\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
     r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>(?<=\[)(?:quote|cite)|(?<=\[/)(?:quote|cite)"
     r"|(?<!\[)(?<!\[/)[a-z][\w.:-]{0,40}+)"
     r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)|(?P<comment><!--|-->)",
@@ -209,8 +208,7 @@ Event = tuple[int, int, str]  # where an aside, the end of a thought or an objec
 
 def _asides(text: str) -> Iterator[Event]:
     """Every thought and quotation of a reply."""
-    yield from _thoughts(text)
-    yield from _blocks(text)
+    yield from _tagged(text)
     for match in QUOTATION.finditer(text):
         yield match.start(), match.end(), "quotes"
     for opening, closing in pairwise(CODE_FENCE.finditer(text)):
@@ -218,35 +216,36 @@ def _asides(text: str) -> Iterator[Event]:
             yield opening.start(), closing.end(), "quotes"
 
 
-def _thoughts(text: str) -> Iterator[Event]:
-    """Thinking tags: an opening one reaches to the next closing one, or drifts to the end.
+def _tagged(text: str) -> Iterator[Event]:
+    """Thoughts, and blocks that end under the name they began with; the inner ones are part of it.
 
-    A tag between quotation marks is spoken about, not used.
+    A thought reaches to the next tag that ends one, or drifts to the end. A tag between
+    quotation marks is spoken about, not used.
     """
-    end: int | None = None
-    for match in reversed(list(THINK_TAG.finditer(text))):
-        start, stop = match.span()
-        if _between_quotes(text, start, stop):
-            continue
-        if "/" in match[0]:
-            yield start, stop, "thought"
-            end = stop
-        else:
-            yield (start, len(text), "drifts") if end is None else (start, end, "thinks")
-
-
-def _blocks(text: str) -> Iterator[Event]:
-    """Blocks that end under the name they began with; the inner ones are part of the outer."""
+    thought_end: int | None = None
     ends: dict[str, list[int]] = defaultdict(list)
-    for match in reversed(list(BLOCK.finditer(text))):
-        name = match["title"] or (match["tag"] or "<!--").casefold()
+    for match in reversed(list(TAG.finditer(text))):
+        start, end = match.span()
+        name = (
+            match["title"]
+            or (match["tag"] or match["thought"] or match["think"] or "<!--").casefold()
+        )
         closes = match["slash"] or match["comment"] == "-->" or match[0][1:4].upper() == "END"
-        if name in OWN_TAGS or _between_quotes(text, *match.span()):
+        if name in OWN_TAGS or _between_quotes(text, start, end):
             continue
-        if closes:
-            ends[name].append(match.end())
+        if match["thought"] or match["think"]:
+            if "/" in match[0]:
+                yield start, end, "thought"
+                thought_end = end
+                ends[name].append(end)  # it may have begun with attributes
+            else:
+                reaches = thought_end is not None
+                yield start, thought_end or len(text), "thinks" if reaches else "drifts"
+                ends[name][-1:] = []
+        elif closes:
+            ends[name].append(end)
         elif ends[name]:
-            yield match.start(), ends[name].pop() if match["tag"] else ends[name][-1], "quotes"
+            yield start, ends[name].pop() if match["tag"] else ends[name][-1], "quotes"
 
 
 def _between_quotes(text: str, start: int, end: int) -> bool:
