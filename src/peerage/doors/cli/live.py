@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.live import Live
 
@@ -18,7 +19,7 @@ from peerage.council.blinding import label
 from peerage.council.counting import count, places
 from peerage.doors.cli.screen import write_line
 from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
-from peerage.doors.render.layout import Cell, TableColumn, TextTable, cell_width, short_names
+from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
 from peerage.doors.render.phrases import ProgressLines, seconds
 from peerage.errors import how_many
 from peerage.events import (
@@ -218,12 +219,12 @@ class LiveView:
         rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
         names = list(self.seats)[: max(1, rows)]
         short = short_names([visible(name) for name in names], NAME_ROOM)
-        room = max(map(cell_width, short.values()), default=0)
+        room = max(map(cell_len, short.values()), default=0)
         below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
         lines: list[Text] = []
         for name in names:
             state, form = self.seats[name], short[visible(name)]
-            row = f"{form}{' ' * (room - cell_width(form))}  {self._doing(state)}"
+            row = f"{form}{' ' * (room - cell_len(form))}  {self._doing(state)}"
             lines += [styled(part, state.style) for part in _wrapped(row, width)[:1]]
             tail = [line for line in _wrapped(state.tail, width - 4) if line.strip()]
             lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]

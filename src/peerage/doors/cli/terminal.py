@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -27,7 +28,6 @@ from peerage.doors.render.layout import (
     Verbatim,
     ascii_drawing,
     blocks_markdown,
-    cell_width,
 )
 from peerage.errors import how_many
 from peerage.text import visible
@@ -101,7 +101,7 @@ class Terminal(Console):
             case Line():
                 self.print(block.text, style=block.style)
             case Quote(is_main=True):
-                fits = cell_width(visible(block.title)) <= self.width - 6
+                fits = cell_len(visible(block.title)) <= self.width - 6
                 if not fits:  # a name must not be cut
                     self.print(block.title, style="bold")
                 title = block.title if fits else ""

@@ -124,11 +124,14 @@ def probability(p: float | None) -> str:
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
-def signed(value: float | None, low: float | None = None, high: float | None = None) -> str:
+def signed(
+    value: float | None, low: float | None = None, high: float | None = None, digits: int = 3
+) -> str:
     """A correlation or difference, with its interval where it has one."""
     if value is None:
         return "undefined"
-    return f"{value:+.3f}" + ("" if low is None else f" ({low:+.3f} … {high:+.3f})")
+    interval = "" if low is None else f" ({low:+.{digits}f} … {high:+.{digits}f})"
+    return f"{value:+.{digits}f}{interval}"
 
 
 def finding_value(one: Finding) -> str:
@@ -290,17 +293,17 @@ def tier_groups(
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """The rows of a board by tier, each group with its label; what has no tier stands last."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    untiered: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if "tier" not in row or row["tier"] is not None:
-            label = f"tier {row['tier']}" if "tier" in row else ""
-            groups.setdefault(label, []).append(row)
-        else:
-            untiered.setdefault(_why_no_tier(row), []).append(row)
-    return [*groups.items(), *untiered.items()]
+    for row in sorted(rows, key=lambda row: row.get("tier", 0) is None):
+        groups.setdefault(tier_label(row), []).append(row)
+    return list(groups.items())
 
 
-def _why_no_tier(row: Mapping[str, Any]) -> str:
+def tier_label(row: Mapping[str, Any]) -> str:
+    """A row's tier, or why it has none; empty on a board without tiers."""
+    if "tier" not in row:
+        return ""
+    if row["tier"] is not None:
+        return f"tier {row['tier']}"
     if row["share"] is None:
         return "no votes"
     by_rule = row.get("value") is not None and row.get("share_low") is not None
