@@ -6,9 +6,10 @@ import textwrap
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Group
@@ -52,17 +53,11 @@ DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
 
 
 class PlainView:
-    """One line per thing that happened, on stderr, for logs and pipes; quiet: failures alone."""
+    """Writes a line for each event to stderr, for logs and pipes; quiet: for failures alone."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self.lines = ProgressLines(max_characters=None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def see(self, event: Event) -> None:
         line = self.lines.line(event)
@@ -113,13 +108,6 @@ class LiveView:
             transient=True,
         )
 
-    def __enter__(self) -> Self:
-        self.live.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.live.__exit__(*error)
-
     # -- what happens --------------------------------------------------------------------------
 
     def see(self, event: Event) -> None:
@@ -145,10 +133,8 @@ class LiveView:
                 words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
                 self._state(fact.seat, words, "yellow", self.seats[fact.seat].since)
             case Answered() as fact:
-                took = self._took(fact.seat)
-                self._state(
-                    fact.seat, f"✓ {how_many(len(fact.text.split()), 'word')}{took}", "green"
-                )
+                words = how_many(len(fact.text.split()), "word")
+                self._state(fact.seat, f"✓ {words}{self._took(fact.seat)}", "green")
                 self._tail(fact.seat, fact.text)
             case Failed() as fact:
                 self._state(fact.seat, f"✗ {fact.kind}{self._took(fact.seat)}", "red")
@@ -159,8 +145,7 @@ class LiveView:
                     slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
                     self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
             case Reviewed() as fact if fact.reviewer in self.ballots:
-                took = self._took(fact.reviewer)
-                self._state(fact.reviewer, f"✓ reviewed{took}", "green")
+                self._state(fact.reviewer, f"✓ reviewed{self._took(fact.reviewer)}", "green")
                 self.replies[fact.reviewer] = fact.text
 
     def _state(self, seat: str, words: str, style: str, since: float | None = None) -> None:
@@ -204,15 +189,15 @@ class LiveView:
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""
-        asked = _wrapped(self.question, self.console.width)
-        more = "…" if len(asked) > QUESTION_LINES else ""
-        asked = asked[:QUESTION_LINES]
-        if more:
-            asked[-1] = asked[-1][: self.console.width - 1] + more
+        width = self.console.width
+        question = _wrapped(self.question, width)
+        if len(question) > QUESTION_LINES:
+            last = question[QUESTION_LINES - 1]
+            question[QUESTION_LINES - 1 :] = [last[: width - 1] + "…"]
         waited_for = [name for name, state in self.seats.items() if state.since is not None]
         what = f"waiting for {len(waited_for)} of {len(self.seats)}" if waited_for else "working"
         progress = f"{seconds(self.clock() - self.started)} · {what}"
-        return [*(styled(line, "bold") for line in asked), styled(progress, "dim")]
+        return [*(styled(line, "bold") for line in question), styled(progress, "dim")]
 
     def _answers(self) -> list[Text]:
         """A line for each seat, and the last lines of its answer where there is room."""
@@ -239,19 +224,19 @@ class LiveView:
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
         """What each reviewer is doing, and which candidate it has put where."""
-        authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
-        candidates = authors[:MAX_CANDIDATES]
+        authors = {author for ballot in self.ballots.values() for author in ballot.authors}
+        candidates = sorted(authors)[:MAX_CANDIDATES]
         table = TextTable(
             TableColumn("reviewer", "name"),
             TableColumn("", "word"),
             *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
         )
         for reviewer in list(self.ballots)[:n_reviewers]:
-            state, mine = self.seats[reviewer], self.places.get(reviewer, {})
+            state, places = self.seats[reviewer], self.places.get(reviewer, {})
             cells = [
                 Cell("·", "dim")
-                if name not in mine
-                else Cell(f"({mine[name]})" if name == reviewer else str(mine[name]))
+                if name not in places
+                else Cell(f"({places[name]})" if name == reviewer else str(places[name]))
                 for name in candidates
             ]
             table.add(reviewer, Cell(self._doing(state), state.style), *cells)
@@ -267,7 +252,7 @@ class LiveView:
 
 async def watch(view: LiveView | PlainView, run: AsyncIterator[Event], events: list[Event]) -> None:
     """Show a session as it goes; what is stored of it is added to the events."""
-    with view:
+    with view.live if isinstance(view, LiveView) else nullcontext():
         async for event in run:
             view.see(event)
             events += [event] if event.seq >= 0 else []
