@@ -171,12 +171,12 @@ class LiveView:
                 if name not in self.places
             ]
         # Reading a reply may take a moment, and nobody's call should wait for it.
-        read = {
+        new_places = {
             ballot.reviewer: places(count(ballot, parse(text, ballot), self.rubric))
             for ballot, text in unread
         }
         with self._noting:
-            self.places |= read
+            self.places |= new_places
             lines: list[RenderableType] = [*self._head()]
             if self.ballots:
                 table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
@@ -232,11 +232,11 @@ class LiveView:
             *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
         )
         for reviewer in list(self.ballots)[:n_reviewers]:
-            state, places = self.seats[reviewer], self.places.get(reviewer, {})
+            state, place_of = self.seats[reviewer], self.places.get(reviewer, {})
             cells = [
                 Cell("·", "dim")
-                if name not in places
-                else Cell(f"({places[name]})" if name == reviewer else str(places[name]))
+                if name not in place_of
+                else Cell(f"({place_of[name]})" if name == reviewer else str(place_of[name]))
                 for name in candidates
             ]
             table.add(reviewer, Cell(self._doing(state), state.style), *cells)

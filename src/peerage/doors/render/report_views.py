@@ -424,14 +424,16 @@ def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
         sections="status",
     )
     order, score = list(STATUS_STYLES), audit.views.get("score", "score")
-    for one in sorted(audit.findings, key=lambda one: order.index(one.status))[:n_rows]:
-        value = NOTHING if one.value is None else f"{one.value:.3g}"
-        between = NOTHING if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
-        texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        needs = "" if one.status in ("evidence", "clear") else describe_power(one, score)
-        style = STATUS_STYLES[one.status]
-        cells = (Cell(text, style) for text in (*texts, finding_n(one), needs, one.note))
-        table.add(*cells, section=one.status.replace("_", " "))
+    for finding in sorted(audit.findings, key=lambda finding: order.index(finding.status))[:n_rows]:
+        value = NOTHING if finding.value is None else f"{finding.value:.3g}"
+        between = NOTHING if finding.low is None else f"{finding.low:.3g} … {finding.high:.3g}"
+        chances = (probability(finding.p), probability(finding.q))
+        settled = finding.status in ("evidence", "clear")
+        needs = "" if settled else describe_power(finding, score)
+        texts = (finding.metric, finding.subject, value, between, *chances, finding_n(finding))
+        style = STATUS_STYLES[finding.status]
+        cells = (Cell(text, style) for text in (*texts, needs, finding.note))
+        table.add(*cells, section=finding.status.replace("_", " "))
     return table
 
 
@@ -445,6 +447,6 @@ def means_table(calibration: Sequence[Finding]) -> TextTable:
         TableColumn(f"{ends[0]:.2f} to {ends[1]:.2f}", "drawing", use=1),
         TableColumn("mean score"),
     )
-    for one, mean in means[:MAX_ROWS]:
-        table.add(one.subject, Interval(mean, one.low, one.high, ends), figure(mean))
+    for finding, mean in means[:MAX_ROWS]:
+        table.add(finding.subject, Interval(mean, finding.low, finding.high, ends), figure(mean))
     return table
