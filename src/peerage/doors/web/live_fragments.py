@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from markupsafe import escape
 
@@ -44,10 +45,11 @@ from peerage.types import Event, Gate, Verdict
 HEARTBEAT_S = 10.0
 END = "event: end\ndata: finished\n\n"
 COMMENT = ": still here\n\n"
+# Events that move the session to no other step.
+SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """What viewers are sent: its place in the log, or NOT_STORED, and the text of the stream."""
 
     seq: int
@@ -66,7 +68,7 @@ class Rendering:
 
     def __init__(self, settings: Settings) -> None:
         self.picture = SessionPicture(settings)
-        self._parts = web_environment().get_template("session_parts.html").make_module({})
+        self._macros = web_environment().get_template("session_parts.html").make_module({})
         self._pieces: dict[tuple[str, str], str] = {}
 
     def see(self, event: Event) -> Message | None:
@@ -76,10 +78,8 @@ class Rendering:
             key = fact.seat, fact.stage
             self._pieces[key] = self._pieces.get(key, "") + fact.text
             return None
-        parts = self._changed(fact) if fact is not None else []
-        if not parts and event.seq == NOT_STORED:
-            return None
-        return message(event.seq, parts)
+        parts = self._changed(fact)
+        return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
 
     def batch(self) -> Message | None:
         """The text that has come in since the last time, to be added to what is shown."""
@@ -93,15 +93,12 @@ class Rendering:
 
     def catch_up(self) -> Message | None:
         """What is only said and not stored, as it stands, for a viewer who has just come."""
-        picture = self.picture
-        parts = [
-            part
-            for name, stage, number in sorted(picture.pending)
-            for part in (self._card(name) if stage == "answer" else self._row(name, number))
-            if stage != "conclude"
-        ]
+        picture, parts = self.picture, list[str]()
+        for name, stage, number in sorted(picture.pending):
+            if stage != "conclude":
+                parts += self._card(name) if stage == "answer" else self._row(name, number)
         if picture.chair and picture.session.verdict is None:
-            parts.append(self._part("verdict", "verdict"))
+            parts.append(self._part("verdict"))
         return message(NOT_STORED, parts) if parts else None
 
     def _text_id(self, seat: str, stage: str) -> str | None:
@@ -110,64 +107,55 @@ class Rendering:
         member = self.picture.by_name.get(seat)
         return f"text-{member.index}" if member and stage == "answer" else None
 
-    def _changed(self, fact: Fact) -> list[str]:
+    def _changed(self, fact: Fact | None) -> list[str]:
         """The parts of the page that are not any more what they were."""
         match fact:
             case Opened() | Extended():
-                return [self._part("session", "whole", False)]
-            case Waiting(stage="answer"):
-                return self._card(fact.seat)
-            case Asked(stage="answer") | Answered() | Failed(stage="answer"):
-                return [*self._card(fact.seat), *self._progress()]
-            case Waiting(stage="review"):
-                return self._row(fact.seat, max(self.picture.rounds, default=0))
+                parts = [self._part("session", False)]
+            case Waiting(stage="answer") | Asked(stage="answer"):
+                parts = self._card(fact.seat)
+            case Answered() | Failed(stage="answer"):
+                parts = self._card(fact.seat)
             case Gate():
-                return self._card(fact.model)
-            case Dealt():
-                return [self._part("grid", "grid"), *self._progress()]
+                parts = self._card(fact.model)
+            case Waiting(stage="review"):
+                parts = self._row(fact.seat, max(self.picture.rounds, default=0))
             case Asked(stage="review") | Failed(stage="review"):
-                return [*self._row(fact.seat, fact.round), *self._progress()]
+                parts = self._row(fact.seat, fact.round)
             case Reviewed():
-                return [*self._row(fact.reviewer, fact.round), *self._progress()]
+                parts = self._row(fact.reviewer, fact.round)
             case StoppedEarly():
-                return [part for name in fact.not_heard for part in self._row(name, fact.round)]
+                parts = [part for name in fact.not_heard for part in self._row(name, fact.round)]
+            case Dealt():
+                parts = [self._part("grid")]
             case Tallied():
-                return [self._part("ranking", "ranking"), *self._progress()]
+                parts = [self._part("ranking")]
             case Audited():
-                return [self._part("foot", "foot")]
+                parts = [self._part("foot")]
             case Asked(stage="conclude") | Advised() | Failed():
-                return [self._part("verdict", "verdict"), *self._progress()]
+                parts = [self._part("verdict")]
             case Verdict():
-                names = self._part("names-box", "names_box", True)
-                return [self._part("verdict", "verdict"), names, *self._progress()]
+                parts = [self._part("verdict"), self._part("names-box", True)]
             case Finished():
-                cards = [part for m in self.picture.answering for part in self._card(m.name)]
-                return [
-                    self._part("foot", "foot"),
-                    self._part("verdict", "verdict"),
-                    self._part("names-box", "names_box", True),
-                    *cards,
-                    *self._progress(),
-                ]
+                parts = [self._part("foot"), self._part("verdict"), self._part("names-box", True)]
+                parts += [part for m in self.picture.answering for part in self._card(m.name)]
             case _:
                 return []
-
-    def _progress(self) -> list[str]:
-        return [self._part("steps", "steps"), self._part("status", "status")]
+        return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]
 
     def _card(self, name: str) -> list[str]:
         member = self.picture.by_name.get(name)
-        return [self._part(f"card-{member.index}", "card", member)] if member else []
+        return [self._part(f"card-{member.index}", member)] if member else []
 
     def _row(self, reviewer: str, round: int) -> list[str]:
         member = self.picture.by_name.get(reviewer)
         if member is None:
             return []
-        line = self.picture.row(member, round)
-        return [self._part(f"row-{round}-{member.index}", "row", line)]
+        return [self._part(f"row-{round}-{member.index}", self.picture.row(member, round))]
 
-    def _part(self, target: str, macro: str, *args: object) -> str:
-        html = getattr(self._parts, macro)(self.picture, *args)
+    def _part(self, target: str, *args: object) -> str:
+        """The part of the page with this id; the macro that makes it has the id's first word."""
+        html = getattr(self._macros, target.partition("-")[0])(self.picture, *args)
         return _partial(target, str(html), "outerHTML")
 
 
@@ -177,46 +165,63 @@ def _partial(target: str, html: str, swap: str) -> str:
 
 @dataclass(eq=False)
 class WatchedSession:
-    """One session that somebody watches: the task that follows it, and what it has rendered."""
+    """One session that somebody watches: what was rendered of it, and for how many viewers."""
 
     rendering: Rendering
     messages: list[Message] = field(default_factory=list)
     n_viewers: int = 0
     ended: bool = False
-    task: asyncio.Task[None] | None = None
     signal: Signal = field(default_factory=Signal)
 
-    def add(self, sent: Message | None) -> None:
+    async def follow(self, service: Service, id: str) -> None:
+        """Render what happens, to the end of the session."""
+        try:
+            with suppress(PeerageError):  # its log says how it ended, as far as it did
+                async with aclosing(service.watch(id)) as batches:
+                    async for events in batches:
+                        for event in events:
+                            if event.seq != NOT_STORED:
+                                self._add(self.rendering.batch())
+                            self._add(self.rendering.see(event))
+                        self._add(self.rendering.batch())
+        finally:
+            self.ended = True
+            self.signal.wake()
+
+    def _add(self, sent: Message | None) -> None:
         if sent is not None:
             self.messages.append(sent)
             self.signal.wake()
 
 
 class LiveSessions:
-    """The sessions that are being watched, each followed once."""
+    """The sessions that are being watched, each followed once, by a task."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._watched: dict[str, WatchedSession] = {}
+        self._watched: dict[str, tuple[WatchedSession, asyncio.Task[None]]] = {}
 
     async def stream(self, id: str, after: int) -> AsyncIterator[str]:
         """What a viewer is to be sent who has seen the log up to a place, to the end."""
         yield ": parts of a session\n\n"
-        async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as sent:
-            async for one in sent:
-                yield COMMENT if one is None else one
+        async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as texts:
+            async for text in texts:
+                yield COMMENT if text is None else text
 
     async def _messages(self, id: str, after: int) -> AsyncIterator[str]:
-        watched = self._watching(id)
+        if id not in self._watched:
+            watched = WatchedSession(Rendering(self.service.settings))
+            self._watched[id] = watched, asyncio.create_task(watched.follow(self.service, id))
+        watched, task = self._watched[id]
         watched.n_viewers += 1
         try:
             place, is_level = 0, False  # level: nothing that the viewer has seen is still ahead
             while True:
                 while place < len(watched.messages):
-                    one = watched.messages[place]
+                    sent = watched.messages[place]
                     place += 1
-                    if one.seq > after or (one.seq == NOT_STORED and is_level):
-                        yield one.text
+                    if sent.seq > after or (sent.seq == NOT_STORED and is_level):
+                        yield sent.text
                 if not is_level and watched.rendering.picture.last_seq >= after:
                     is_level = True
                     if (so_far := watched.rendering.catch_up()) is not None:
@@ -229,33 +234,5 @@ class LiveSessions:
         finally:
             watched.n_viewers -= 1
             if not watched.n_viewers:
-                await self._let_go(id, watched)
-
-    def _watching(self, id: str) -> WatchedSession:
-        watched = self._watched.get(id)
-        if watched is None:
-            watched = WatchedSession(Rendering(self.service.settings))
-            watched.task = asyncio.create_task(self._follow(id, watched))
-            self._watched[id] = watched
-        return watched
-
-    async def _let_go(self, id: str, watched: WatchedSession) -> None:
-        if self._watched.get(id) is watched:
-            del self._watched[id]
-        if watched.task is not None:
-            await end([watched.task])
-
-    async def _follow(self, id: str, watched: WatchedSession) -> None:
-        rendering = watched.rendering
-        try:
-            with suppress(PeerageError):  # its log says how it ended, as far as it did
-                async with aclosing(self.service.watch(id)) as batches:
-                    async for events in batches:
-                        for event in events:
-                            if event.seq != NOT_STORED:
-                                watched.add(rendering.batch())
-                            watched.add(rendering.see(event))
-                        watched.add(rendering.batch())
-        finally:
-            watched.ended = True
-            watched.signal.wake()
+                del self._watched[id]
+                await end([task])

@@ -6,9 +6,10 @@ parts make the page of a running session, of one that was reconnected to, and of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
@@ -16,6 +17,7 @@ from peerage.council.counting import count
 from peerage.council.fold import EMPTY, add, person_review, with_candidates
 from peerage.doors.render.phrases import session_flags
 from peerage.events import (
+    NOT_STORED,
     Answered,
     Asked,
     CallMade,
@@ -39,7 +41,6 @@ from peerage.types import (
     Ballot,
     Counted,
     Event,
-    Failure,
     Gate,
     Response,
     Review,
@@ -57,6 +58,15 @@ class Member:
     index: int
     alias: str
     name: str
+
+
+class JudgedBallot(NamedTuple):
+    """What a reviewer was shown and said, how that counts, and a remark on each answer."""
+
+    ballot: Ballot
+    review: Review
+    counted: Counted
+    remarks: tuple[Remark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +87,8 @@ class SessionPicture:
     settings: Settings
     session: Session = EMPTY
     opened: Opened | None = None
-    last_seq: int = -1
+    seats: tuple[SeatRecord, ...] = ()
+    last_seq: int = NOT_STORED
     started_at: float | None = None
     ended_at: float | None = None
     members: tuple[Member, ...] = ()
@@ -87,7 +98,7 @@ class SessionPicture:
     not_heard: set[tuple[str, int]] = field(default_factory=set)
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
-    failed: dict[tuple[str, str, int], Failure] = field(default_factory=dict)
+    failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)
     chair: str = ""
 
     @classmethod
@@ -101,74 +112,60 @@ class SessionPicture:
     def see(self, event: Event) -> Fact | None:
         """Take in one more event; what it was comes back."""
         fact = read_event(event)
-        if event.seq >= 0:
-            self.last_seq = event.seq
-        if fact is None:
-            return None
+        self.last_seq = max(self.last_seq, event.seq)
         match fact:
             case TextPiece():
                 text = self.texts.get((fact.seat, fact.stage), "") + fact.text
                 self.texts[fact.seat, fact.stage] = text[-MAX_LIVE_TEXT:]
-                return fact
             case Asked():
                 self.pending.add((fact.seat, fact.stage, fact.round))
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
-                return fact
             case Waiting():
                 self.waits[fact.seat, fact.stage] = fact
-                return fact
             case Opened():
-                self.opened, self.started_at = fact, event.at
+                self.opened, self.seats, self.started_at = fact, fact.seats, event.at
             case Extended():
                 self.ended_at = None
-                if self.opened is not None:
-                    self.opened = replace(self.opened, seats=(*self.seats, *fact.seats))
+                self.seats += fact.seats
             case PersonReviewed():
-                name = fact.ballot.reviewer
-                self.people[name] = person_review(self.session, fact)
-                self.members = self._seated()
+                self.people[fact.ballot.reviewer] = person_review(self.session, fact)
             case Failed():
-                failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
-                self.failed[fact.seat, fact.stage, fact.round] = failure
+                self.failed[fact.seat, fact.stage, fact.round] = fact
             case StoppedEarly():
                 self.not_heard |= {(name, fact.round) for name in fact.not_heard}
             case Finished():
                 self.ended_at = event.at
-            case _:
-                pass
+        if fact is not None and event.seq != NOT_STORED:
+            self._add(event.session_id, fact)
+        return fact
+
+    def _add(self, session_id: str, fact: Fact) -> None:
+        """Add a stored fact to the session, and end the call whose outcome it is."""
         if (call := call_made(fact)) is not None:
             self.pending.discard((call.seat, call.stage, call.round))
             self.waits.pop((call.seat, call.stage), None)
             if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
                 self.texts.pop((call.seat, call.stage), None)
             self.calls += [call] if call.usage is not None else []
-        self.session = add(self.session, event.session_id, fact)
-        if isinstance(fact, Opened | Extended | Dealt | Answered):
+        self.session = add(self.session, session_id, fact)
+        if isinstance(fact, Opened | Extended | Dealt | Answered | PersonReviewed):
             self.session = with_candidates(self.session)
-            self.members = self._seated()
-        return fact
+            self._seat_newcomers()
 
     # -- who is at the table -------------------------------------------------------------------
 
-    @property
-    def seats(self) -> Sequence[SeatRecord]:
-        return self.opened.seats if self.opened else ()
-
-    def _seated(self) -> tuple[Member, ...]:
-        """Everybody, in an order that tells nothing, under letters in that order."""
+    def _seat_newcomers(self) -> None:
+        """Give everybody who is new a number and a letter; the first in an order that is drawn."""
         seats = [seat.name for seat in self.seats]
         reviewers = [ballot.reviewer for ballot in self.session.ballots]
-        names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people]))
-        if len(names) == len(self.members):
-            return self.members
-        known = len(self.members) or len(seats) or len(names)
-        if self.members:  # whoever comes later stands behind those who are there
-            place = {member.name: i for i, member in enumerate(self.members)}
-            names = sorted(names, key=lambda name: place.get(name, known))
-        drawn = Draws("aliases", self.session.id).permutation(known)
-        first = range(known) if self.members else drawn
-        order = [*first, *range(known, len(names))]
-        return tuple(Member(i, label(i), names[j]) for i, j in enumerate(order))
+        names = dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people])
+        new = [name for name in names if name not in self.by_name]
+        if not self.members:
+            n_first = len(seats) or len(new)
+            drawn = Draws("aliases", self.session.id).permutation(n_first)
+            new[:n_first] = [new[i] for i in drawn]
+        numbered = enumerate(new, len(self.members))
+        self.members += tuple(Member(i, label(i), name) for i, name in numbered)
 
     @property
     def by_name(self) -> Mapping[str, Member]:
@@ -182,8 +179,8 @@ class SessionPicture:
     def answering(self) -> list[Member]:
         """Those who were asked to answer, or whose answers were given."""
         seats = () if self.are_given else self.seats
-        asked = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
-        return self._named(asked | set(self.session.candidates))
+        names = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
+        return self._named(names | set(self.session.candidates))
 
     def _named(self, names: Collection[str]) -> list[Member]:
         return [member for member in self.members if member.name in names]
@@ -200,17 +197,8 @@ class SessionPicture:
     def response(self, member: Member) -> Response | None:
         return next((one for one in self.session.responses if one.model == member.name), None)
 
-    def failure(self, member: Member, stage: str, round: int = 0) -> Failure | None:
-        return self.failed.get((member.name, stage, round))
-
     def gate(self, member: Member) -> Gate | None:
         return next((one for one in self.session.gates if one.model == member.name), None)
-
-    def live_text(self, name: str, stage: str) -> str:
-        return self.texts.get((name, stage), "")
-
-    def is_asked(self, member: Member, stage: str, round: int = 0) -> bool:
-        return (member.name, stage, round) in self.pending
 
     # -- reviews -------------------------------------------------------------------------------
 
@@ -236,17 +224,16 @@ class SessionPicture:
             return ScoringOptions()
         return recorded_options(self.settings, self.opened)
 
-    def ballot(self, reviewer: str, round: int) -> Ballot | None:
-        if reviewer in self.people:
-            return self.people[reviewer][0]
-        ballots = self.session.ballots
-        return next((b for b in ballots if (b.reviewer, b.round) == (reviewer, round)), None)
-
-    def review(self, reviewer: str, round: int) -> Review | None:
-        if reviewer in self.people:
-            return self.people[reviewer][1]
-        reviews = self.session.reviews
-        return next((r for r in reviews if (r.reviewer, r.round) == (reviewer, round)), None)
+    def judged(self, reviewer: str, round: int) -> JudgedBallot | None:
+        """A reviewer's ballot and review of a round, as it counts; None where there is none."""
+        ballots = (b for b in self.session.ballots if (b.reviewer, b.round) == (reviewer, round))
+        reviews = (r for r in self.session.reviews if (r.reviewer, r.round) == (reviewer, round))
+        ballot, review = self.people.get(reviewer) or (next(ballots, None), next(reviews, None))
+        if ballot is None or review is None:
+            return None
+        failed = frozenset(gate.model for gate in self.session.gates if not gate.passed)
+        counted = count(ballot, review, self.options.rubric, failed)
+        return JudgedBallot(ballot, review, counted, remarks_of(ballot, review, counted))
 
     def rows(self, round: int) -> list[GridRow]:
         """The grid of one round, a row for each ballot; before the first, for each to come."""
@@ -255,40 +242,24 @@ class SessionPicture:
         names |= set(self.people) if round == max(self.rounds, default=0) else set()
         return [self.row(member, round) for member in self._named(names)]
 
-    def is_person(self, member: Member) -> bool:
-        return member.name in self.people
-
-    def waiting(self, member: Member, stage: str) -> Waiting | None:
-        return self.waits.get((member.name, stage))
-
     def row(self, reviewer: Member, round: int) -> GridRow:
         """One reviewer's row, as far as it is known."""
-        ballot = self.ballot(reviewer.name, round)
-        review = self.review(reviewer.name, round)
-        counted = self.counted(ballot, review) if ballot and review else None
-        remarks = remarks_of(ballot, review, counted) if ballot and review and counted else ()
-        by_candidate = {remark.candidate: remark for remark in remarks}
-        state, note = self._row_state(reviewer, round, review, counted)
+        judged = self.judged(reviewer.name, round)
+        by_candidate = {one.candidate: one for one in judged.remarks} if judged else {}
         cells = tuple((member, by_candidate.get(member.name)) for member in self.candidates)
-        return GridRow(reviewer, round, cells, state, note)
+        return GridRow(reviewer, round, cells, *self._row_state(reviewer.name, round, judged))
 
-    def counted(self, ballot: Ballot, review: Review) -> Counted:
-        """The review as it counts: places and scores by author."""
-        failed = frozenset(gate.model for gate in self.session.gates if not gate.passed)
-        return count(ballot, review, self.options.rubric, failed)
-
-    def _row_state(
-        self, reviewer: Member, round: int, review: Review | None, counted: Counted | None
-    ) -> tuple[str, str]:
-        if review is not None:
-            if review.abstained or (counted and counted.abstained):
-                return "abstained", "gave no vote that counts"
+    def _row_state(self, name: str, round: int, judged: JudgedBallot | None) -> tuple[str, str]:
+        """The state of a reviewer's row, and what to say of it."""
+        if judged and (judged.review.abstained or judged.counted.abstained):
+            return "abstained", "gave no vote that counts"
+        if judged:
             return "done", ""
-        if failure := self.failure(reviewer, "review", round):
+        if failure := self.failed.get((name, "review", round)):
             return "failed", failure.kind.replace("_", " ")
-        if (reviewer.name, round) in self.not_heard:
+        if (name, round) in self.not_heard:
             return "not_heard", "not needed: the winner could not change"
-        if self.is_asked(reviewer, "review", round):
+        if (name, "review", round) in self.pending:
             return "reading", "reads and ranks …"
         return "waiting", ""
 
@@ -316,10 +287,10 @@ class SessionPicture:
     @property
     def n_answered(self) -> tuple[int, int]:
         """How many seats have answered or failed to, and how many there are."""
+        done = {response.model for response in self.session.responses}
+        done |= {name for name, stage, _ in self.failed if stage == "answer"}
         members = self.answering
-        return sum(bool(self.response(m) or self.failure(m, "answer")) for m in members), len(
-            members
-        )
+        return sum(member.name in done for member in members), len(members)
 
     @property
     def bill(self) -> Bill:
@@ -346,12 +317,5 @@ class SessionPicture:
     @property
     def flags(self) -> list[str]:
         """What was odd about the ballots, in words."""
-        said = [(review.reviewer, flag) for review in self.session.reviews for flag in review.flags]
-        return session_flags([*said, *(("", flag) for flag in self.session.flags)])
-
-
-def names_shown(picture: SessionPicture, asked_for: str | None) -> bool:
-    """Whether names stand on the page: as asked for, else from the verdict on."""
-    if asked_for in ("shown", "hidden"):
-        return asked_for == "shown"
-    return picture.session.verdict is not None or picture.session.finished
+        flags = [(one.reviewer, flag) for one in self.session.reviews for flag in one.flags]
+        return session_flags([*flags, *(("", flag) for flag in self.session.flags)])
