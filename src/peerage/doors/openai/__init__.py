@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -148,10 +147,10 @@ async def _chunks(
                     yield {**head, "choices": [], **_beside(step, url)}
 
 
-def _choice(outcome: Outcome | None = None, **told: Json) -> Json:
+def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
     """The one choice of a reply, with why it ended if it has."""
     reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
-    return {"index": 0, **told, "finish_reason": reason, "logprobs": None}
+    return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
 
 
 def _beside(outcome: Outcome, url: str) -> Json:
@@ -164,71 +163,55 @@ def _beside(outcome: Outcome, url: str) -> Json:
 # -- responses ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TextKind:
-    """The names that the protocol has for a kind of item and its one part of text."""
-
-    part_event: str
-    text_event: str
-    parts: str  # the item's list of parts
-    place: str  # of a part in it
-    part: Mapping[str, Any]
-    beside: Mapping[str, Any]  # a piece of text
-
-
-PROGRESS = TextKind(
-    "response.reasoning_summary_part",
-    "response.reasoning_summary_text",
-    "summary",
-    "summary_index",
-    {"type": "summary_text"},
-    {},
-)
-MESSAGE = TextKind(
-    "response.content_part",
-    "response.output_text",
-    "content",
-    "content_index",
-    {"type": "output_text", "annotations": [], "logprobs": []},
-    {"logprobs": []},
-)
+# The protocol's names for an item with one part of text, by the item's type: the events of the
+# part and of its text, the item's list of parts, and the part without its text.
+TEXT_ITEMS: Mapping[str, tuple[str, str, str, Json]] = {
+    "reasoning": (
+        "response.reasoning_summary_part",
+        "response.reasoning_summary_text",
+        "summary",
+        {"type": "summary_text"},
+    ),
+    "message": (
+        "response.content_part",
+        "response.output_text",
+        "content",
+        {"type": "output_text", "annotations": [], "logprobs": []},
+    ),
+}
 
 
-@dataclass(slots=True)
 class TextItem:
     """An item of a response whose text is told in pieces, between its opening and its close."""
 
-    kind: TextKind
-    index: int  # in the output
-    item: Json
-    event: Callable[..., Json]
-    pieces: list[str] = field(default_factory=list)
-
-    @property
-    def _at(self) -> Json:
-        return {"item_id": self.item["id"], "output_index": self.index, self.kind.place: 0}
-
-    def _part(self, text: str) -> Json:
-        return {**self.kind.part, "text": text}
+    def __init__(self, output: list[Json], item: Json, event: Callable[..., Json]) -> None:
+        self.output, self.item, self.event = output, item, event
+        self.index = len(output)
+        output.append(item)
+        self.part_event, self.text_event, self.parts, self.part = TEXT_ITEMS[item["type"]]
+        self.at = {"item_id": item["id"], "output_index": self.index, f"{self.parts}_index": 0}
+        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # a piece of text
+        self.pieces: list[str] = []
 
     def open(self) -> list[Json]:
-        added = self.event("response.output_item.added", output_index=self.index, item=self.item)
-        part = self.event(f"{self.kind.part_event}.added", **self._at, part=self._part(""))
-        return [added, part]
+        part = {**self.part, "text": ""}
+        return [
+            self.event("response.output_item.added", output_index=self.index, item=self.item),
+            self.event(f"{self.part_event}.added", **self.at, part=part),
+        ]
 
     def say(self, piece: str) -> Json:
         self.pieces.append(piece)
-        beside = self.kind.beside
-        return self.event(f"{self.kind.text_event}.delta", **self._at, delta=piece, **beside)
+        return self.event(f"{self.text_event}.delta", **self.at, delta=piece, **self.beside)
 
     def close(self, status: str | None) -> list[Json]:
         text = "".join(self.pieces)
-        part = self._part(text)
-        self.item = {**self.item, "status": status, self.kind.parts: [part]}
+        part = {**self.part, "text": text}
+        item = self.output[self.index] = {**self.item, "status": status, self.parts: [part]}
         return [
-            self.event(f"{self.kind.text_event}.done", **self._at, text=text, **self.kind.beside),
-            self.event(f"{self.kind.part_event}.done", **self._at, part=part),
-            self.event("response.output_item.done", output_index=self.index, item=self.item),
+            self.event(f"{self.text_event}.done", **self.at, text=text, **self.beside),
+            self.event(f"{self.part_event}.done", **self.at, part=part),
+            self.event("response.output_item.done", output_index=self.index, item=item),
         ]
 
 
@@ -244,10 +227,10 @@ class ResponseStream:
         self.url = url
         self._suffix = id_.removeprefix("resp_")
         self._n_events = 0
+        self.output: list[Json] = []
         reasoning: Json = {"id": f"rs_{self._suffix}", "type": "reasoning"}
         reasoning |= {"summary": [], "status": None}
-        self._progress = TextItem(PROGRESS, 0, reasoning, self._event)
-        self.output: list[Json] = [reasoning]
+        self._progress = TextItem(self.output, reasoning, self._event)
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
@@ -269,21 +252,15 @@ class ResponseStream:
             return self._ballot(step)
         opened = []
         if self._message is None:
-            item: Json = {
-                "id": f"msg_{self._suffix}",
-                "type": "message",
-                "role": "assistant",
-                "status": "in_progress",
-                "content": [],
-            }
-            self._message = TextItem(MESSAGE, len(self.output), item, self._event)
-            self.output.append(item)
+            item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
+            item |= {"status": "in_progress", "content": []}
+            self._message = TextItem(self.output, item, self._event)
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
         status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
-        return [*opened, *closed, self._ended(status, step, self._message)]
+        return [*opened, *closed, self._ended(status, step)]
 
     def _ballot(self, step: BallotCast) -> list[Json]:
         index = len(self.output)
@@ -299,7 +276,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _ended(self, status: str, outcome: Outcome, message: TextItem) -> Json:
+    def _ended(self, status: str, outcome: Outcome) -> Json:
         n_in, n_out = outcome.tokens
         usage = {
             "input_tokens": n_in,
@@ -308,13 +285,11 @@ class ResponseStream:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": n_in + n_out,
         }
-        for one in (self._progress, message):
-            self.output[one.index] = one.item
-        told = self._response(status, self.output)
-        told |= {"usage": usage, "peerage": outcome.extras(self.url)}
+        response = self._response(status, self.output)
+        response |= {"usage": usage, "peerage": outcome.extras(self.url)}
         if outcome.is_cut_off:
-            told["incomplete_details"] = {"reason": "max_output_tokens"}
-        return self._event(f"response.{status}", response=told)
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        return self._event(f"response.{status}", response=response)
 
     def _response(self, status: str, output: list[Json]) -> Json:
         """The response as it stands."""

@@ -22,10 +22,10 @@ class Lenient(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _without_nulls(cls, given: Any) -> Any:
-        if not isinstance(given, dict):
-            return given
-        return {name: value for name, value in given.items() if value is not None}
+    def _without_nulls(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None}
 
 
 class ChatMessage(Lenient):
@@ -33,6 +33,16 @@ class ChatMessage(Lenient):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: str | list[dict[str, Any]] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message, which may come in parts."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        texts: list[Any] = [part.get("text") for part in self.content]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
+        return "\n".join(texts)
 
 
 class Plugin(Lenient):
@@ -56,12 +66,12 @@ class CouncilExtras(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_names(cls, given: Any) -> Any:
-        for name in given if isinstance(given, dict) else ():
+    def _known_names(cls, body: Any) -> Any:
+        for name in body if isinstance(body, dict) else ():
             if name not in cls.model_fields:
                 hint = meant(str(name), cls.model_fields)
                 raise InputError(f"there is no option {shown(name)}.", place="peerage", hint=hint)
-        return given
+        return body
 
 
 class CouncilRequest(Lenient):
@@ -73,6 +83,49 @@ class CouncilRequest(Lenient):
     tool_choice: Any = None
     plugins: list[Plugin] = Field(default_factory=list)
     peerage: CouncilExtras = CouncilExtras()
+
+    def check_text_only(self, format_: Mapping[str, Any] | None) -> None:
+        """Refuse a request for anything but text: another format, or calls of tools."""
+        if format_ and format_.get("type", "text") != "text":
+            hint = "Leave out the response format."
+            raise InputError("the council's verdict is text.", hint=hint)
+        if self.tool_choice not in (None, "auto", "none"):
+            raise InputError("the council calls no tools.", hint="Leave out tool_choice.")
+
+    def session_on(
+        self, messages: Sequence[ChatMessage], seats: Sequence[Seat], after: str = ""
+    ) -> SessionRequest:
+        """The session on the last message of a conversation."""
+        turns: list[tuple[Any, str]] = [(message.role, message.text) for message in messages]
+        spoken = [turn for turn in turns if turn[0] in ("user", "assistant") and turn[1].strip()]
+        if not spoken or spoken[-1][0] != "user":
+            if turns and turns[-1][0] == "user":
+                raise InputError("the last message is empty.", hint="It is the council's question.")
+            raise InputError(
+                "the conversation does not end with a question.",
+                hint="The last message must be the user's.",
+            )
+        names, chair = self._panel(seats)
+        return SessionRequest(
+            query=spoken[-1][1],
+            system="\n\n".join(text for role, text in turns if role in ("system", "developer")),
+            earlier=tuple(EarlierTurn(role=role, content=text) for role, text in spoken[:-1]),
+            after=after,
+            seats=tuple(names),
+            chair=chair,
+            **self.peerage.model_dump(exclude_none=True),
+        )
+
+    def _panel(self, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
+        """The seats that are asked for, none for all of them, and who is to conclude."""
+        names, chair = panel_of(self.model, seats), None
+        for plugin in self.plugins:
+            if plugin.id == "fusion":
+                names = [_seat(name, seats) for name in plugin.analysis_models] or names
+                chair = _seat(plugin.model, seats) if plugin.model else None
+        if names and chair and chair not in names:
+            names.append(chair)
+        return names, chair
 
 
 class ChatRequest(CouncilRequest):
@@ -88,8 +141,8 @@ class ChatRequest(CouncilRequest):
         """The session that this asks for; refused where the council cannot do it."""
         if (self.n or 1) > 1:
             raise InputError("a council gives one answer.", hint="Leave out n.")
-        _only_text_wanted(self.response_format, self.tool_choice)
-        return _session_request(self, [_turn(one) for one in self.messages], seats)
+        self.check_text_only(self.response_format)
+        return self.session_on(self.messages, seats)
 
 
 class TextWanted(Lenient):
@@ -114,81 +167,17 @@ class ResponseRequest(CouncilRequest):
                 "a response is not made in the background.",
                 hint="POST /api/sessions starts a session, to be read later.",
             )
-        _only_text_wanted(self.text.format, self.tool_choice)
-        turns = [("system", self.instructions)] if self.instructions else []
-        turns += _input_turns(self.input)
+        self.check_text_only(self.text.format)
+        turns = self.input
+        if isinstance(turns, str):
+            turns = [{"role": "user", "content": turns}]
+        if self.instructions:
+            turns = [{"role": "system", "content": self.instructions}, *turns]
+        # What a model thought before is no turn.
+        spoken = [turn for turn in turns if turn.get("type", "message") == "message"]
+        messages = [ChatMessage.model_validate(turn) for turn in spoken]
         after = (self.previous_response_id or "").removeprefix("resp_")
-        return _session_request(self, turns, seats, after)
-
-
-def _only_text_wanted(format_: Mapping[str, Any] | None, tool_choice: Any) -> None:
-    if format_ and format_.get("type", "text") != "text":
-        raise InputError("the council's verdict is text.", hint="Leave out the response format.")
-    if tool_choice not in (None, "auto", "none"):
-        raise InputError("the council calls no tools.", hint="Leave out tool_choice.")
-
-
-def _turn(message: ChatMessage) -> tuple[str, str]:
-    return message.role, _text(message.content)
-
-
-def _input_turns(given: str | list[dict[str, Any]]) -> list[tuple[str, str]]:
-    """The turns in the input of a response; what a model thought before is no turn."""
-    if isinstance(given, str):
-        return [("user", given)]
-    messages = [one for one in given if one.get("type", "message") == "message"]
-    return [_turn(ChatMessage.model_validate(one)) for one in messages]
-
-
-def _text(content: str | list[dict[str, Any]] | None) -> str:
-    """The text of a message, which may come in parts."""
-    if content is None or isinstance(content, str):
-        return content or ""
-    texts: list[Any] = [part.get("text") for part in content]
-    if not all(isinstance(text, str) for text in texts):
-        raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
-    return "\n".join(texts)
-
-
-def _session_request(
-    request: CouncilRequest,
-    turns: Sequence[tuple[str, str]],
-    seats: Sequence[Seat],
-    after: str = "",
-) -> SessionRequest:
-    system = "\n\n".join(text for role, text in turns if role in ("system", "developer"))
-    spoken: list[tuple[Any, str]] = [
-        (role, text) for role, text in turns if role in ("user", "assistant") and text.strip()
-    ]
-    if not spoken or spoken[-1][0] != "user":
-        if turns and turns[-1][0] == "user":
-            raise InputError("the last message is empty.", hint="It is the council's question.")
-        raise InputError(
-            "the conversation does not end with a question.",
-            hint="The last message must be the user's.",
-        )
-    names, chair = _panel(request, seats)
-    return SessionRequest(
-        query=spoken[-1][1],
-        system=system,
-        earlier=tuple(EarlierTurn(role=role, content=text) for role, text in spoken[:-1]),
-        after=after,
-        seats=tuple(names),
-        chair=chair,
-        **request.peerage.model_dump(exclude_none=True),
-    )
-
-
-def _panel(request: CouncilRequest, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
-    """The seats that are asked for, none for all of them, and who is to conclude."""
-    names, chair = panel_of(request.model, seats), None
-    for plugin in request.plugins:
-        if plugin.id == "fusion":
-            names = [_seat(name, seats) for name in plugin.analysis_models] or names
-            chair = _seat(plugin.model, seats) if plugin.model else None
-    if names and chair and chair not in names:
-        names.append(chair)
-    return names, chair
+        return self.session_on(messages, seats, after)
 
 
 def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
