@@ -8,7 +8,7 @@ import logging
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -66,8 +66,8 @@ class PanelCheck:
 
     async def _ask(self, service: Service) -> None:
         seats, caller = service.settings.seats, service.council.caller
-        found = await together(answers(caller, seat) for seat in seats)
-        self.answering = {seat.name: ok for seat, ok in zip(seats, found, strict=True)}
+        replies = await together(answers(caller, seat) for seat in seats)
+        self.answering = {seat.name: ok for seat, ok in zip(seats, replies, strict=True)}
         self.at = time.monotonic()
 
 
@@ -98,44 +98,41 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
-class Counter:
-    """Sums by labels."""
+class Series:
+    """Numbers of one name, by labels, as Prometheus reads them."""
 
     name: str
     about: str
+    kind: str = "counter"
     values: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
+    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between limits; of a histogram
 
     def add(self, amount: float = 1.0, **labels: str) -> None:
-        self.values[tuple(sorted(labels.items()))] += amount
-
-    def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.about, "counter")
-        for labels, value in self.values.items():
-            yield f"{self.name}{_spelt(labels)} {value:.15g}"
-
-
-@dataclass(slots=True)
-class Histogram:
-    """How many took how long, by labels."""
-
-    name: str
-    about: str
-    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between two limits
-    sums: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
-
-    def add(self, seconds: float, **labels: str) -> None:
+        """Add an amount to a sum; in a histogram, also count it among those of its size."""
         key = tuple(sorted(labels.items()))
-        counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
-        counts[bisect_left(BUCKETS_S, seconds)] += 1
-        self.sums[key] += seconds
+        self.values[key] += amount
+        if self.kind == "histogram":
+            counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
+            counts[bisect_left(BUCKETS_S, amount)] += 1
 
     def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.about, "histogram")
-        for labels, counts in self.counts.items():
+        yield f"# HELP {self.name} {self.about}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for labels, value in self.values.items():
+            counts = self.counts.get(labels)
+            if counts is None:
+                yield f"{self.name}{_spelt(labels)} {value:.15g}"
+                continue
             for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), accumulate(counts), strict=True):
                 yield f"{self.name}_bucket{_spelt((*labels, ('le', limit)))} {n}"
-            yield f"{self.name}_sum{_spelt(labels)} {self.sums[labels]:.15g}"
+            yield f"{self.name}_sum{_spelt(labels)} {value:.15g}"
             yield f"{self.name}_count{_spelt(labels)} {sum(counts)}"
+
+
+def _spelt(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels) + "}"
 
 
 class Metrics:
@@ -143,13 +140,20 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.sessions = Counter("peerage_sessions_total", "Sessions that ended, by how.")
-        self.calls = Counter("peerage_calls_total", "Calls of models, by seat and stage.")
-        self.failures = Counter("peerage_failures_total", "Calls that failed, by kind.")
-        self.tokens = Counter("peerage_tokens_total", "Tokens, by seat and direction.")
-        self.cost = Counter("peerage_cost_usd_total", "What calls cost, where it is known.")
-        self.latency = Histogram("peerage_call_seconds", "How long calls took.")
-        self.duration = Histogram("peerage_session_seconds", "How long sessions took.")
+        self.running = Series("peerage_sessions_running", "Sessions that run now.", "gauge")
+        self.queued = Series(
+            "peerage_sessions_queued", "Sessions that wait for their turn.", "gauge"
+        )
+        self.takeovers = Series(
+            "peerage_lease_takeovers_total", "Sessions that were taken over from another server."
+        )
+        self.sessions = Series("peerage_sessions_total", "Sessions that ended, by how.")
+        self.calls = Series("peerage_calls_total", "Calls of models, by seat and stage.")
+        self.failures = Series("peerage_failures_total", "Calls that failed, by kind.")
+        self.tokens = Series("peerage_tokens_total", "Tokens, by seat and direction.")
+        self.cost = Series("peerage_cost_usd_total", "What calls cost, where it is known.")
+        self.latency = Series("peerage_call_seconds", "How long calls took.", "histogram")
+        self.duration = Series("peerage_session_seconds", "How long sessions took.", "histogram")
         self._opened_at: dict[str, float] = {}
         service.observers.append(self.see)
 
@@ -178,41 +182,18 @@ class Metrics:
 
     def text(self) -> str:
         """All of it as Prometheus reads it."""
-        service = self.service
-        now = (
-            ("sessions_running", "Sessions that run now.", "gauge", service.n_running),
-            ("sessions_queued", "Sessions that wait for their turn.", "gauge", service.n_queued),
-            (
-                "lease_takeovers_total",
-                "Sessions that were taken over from another server.",
-                "counter",
-                service.n_takeovers,
-            ),
-        )
-        lines: list[str] = []
-        for name, about, kind, n in now:
-            lines += [*_head(f"peerage_{name}", about, kind), f"peerage_{name} {n}"]
-        kinds = (self.sessions, self.calls, self.failures, self.tokens, self.cost)
-        for one in (*kinds, self.latency, self.duration):
-            lines += one.lines()
-        return "\n".join(lines) + "\n"
-
-
-def _head(name: str, about: str, kind: str) -> Iterable[str]:
-    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
-
-
-def _spelt(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels) + "}"
+        self.running.values[()] = self.service.n_running
+        self.queued.values[()] = self.service.n_queued
+        self.takeovers.values[()] = self.service.n_takeovers
+        all_series = (one for one in vars(self).values() if isinstance(one, Series))
+        return "".join(f"{line}\n" for one in all_series for line in one.lines())
 
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
     """Sessions, calls, failures, tokens, cost, queue and takeovers, for Prometheus."""
-    counted: Metrics = request.app.state.metrics
-    return PlainTextResponse(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = request.app.state.metrics.text()
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 # -- the log --------------------------------------------------------------------------------------

@@ -28,7 +28,10 @@ class Telemetry:
             from opentelemetry.sdk.trace import TracerProvider
             from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-            exporter = exporter or _otlp_exporter()
+            if exporter is None:
+                from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+                exporter = OTLPSpanExporter()
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 f"telemetry needs {error.name}.", hint="pip install 'peerage[telemetry]'"
@@ -37,27 +40,25 @@ class Telemetry:
         self._provider = TracerProvider(resource=resource)
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("peerage")
-        self._spans: dict[str, Span] = {}  # of sessions that run
-        self._models: dict[str, dict[str, str]] = {}  # by session, then by seat
+        # The span of each session that runs, and the models of its seats.
+        self._running: dict[str, tuple[Span, dict[str, str]]] = {}
 
     def see(self, event: Event) -> None:
         """Begin, extend or end the trace of a session."""
         fact, id_ = read_event(event), event.session_id
         if isinstance(fact, Opened):
-            self._models[id_] = {seat.name: seat.model for seat in fact.seats}
             span = self._tracer.start_span("session", start_time=int(event.at * NS))
             span.set_attributes(
                 {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": id_}
             )
-            self._spans[id_] = span
-        elif isinstance(fact, Finished) and id_ in self._spans:
-            span = self._spans.pop(id_)
-            self._models.pop(id_, None)
+            self._running[id_] = span, {seat.name: seat.model for seat in fact.seats}
+        elif isinstance(fact, Finished) and id_ in self._running:
+            span, _ = self._running.pop(id_)
             span.set_attribute("peerage.status", fact.status)
             if fact.cost_usd is not None:
                 span.set_attribute("peerage.cost_usd", fact.cost_usd)
             span.end(int(event.at * NS))
-        elif fact is not None and id_ in self._spans:
+        elif fact is not None and id_ in self._running:
             self._add_call(event, fact)
 
     def _add_call(self, event: Event, fact: Fact) -> None:
@@ -68,10 +69,11 @@ class Telemetry:
         if call is None:
             return
         latency_ms = getattr(fact, "latency_ms", None) or 0.0
-        model = self._models[event.session_id].get(call.seat, "")
+        session, models = self._running[event.session_id]
+        model = models.get(call.seat, "")
         span = self._tracer.start_span(
             f"chat {model or call.seat}",
-            set_span_in_context(self._spans[event.session_id]),
+            set_span_in_context(session),
             start_time=int((event.at - latency_ms / 1000) * NS),
         )
         usage = call.usage
@@ -94,9 +96,3 @@ class Telemetry:
     def close(self) -> None:
         """Send what is left."""
         self._provider.shutdown()
-
-
-def _otlp_exporter() -> SpanExporter:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
