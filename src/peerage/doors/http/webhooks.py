@@ -24,8 +24,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import DefaultResolver
+from aiohttp import ThreadedResolver
+from aiohttp.abc import ResolveResult
 
 from peerage.errors import PeerageError, UsageError
 from peerage.events import read_event
@@ -79,22 +79,16 @@ def is_public(address: str) -> bool:
     return (mapped or ip).is_global and not ip.is_multicast
 
 
-class PublicResolver(AbstractResolver):
+class PublicResolver(ThreadedResolver):
     """Looks names up and gives public addresses only, to connect to exactly those."""
-
-    def __init__(self) -> None:
-        self._inner = DefaultResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        addresses = await self._inner.resolve(host, port, family)
+        addresses = await super().resolve(host, port, family)
         if not all(is_public(one["host"]) for one in addresses):
             raise PrivateAddressError(f"{host} is in a private network")
         return addresses
-
-    async def close(self) -> None:
-        await self._inner.close()
 
 
 class Webhooks:

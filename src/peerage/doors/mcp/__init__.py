@@ -295,9 +295,9 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     @server.tool(annotations=READS)
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
         """A leaderboard with intervals: of models, or of a community's people and items."""
-        given = options.model_dump(exclude_none=True) if options else {}
+        values = options.model_dump(exclude_none=True) if options else {}
         with _in_words():
-            chosen = BOARDS[board](**given)  # an option that this board does not have is refused
+            chosen = BOARDS[board](**values)  # an option that this board does not have is refused
         return await read(reports.board, chosen)
 
     @server.tool(annotations=READS)

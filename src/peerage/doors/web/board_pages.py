@@ -376,17 +376,17 @@ def community_board_values(service: Service, kind: str, form: Form) -> dict[str,
     is_plain = options == plain and changed == usual
     before: dict[str, int] = {}
     if not is_plain and not problem:
-        before = _places(_community_board(service, tables, usual, plain), ranked.name)
+        old_rows = _community_board(service, tables, usual, plain).rows
+        before = {row[ranked.name]: place for place, row in enumerate(old_rows, 1)}
     rows = board.rows
-    now = _places(board, ranked.name)
+    places = [before.get(row[ranked.name], place) for place, row in enumerate(rows, 1)]
     values = sorted(row[ranked.value] for row in rows if row[ranked.value] is not None)
     return {
         **shared_values(board, problem, form, usual_form),
         "chart": board_chart(board, rows[:MAX_CHARTED]) if rows else None,
         "table": board_table(board, rows[:MAX_ROWS]) if rows else None,
-        "keys": [row[ranked.name] for row in rows[:MAX_ROWS]],
-        "now": now,
-        "moved": {key: before[key] for key, at in now.items() if before.get(key, at) != at},
+        "n_moved": sum(old != place for place, old in enumerate(places, 1)),
+        "places_before": places,
         "n_left_out": max(0, len(rows) - MAX_ROWS),
         "options": options,
         "is_plain": is_plain,
@@ -442,10 +442,6 @@ def simulated_tables(people: Mapping[str, int]) -> InputTables:
     return InputTables(opinions=community.opinions, users=community.users, items=community.items)
 
 
-def _places(board: Board, name: str) -> dict[str, int]:
-    return {row[name]: i for i, row in enumerate(board.rows, 1)}
-
-
 def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
     """A board in a few numbers, from its values in order."""
     if not values:
@@ -475,8 +471,8 @@ async def model_page(request: Request, service: Serving, name: str) -> Response:
 @router.get("/models/versus")
 async def versus_page(request: Request, service: Serving, a: str, b: str) -> Response:
     """The sessions in which two models met."""
-    held = await service.read(stored_rows, service.reports)
-    met = await service.read(duels, held, a, b) if held else []
+    stored = await service.read(stored_rows, service.reports)
+    met = await service.read(duels, stored, a, b) if stored else []
     if not met:
         raise NotFoundError("these two never met on a ballot of a third.")
     n = sum(duel.n for duel in met)
@@ -496,11 +492,11 @@ async def versus_page(request: Request, service: Serving, a: str, b: str) -> Res
 
 def model_values(service: Service, name: str) -> dict[str, Any]:
     """Everything on the page of a model."""
-    held = stored_rows(service.reports)
-    if held is None or name not in held.rows.names:
+    stored = stored_rows(service.reports)
+    if stored is None or name not in stored.rows.names:
         raise NotFoundError("no review is by or about anybody of that name.")
     board = service.reports.board(ModelBoardOptions(since="all", matrix=True))
-    sessions = sessions_of(held, name)
+    sessions = sessions_of(stored, name)
     best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
     findings = []
     with suppress(PeerageError):  # it never reviewed, or nobody did
@@ -509,7 +505,7 @@ def model_values(service: Service, name: str) -> dict[str, Any]:
         "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),
         "rivals": _rivals(board.notes.get("matrix"), name),
-        "marks": marks_of(held, name),
+        "marks": marks_of(stored, name),
         "best": best,
         "worst": worst,
         "questions": _questions(service.store, [*best, *worst]),

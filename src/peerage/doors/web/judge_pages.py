@@ -124,8 +124,8 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
     except InputError as error:
         return {"judges": {}, "hint": str(error)}
     names = sorted({one.subject for one in audit.findings if one.metric == "calibration"})
-    held = stored_rows(service.reports) if a and b and a != b else None
-    pair = compare_reviewers(held, a, b) if held else None
+    stored = stored_rows(service.reports) if a and b and a != b else None
+    pair = compare_reviewers(stored, a, b) if stored else None
     return {
         "judges": {
             name: {one.metric: one for one in audit.findings if one.subject == name}
@@ -145,9 +145,9 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
 
 def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """Status, sentence and advice of each finding that says something, the gravest first."""
-    told = [one for one in findings if one.status in TOLD and one.value is not None]
-    told.sort(key=lambda one: TOLD.index(one.status))
-    return [(one.status, *_sentence_and_advice(one)) for one in told]
+    telling = [one for one in findings if one.status in TOLD and one.value is not None]
+    telling.sort(key=lambda one: TOLD.index(one.status))
+    return [(one.status, *_sentence_and_advice(one)) for one in telling]
 
 
 def _sentence_and_advice(one: Finding) -> tuple[str, str]:

@@ -101,8 +101,8 @@ def _page(request: Request, template: str, client: Client, **values: Any) -> Res
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
     """How far everybody agrees with a person, and in how many sessions that was seen."""
-    held = stored_rows(service.reports)
-    return (agreements_of(held, person), n_judged(held, person)) if held else ([], 0)
+    stored = stored_rows(service.reports)
+    return (agreements_of(stored, person), n_judged(stored, person)) if stored else ([], 0)
 
 
 # -- prompts ---------------------------------------------------------------------------------------

@@ -20,8 +20,7 @@ from peerage.doors.http.session_routes import SessionId
 from peerage.doors.render.layout import blocks_markdown
 from peerage.doors.render.phrases import session_flags
 from peerage.doors.render.session_views import session_blocks
-from peerage.doors.web.live_fragments import LiveSessions
-from peerage.doors.web.session_picture import SessionPicture
+from peerage.doors.web.session_picture import LiveSessions, SessionPicture
 from peerage.doors.web.templating import PageRoute, headers_with, page
 from peerage.errors import NotFoundError
 from peerage.reports.options import ReplayOptions
