@@ -116,7 +116,13 @@ def test_the_event_loop_stays_free_while_the_model_speaks(model: Local) -> None:
 
 
 @needs_model
-@pytest.mark.parametrize("by", [None, rubric("general")], ids=["holistic", "rubric"])
+@pytest.mark.parametrize(
+    "by",
+    [
+        pytest.param(None, id="holistic"),
+        pytest.param(rubric("general"), id="rubric", marks=pytest.mark.slow),
+    ],
+)
 def test_a_review_held_to_its_schema_is_a_vote(model: Local, by: Rubric | None) -> None:
     schema = review_schema(BALLOT, by)
     reply = reply_to(model, ask("r", prompt="Judge A, B and C.", schema=schema))

@@ -171,6 +171,7 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_the_first_interruption_ends_it_quietly_though_stdin_stays_open(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "peerage", "mcp"]
