@@ -24,11 +24,9 @@ from peerage.boards.models import (
     board_columns,
     head_to_head,
     length_controlled,
-    means,
     n_voters,
     plain,
     rating_estimates,
-    ratings,
     standing,
     win_counts_columns,
 )
@@ -272,17 +270,16 @@ def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floa
 
 def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
-    simple = means(totals)
     many = reviews.n_rows > MAX_PLACED_ROWS
     placings = [] if many else reviews.placings(plan)
     found: list[dict[str, Any]] = []
     for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
-        if name in simple:
-            values = simple[name]
+        if name in MEANS:
+            values = totals.mean(*MEANS[name])
         elif name == "bradley_terry":
-            values = ratings(totals)[0]
+            values = rating_estimates(totals).value
         elif many:
             found.append({**head, "note": "too many ballots to read one after another", "rows": []})
             continue
