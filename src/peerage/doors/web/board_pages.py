@@ -316,7 +316,7 @@ def _percent(rubric: Rubric | None) -> dict[str, float]:
 MAX_CHARTED = 40
 
 
-class CommunityBoard(NamedTuple):
+class BoardKind(NamedTuple):
     """A board: its options, whom or what it ranks, by which number, and the word for that."""
 
     options: type[CommunityBoardOptions]
@@ -326,9 +326,9 @@ class CommunityBoard(NamedTuple):
 
 
 COMMUNITY_BOARDS = {
-    "contributors": CommunityBoard(ContributorBoardOptions, "contributor", "total_score", "total"),
-    "reviewers": CommunityBoard(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
-    "items": CommunityBoard(ItemBoardOptions, "item_id", "quality", "quality"),
+    "contributors": BoardKind(ContributorBoardOptions, "contributor", "total_score", "total"),
+    "reviewers": BoardKind(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
+    "items": BoardKind(ItemBoardOptions, "item_id", "quality", "quality"),
 }
 PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
 COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes without saying
