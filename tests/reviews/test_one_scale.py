@@ -99,7 +99,7 @@ def test_levels_and_scales_are_found_again_with_their_uncertainty() -> None:
     assert np.sqrt(np.mean(np.square(off))) < 1.8  # rounding and clipping add a little
 
 
-@settings(max_examples=20)
+@settings(max_examples=settings.default.max_examples // 5)
 @given(shift=st.floats(-50, 50), who=st.integers(0, 4))
 def test_a_reviewer_who_adds_a_constant_to_every_score_moves_nobody(shift: float, who: int) -> None:
     reviews = reviews_of(season())

@@ -103,8 +103,8 @@ def local_seats() -> tuple[Seat, ...]:
 def available(path: str = "") -> str | None:
     """None where the local model can be used; else what is missing, and the fix."""
     try:
+        weights_file(path)  # a path that is wrong is told without loading anything
         runtime()
-        weights_file(path)
     except CallError as error:
         return error.message
     return None
@@ -184,9 +184,10 @@ class Local(Provider):
     def loaded(self) -> LoadedModel:
         """The model that all calls share, got ready with the first of them."""
         if self._model is None:
-            runtime()
             path, context_tokens, threads = self._wants
-            self._model = LoadedModel(weights_file(path), context_tokens, threads or _n_threads())
+            weights = weights_file(path)
+            runtime()
+            self._model = LoadedModel(weights, context_tokens, threads or _n_threads())
         return self._model
 
     async def aclose(self) -> None:

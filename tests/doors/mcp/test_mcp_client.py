@@ -199,6 +199,7 @@ def test_the_first_interruption_ends_it_quietly_though_stdin_stays_open(tmp_path
             process.kill()
 
 
+@pytest.mark.slow
 def test_on_a_terminal_it_says_what_it_waits_for_until_ctrl_c(tmp_path):
     (tmp_path / "peerage.toml").write_text(CONFIG)
     command = [sys.executable, "-m", "peerage", "mcp"]
