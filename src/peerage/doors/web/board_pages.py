@@ -22,17 +22,19 @@ from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page, page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.events import opening_of
-from peerage.reports.held_rows import WhatIfOptions, stored_rows, what_if_board
 from peerage.reports.options import AuditOptions, ModelBoardOptions
 from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
     SessionShare,
+    WhatIfOptions,
     duels,
     facts_of_models,
     gate_failures,
     marks_of,
     sessions_of,
+    stored_rows,
+    what_if_board,
 )
 from peerage.rules import rules
 from peerage.service import Service
