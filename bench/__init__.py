@@ -8,6 +8,7 @@ ours and the peer's turns alternate, so what drifts drifts for both.
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import subprocess
 import sys
@@ -35,8 +36,13 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than the peer; None where there is nothing to divide."""
-        return None if self.beside is None or self.ours <= 0 else self.beside / self.ours
+        """How many times better than the peer; None where there is nothing to compare.
+
+        No alarms at all is infinitely better than some; no time at all was not measured.
+        """
+        if self.beside is None or (self.ours <= 0 and self.unit == "s"):
+            return None
+        return self.beside / self.ours if self.ours > 0 else math.inf
 
     @property
     def ok(self) -> bool | None:

@@ -213,13 +213,17 @@ def moved_lines() -> Iterator[str]:
         yield f"| {plant.name} | `{plant.metric}` of {plant.subject} | {moves} |"
 
 
-def fair_lines(n_audits: int) -> Iterator[str]:
+def fair_counts(n_audits: int) -> dict[str, tuple[int, Counter[str]]]:
+    """How many audits accuse anybody, and by which metrics, for each kind of fair judges."""
+    return {trial.name: false_alarms(trial, range(n_audits)) for trial in FAIR}
+
+
+def fair_lines(counts: dict[str, tuple[int, Counter[str]]], n_audits: int) -> Iterator[str]:
     yield f"| fair judges ({n_audits} audits each) | audits that accuse anybody | by |"
     yield "|---|---|---|"
-    for trial in FAIR:
-        accused, metrics = false_alarms(trial, range(n_audits))
+    for kind, (accused, metrics) in counts.items():
         by = ", ".join(f"`{metric}` {n}" for metric, n in sorted(metrics.items())) or "–"
-        yield f"| {trial.name} | {rate(accused, n_audits)} | {by} |"
+        yield f"| {kind} | {rate(accused, n_audits)} | {by} |"
 
 
 def power_lines(n_audits: int) -> Iterator[str]:

@@ -171,11 +171,15 @@ def _is_found(place: str, ring: Ring, seed: str) -> bool:
     return False
 
 
-def honest_lines(n: int) -> Iterator[str]:
+def honest_counts(n: int) -> dict[str, int]:
+    """Of n honest communities, in how many anybody is flagged, by kind."""
+    return {kind: n_flagged(kind, n) for kind in HONEST}
+
+
+def honest_lines(counts: dict[str, int], n: int) -> Iterator[str]:
     yield f"| honest community | flagged, of {n} | 95% interval |"
     yield "|---|---:|---|"
-    for kind in HONEST:
-        k = n_flagged(kind, n)
+    for kind, k in counts.items():
         low, high = wilson_interval(k, n) or (0.0, 1.0)
         yield f"| {kind} | {k} | {low:.0%} to {high:.0%} |"
 

@@ -1,14 +1,10 @@
-"""The audit's speed beside a bare scan, scoring and llm-council's audits; and its own calibration.
+"""The audit's speed beside a bare scan, scoring and llm-council's audits.
 
-Writes the tables of false alarms, power and coverage into docs/audit.md, and those of the search
-for rings into docs/community.md. How many audits and communities a cell has is in the environment,
-as PEERAGE_BENCH_AUDITS and PEERAGE_BENCH_COMMUNITIES; ten of each take a few minutes.
 llm-council is no dependency of ours: where it is not installed, its rows say so.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import tempfile
 from collections.abc import Callable, Iterator
@@ -20,10 +16,6 @@ from pathlib import Path
 import numpy as np
 
 from bench import Row, compare, growth, measure, memory
-from bench._calibration import fair_lines, moved_lines, power_lines
-from bench._communities import honest_lines, planted_lines
-from bench._coverage import coverage_lines
-from bench._tables import write_table
 from peerage import config
 from peerage.biases.one_session import audit_session
 from peerage.reports import audit
@@ -31,8 +23,6 @@ from peerage.scoring import score_session
 from peerage.types import Ballot, Query, Response, Review, ScoringOptions, Session, Slot
 
 N_SESSIONS = 40_000  # of five seats: a million rows
-N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
-N_COMMUNITIES = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))
 AT_MOST = 40.0  # times a scan of the same file
 GROWTH = 13.0
 MEMORY_MB = 1_000.0
@@ -41,14 +31,7 @@ MEMORY_MB = 1_000.0
 def run() -> list[Row]:
     rows = [_beside_scoring(5), _beside_council(10)]
     with tempfile.TemporaryDirectory() as folder:
-        rows += _across(Path(folder))
-    write_table("audit.md", "moves", moved_lines())
-    write_table("audit.md", "fair", fair_lines(N_AUDITS))
-    write_table("audit.md", "power", power_lines(N_AUDITS))
-    write_table("audit.md", "coverage", coverage_lines(5 * N_AUDITS))
-    write_table("community.md", "honest", honest_lines(N_COMMUNITIES))
-    write_table("community.md", "planted", planted_lines(max(1, N_COMMUNITIES // 2)))
-    return rows
+        return [*rows, *_across(Path(folder))]
 
 
 # -- one session -------------------------------------------------------------------------------

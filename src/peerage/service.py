@@ -219,16 +219,16 @@ class Service:
         """
         self._check_room()
         by = asking_token.get()
-        asked, payer = _keywords(request), by.id if by else ""
+        keywords, payer = _keywords(request), by.id if by else ""
         self._n_opening += 1
         try:
             if by is not None:
-                await self._reserve(by, asked)
+                await self._reserve(by, keywords)
             begun = await self.council.open(
-                request.query, request.category, live=True, by=payer, **asked
+                request.query, request.category, live=True, by=payer, **keywords
             )
         except PeerageError:
-            await self._give_back(payer, asked.get("budget_usd", 0.0))
+            await self._give_back(payer, keywords.get("budget_usd", 0.0))
             raise
         finally:
             self._n_opening -= 1
@@ -237,23 +237,23 @@ class Service:
         self._host(hosted)
         return hosted.id
 
-    async def _reserve(self, token: AccessToken, asked: AskKeywords) -> None:
+    async def _reserve(self, token: AccessToken, keywords: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
 
         A session that is refused has nothing to give back, so it has no budget then.
         """
-        if token.budget_usd is None and "budget_usd" not in asked:
+        if token.budget_usd is None and "budget_usd" not in keywords:
             return
         left_usd = (token.budget_usd or 0.0) - token.spent_usd
-        wanted_usd = asked.pop("budget_usd", left_usd)
-        may_spend = token.budget_usd is None or wanted_usd > 0
-        if not may_spend or not await self.read(self.store.spend, token.id, wanted_usd):
+        reserve_usd = keywords.pop("budget_usd", left_usd)
+        may_spend = token.budget_usd is None or reserve_usd > 0
+        if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
-                f"${wanted_usd:.4f} is more than is free of the token's budget.",
+                f"${reserve_usd:.4f} is more than is free of the token's budget.",
                 hint="Sessions that run hold theirs until they end: ask with a smaller budget_usd,"
                 " or wait for them.",
             )
-        asked["budget_usd"] = wanted_usd
+        keywords["budget_usd"] = reserve_usd
 
     async def _give_back(self, token_id: str, usd: float) -> None:
         if token_id and usd:
@@ -351,7 +351,7 @@ class Service:
         """Take no more sessions, let those that run end, and leave the others resumable."""
         self.closing = True
         await end([self._heir] if self._heir else [])
-        tasks = [one.task for one in self._hosted.values() if one.task is not None]
+        tasks = [hosted.task for hosted in self._hosted.values() if hosted.task is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=grace_s)
             await end(tasks)
@@ -427,10 +427,10 @@ class Service:
         fact = Finished(status, *cost)
         event = stored_event(hosted.id, events[-1].seq + 1, self.clock(), fact)
         await hosted.lease.append(event)
-        known = {one.seq for one in hosted.events}
-        for one in (*events, event):
-            if one.seq not in known:
-                self._tell(hosted, one)
+        known = {told.seq for told in hosted.events}
+        for stored in (*events, event):
+            if stored.seq not in known:
+                self._tell(hosted, stored)
 
     async def _poll(self, id: str, after: int, every_s: float | None) -> AsyncIterator[list[Event]]:
         """The events of a session that does not run here, as its log grows, to its end."""
@@ -452,26 +452,28 @@ class Service:
 
 def _keywords(request: SessionRequest) -> AskKeywords:
     """What a request asks a council with."""
-    given: dict[str, Any] = {
+    keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
-    given |= request.model_dump(include={"seats", "answers", "system", "after"})
-    given["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
-    return cast("AskKeywords", {name: value for name, value in given.items() if value is not None})
+    keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
+    keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    return cast(
+        "AskKeywords", {name: value for name, value in keywords.items() if value is not None}
+    )
 
 
 async def _follow(
     hosted: HostedSession, after: int, every_s: float | None
 ) -> AsyncIterator[list[Event]]:
     """What a session here has told and will tell, less what a watcher has seen already."""
-    told = hosted.events
-    new = [one for one in told if one.seq > after or after == NOT_STORED]
-    place = len(told)
+    events = hosted.events
+    new = [event for event in events if event.seq > after or after == NOT_STORED]
+    place = len(events)
     while new or not hosted.ended:
         if new or not await hosted.signal.changed(every_s):
             yield new
-        new = [one for one in told[place:] if one.seq > after or one.seq == NOT_STORED]
-        place = len(told)
+        new = [event for event in events[place:] if event.seq > after or event.seq == NOT_STORED]
+        place = len(events)
     if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
         raise hosted.failure
 

@@ -48,26 +48,26 @@ async def together(jobs: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 async def in_batches(stream: AsyncIterator[T], every_s: float) -> AsyncGenerator[list[T], None]:
     """What a stream has given since the last time, and nothing whenever it was silent so long."""
-    given: deque[T] = deque()
+    values: deque[T] = deque()
     arrived = asyncio.Event()
 
     async def take() -> None:
         async for value in stream:
-            given.append(value)
+            values.append(value)
             arrived.set()
 
     taking = asyncio.create_task(take())
     taking.add_done_callback(lambda _: arrived.set())
     try:
-        while given or not taking.done():
-            if not given:
+        while values or not taking.done():
+            if not values:
                 arrived.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(every_s):
                         await arrived.wait()
-            if given or not taking.done():
-                batch = list(given)
-                given.clear()
+            if values or not taking.done():
+                batch = list(values)
+                values.clear()
                 yield batch
         await taking
     finally:

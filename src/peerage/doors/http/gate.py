@@ -80,8 +80,8 @@ class RefusedError(Exception):
 
     def response(self, path: str) -> Response:
         """The problem document, as clients of this path read it."""
-        told = expected(path, self.status, f"{self.detail} {self.hint}".strip())
-        return problem(self.status, self.detail, self.headers, hint=self.hint, **told)
+        extra = expected(path, self.status, f"{self.detail} {self.hint}".strip())
+        return problem(self.status, self.detail, self.headers, hint=self.hint, **extra)
 
 
 class RequestGate:
@@ -96,7 +96,7 @@ class RequestGate:
             return
         started, status, place = time.perf_counter(), 0, ""
 
-        async def told(message: Message) -> None:
+        async def send_in_time(message: Message) -> None:
             nonlocal status, place
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -111,11 +111,11 @@ class RequestGate:
             body.check(Headers(scope=scope))
             scope["peerage.client"] = client
             asking_token.set(client.token if client else None)
-            await self.app(scope, body, told)
+            await self.app(scope, body, send_in_time)
         except RefusedError as refused:
             client = scope.get("peerage.client")
             if not status:
-                await refused.response(scope["path"])(scope, receive, told)
+                await refused.response(scope["path"])(scope, receive, send_in_time)
         except TimeoutError:  # a reader that stopped reading: its connection is dropped
             if not status:
                 raise
@@ -150,8 +150,10 @@ class RequestGate:
             if client is not None and client.token is not None:
                 self.book.count(client.token)
         except PeerageError as error:
-            made = peerage_problem(error)
-            raise RefusedError(made.status_code, error.message, made.headers, error.hint) from None
+            answer = peerage_problem(error)
+            raise RefusedError(
+                answer.status_code, error.message, answer.headers, error.hint
+            ) from None
         return client
 
     def _check_host(self, headers: Headers) -> None:
@@ -227,6 +229,7 @@ def _max_bytes(scope: Scope) -> int:
     return MAX_UPLOAD_BYTES if scope["path"] == UPLOADS else MAX_BODY_BYTES
 
 
+@lru_cache(1024)
 def _host_name(host: str) -> str:
     """A Host header without its port."""
     try:
@@ -242,10 +245,10 @@ def _bearer(headers: Headers) -> str:
 
 def _cookie(headers: Headers) -> str:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
     except CookieError:
         return ""
-    return found.value if found else ""
+    return cookie.value if cookie else ""
 
 
 def _check_same_site(headers: Headers) -> None:
@@ -257,7 +260,7 @@ def _check_same_site(headers: Headers) -> None:
 
 def _check_trace(headers: Headers) -> None:
     """Refuse a question that this council is asking itself, through whatever seats."""
-    trace = [one for one in headers.get(TRACE_HEADER, "").split(",") if one]
+    trace = [council for council in headers.get(TRACE_HEADER, "").split(",") if council]
     if THIS_COUNCIL in trace:
         detail = "this council is a seat of its own panel; it would ask itself for ever."
         raise RefusedError(409, detail, hint="Take the seat with this base_url away.")
@@ -272,8 +275,6 @@ class QueryNames:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and b"-" in scope["query_string"]:
-            query = HYPHENATED.sub(
-                lambda found: found[0].replace(b"-", b"_"), scope["query_string"]
-            )
+            query = HYPHENATED.sub(lambda name: name[0].replace(b"-", b"_"), scope["query_string"])
             scope = {**scope, "query_string": query}
         await self.app(scope, receive, send)

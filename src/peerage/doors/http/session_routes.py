@@ -131,7 +131,6 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 async def _lines(batches: AsyncGenerator[list[Event], None]) -> AsyncIterator[str]:
     """Events as they happen, with a comment where nothing does."""
-    yield ": events of a session\n\n"
     try:
         async with aclosing(batches):
             async for events in batches:

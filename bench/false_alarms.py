@@ -1,0 +1,59 @@
+"""How often audits and the search for rings are wrong, counted over simulated seasons.
+
+Runs only when it is named: it takes hours. Writes the tables of docs/audit.md and
+docs/community.md. How many audits and communities a cell has is in the environment, as
+PEERAGE_BENCH_AUDITS and PEERAGE_BENCH_COMMUNITIES; ten of each take a few minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from bench import Row
+from bench._calibration import fair_counts, fair_lines, moved_lines, power_lines
+from bench._communities import honest_counts, honest_lines, planted_lines
+from bench._coverage import coverage_lines
+from bench._rates import wilson_interval
+
+N_AUDITS = int(os.environ.get("PEERAGE_BENCH_AUDITS", "100"))
+N_COMMUNITIES = int(os.environ.get("PEERAGE_BENCH_COMMUNITIES", "60"))
+ALLOWED = 5.0  # per cent of fair audits and of honest communities
+DOCUMENTS = Path(__file__).parents[1] / "docs"
+
+
+def run() -> list[Row]:
+    fair, honest = fair_counts(N_AUDITS), honest_counts(N_COMMUNITIES)
+    write_table("audit.md", "moves", moved_lines())
+    write_table("audit.md", "fair", fair_lines(fair, N_AUDITS))
+    write_table("audit.md", "power", power_lines(N_AUDITS))
+    write_table("audit.md", "coverage", coverage_lines(5 * N_AUDITS))
+    write_table("community.md", "honest", honest_lines(honest, N_COMMUNITIES))
+    write_table("community.md", "planted", planted_lines(max(1, N_COMMUNITIES // 2)))
+    accused = max(accused for accused, _ in fair.values())
+    return [
+        _alarms("fair judges accused, worst kind", accused, N_AUDITS),
+        _alarms("honest people flagged, worst kind", max(honest.values()), N_COMMUNITIES),
+    ]
+
+
+def _alarms(name: str, k: int, n: int) -> Row:
+    """The share of alarms that this many runs show at least, beside what is allowed."""
+    low, _ = wilson_interval(k, n) or (0.0, 1.0)
+    return Row(name, n, 100 * low, ALLOWED, 1.0, "allowed", "%")
+
+
+def write_table(document: str, name: str, lines: Iterable[str]) -> None:
+    """Put lines between the markers of that name in a document, and on the terminal."""
+    table = list(lines)
+    print("\n".join(table), flush=True)
+    path = DOCUMENTS / document
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    block = "\n".join([begin, *table, end])
+    pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
+    text, n = pattern.subn(lambda _: block, path.read_text(encoding="utf-8"))
+    if n != 1:
+        raise ValueError(f"{document} has {n} tables called {name}")
+    path.write_text(text, encoding="utf-8")
