@@ -173,9 +173,9 @@ def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Float
         return np.full(rows.n, np.nan)
     total, weighed = np.zeros(rows.n), np.zeros(rows.n)
     for name in (name for name in weights if name in marks):
-        given = ~np.isnan(marks[name])
-        total += weights[name] * np.where(given, marks[name], 0.0)
-        weighed += weights[name] * given
+        marked = ~np.isnan(marks[name])
+        total += weights[name] * np.where(marked, marks[name], 0.0)
+        weighed += weights[name] * marked
     accuracy = marks["accuracy"]
     weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
     # Rounded, so that sums which are equal on paper are equal here.
