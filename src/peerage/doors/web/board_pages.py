@@ -25,7 +25,6 @@ from peerage.doors.web.templating import PageRoute, headers_with, kept_page, pag
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.events import opening_of
 from peerage.reports import InputTables, Reports
-from peerage.reports.held_rows import WhatIfOptions, stored_rows, what_if_board
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -38,11 +37,14 @@ from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
     SessionShare,
+    WhatIfOptions,
     duels,
     facts_of_models,
     gate_failures,
     marks_of,
     sessions_of,
+    stored_rows,
+    what_if_board,
 )
 from peerage.rules import rules
 from peerage.service import Service
