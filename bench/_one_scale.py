@@ -14,8 +14,9 @@ from peerage.biases.anchoring import anchoring
 from peerage.biases.many_sessions import compare
 from peerage.biases.position import position
 from peerage.biases.preferences import family_preference, self_preference, sycophancy
-from peerage.reviews.deviations import DeviationSums, deviation_sums
-from peerage.reviews.intervals import Measurement
+from peerage.reviews.cells import Tables
+from peerage.reviews.deviations import deviation_sums
+from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import Scales, fit_scales
 from peerage.reviews.view import ScoredRows, scored_rows
 from peerage.stats.tails import benjamini_hochberg
@@ -64,8 +65,8 @@ class Audited:
     """A season measured on one scale."""
 
     scales: Scales
-    sums: DeviationSums
-    found: dict[str, list[Measurement]]
+    sums: Tables
+    found: dict[str, list[Estimate]]
 
     def evidence(self) -> list[tuple[str, int]]:
         """Metric and subject of all that is evident, corrected over everything measured."""
@@ -81,7 +82,7 @@ class Audited:
         ]
 
 
-def edge_of(name: str, one: Measurement, compares: bool) -> float:
+def edge_of(name: str, one: Estimate, compares: bool) -> float:
     """The end of the healthy range: of a scale of nine points, or of one for comparisons."""
     if name == "position":
         return HEALTHY[name] * (1.0 if compares else 9.0)

@@ -138,7 +138,7 @@ def crowd(path: Path, name: str) -> Iterator[Check]:
         side = np.sign(np.round(np.asarray(quality), 12))
         return float(np.where(side == 0.0, 0.5, side != truth).mean())
 
-    score = np.maximum(np.nan_to_num(heard.alignment.r), 0.0)
+    score = np.maximum(np.nan_to_num(heard.alignment["pearson"]), 0.0)
     majority, weighted = CROWD[name]
     plain = error(heard.by_item.quality(1))
 

@@ -23,11 +23,13 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from bench._postgres_server import PostgresServer
+    from tests.forked import Forks
 
 
-# A loaded machine is slow, not wrong; and CI gives the same verdict on the same code.
+# A loaded machine is slow, not wrong; and CI gives the same verdict on the same code. A test
+# that wants more examples than others, or fewer, says so as a multiple of the profile's.
 settings.register_profile("house", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("house")
+settings.register_profile("quick", settings.get_profile("house"), max_examples=25)
 
 
 # -- needs -------------------------------------------------------------------------------------
@@ -107,6 +109,16 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.close()
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Runs command lines in processes that share the loading."""
+    from tests.forked import Forks
+
+    made = Forks()
+    yield made
+    made.close()
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.needs("postgres"))])
 def store_url(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -131,6 +143,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("PEERAGE_TEST_ALL", "") not in ("", "0"),
         help="run everything, slow tests too, and fail instead of skipping",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("house" if config.getoption("--all") else "quick")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

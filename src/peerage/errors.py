@@ -84,7 +84,7 @@ class Problem:
     among: tuple[KeyPath, ...] = ()
 
 
-def config_error(problems: Sequence[Problem]) -> ConfigError:
+def config_error(problems: Sequence[Problem | PeerageError]) -> ConfigError:
     """One error that tells all problems; a single one keeps its own place and hint."""
     if len(problems) == 1:
         (only,) = problems
@@ -121,9 +121,9 @@ def few(texts: Sequence[str], most: int = MAX_LISTED, between: str = ", ") -> st
     return between.join(texts[:most]) + (", …" if len(texts) > most else "")
 
 
-def how_many(n: int, one: str, many: str = "") -> str:
-    """A number and what it counts: `1 call`, `1,234 calls`; `many` where an s does not do."""
-    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+def how_many(n: int, singular: str, plural: str = "") -> str:
+    """A number and what it counts: `1 call`, `1,234 calls`; `plural` where an s does not do."""
+    return f"{n:,} {singular if n == 1 else plural or f'{singular}s'}"
 
 
 def looks_like_key(text: str) -> bool:

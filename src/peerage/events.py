@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from peerage.errors import UnreadableError
 from peerage.shapes import WrongShapeError, from_json, to_json
@@ -36,6 +36,8 @@ from peerage.types import (
     Verdict,
 )
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class SeatRecord:
@@ -49,7 +51,13 @@ class SeatRecord:
 
     @classmethod
     def of(cls, seat: Seat) -> SeatRecord:
-        return cls(seat.name, seat.family, seat.model, seat.roles, _setup(seat))
+        names = {member.name for member in fields(seat)} - NOT_SETUP
+        values = {name: getattr(seat, name) for name in names}
+        plain = Seat(seat.name)
+        setup = {name: value for name, value in values.items() if value != getattr(plain, name)}
+        text = json.dumps(setup, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return cls(seat.name, seat.family, seat.model, seat.roles, digest)
 
 
 # Of a seat, what its replies do not hang on: another timeout makes nobody somebody else.
@@ -57,18 +65,6 @@ NOT_SETUP = frozenset(
     {"name", "family", "roles", "api_key_env", "timeout_s", "max_concurrency"}
     | {"price_in", "price_out"}
 )
-
-
-def _setup(seat: Seat) -> str:
-    """A hash of how a seat's replies are made: its model, endpoint and options."""
-    plain = Seat(seat.name)
-    given = {
-        one.name: value
-        for one in fields(seat)
-        if one.name not in NOT_SETUP
-        and (value := getattr(seat, one.name)) != getattr(plain, one.name)
-    }
-    return hashlib.sha256(json.dumps(given, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +338,7 @@ TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     "waiting": Waiting,
 }
 KIND_BY_TYPE: Mapping[type[Fact], str] = {cls: kind for kind, cls in TYPE_BY_KIND.items()}
-EVENT_FIELDS = tuple(one.name for one in fields(Event) if one.init)
+EVENT_FIELDS = tuple(member.name for member in fields(Event) if member.init)
 NOT_STORED = -1  # the place in the log of what is only said
 
 
@@ -368,13 +364,15 @@ def read_event(event: Event) -> Fact | None:
     if event.kind not in TYPE_BY_KIND:
         return None
     fact_type: Callable[..., Fact] = TYPE_BY_KIND[event.kind]
+    what = f"event {event.seq} ({event.kind}) is not as a session writes it"
+    return _read(fact_type, event.body, what, f"session {event.session_id}")
+
+
+def _read(cls: Callable[..., T], value: Any, otherwise: str, place: str = "") -> T:
     try:
-        return from_json(fact_type, event.body)
+        return from_json(cls, value)
     except WrongShapeError as error:
-        raise UnreadableError(
-            f"event {event.seq} ({event.kind}) is not as a session writes it: {error}.",
-            place=f"session {event.session_id}",
-        ) from None
+        raise UnreadableError(f"{otherwise}: {error}.", place=place) from None
 
 
 def read_events(events: Iterable[Event]) -> Iterator[Fact]:
@@ -403,18 +401,12 @@ def seats_in(event: Event) -> tuple[SeatRecord, ...]:
 
 @lru_cache(maxsize=1024)
 def _seats_in(text: str) -> tuple[SeatRecord, ...]:
-    try:
-        return from_json(Extended, {"seats": json.loads(text)}).seats
-    except WrongShapeError as error:
-        raise UnreadableError(f"its seats are none: {error}.") from None
+    return _read(Extended, {"seats": json.loads(text)}, "its seats are none").seats
 
 
 def query_in(event: Event) -> Query:
     """The question of an opening."""
-    try:
-        return from_json(Query, event.body.get("query") or {})
-    except WrongShapeError as error:
-        raise UnreadableError(f"its question is none: {error}.") from None
+    return _read(Query, event.body.get("query") or {}, "its question is none")
 
 
 def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
@@ -445,7 +437,7 @@ def without_readings(events: Iterable[Event]) -> Iterator[Event]:
 
 def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
     """The event for ballots dealt here, whose labels follow from their order."""
-    return Dealt(round, tuple(DealtBallot(one.reviewer, one.authors) for one in ballots))
+    return Dealt(round, tuple(DealtBallot(ballot.reviewer, ballot.authors) for ballot in ballots))
 
 
 @dataclass(frozen=True, slots=True)

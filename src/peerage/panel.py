@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, suppress
+from contextlib import aclosing, closing, suppress
 from dataclasses import asdict, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -173,12 +173,10 @@ class Council:
 
     def _run_sync(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of work on this council's own thread, or on one that is made for it."""
-        thread = self._thread or LoopThread()
-        try:
+        if self._thread is not None:
+            return self._thread.run(work)
+        with closing(LoopThread()) as thread:
             return thread.run(work)
-        finally:
-            if thread is not self._thread:
-                thread.close()
 
     async def ask(
         self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
@@ -300,22 +298,23 @@ class Council:
                 await finish(self.caller.close())
 
     def _new_session(
-        self, text: str, category: str, asked: AskKeywords, by: str = ""
+        self, text: str, category: str, options: AskKeywords, by: str
     ) -> tuple[SessionSpec, SessionConfig]:
         """A session that is asked for now, and how it is run."""
         settings = self.settings
-        if asked.get("seats"):
-            settings = config.seated(settings, asked["seats"])
-        flags = {f"council.{name}": asked.get(name) for name in CouncilKeywords.__annotations__}
+        if options.get("seats"):
+            settings = config.seated(settings, options["seats"])
+        flags = {f"council.{name}": options.get(name) for name in CouncilKeywords.__annotations__}
         settings = config.changed(settings, flags)
         text, category = valid_text(text), valid_text(category)
-        query = Query(text, "", category, asked.get("system", ""), tuple(asked.get("earlier", ())))
-        after = asked.get("after", "")
+        earlier = tuple(options.get("earlier", ()))
+        query = Query(text, "", category, options.get("system", ""), earlier)
+        after = options.get("after", "")
         if after:
             after = full_id(self.store, after)
             query = follow_up(query, fold(self.store.events(after)))
         check_question(query)
-        answers = checked_answers(asked["answers"]) if asked.get("answers") else None
+        answers = checked_answers(options["answers"]) if options.get("answers") else None
         if answers is None and not settings.seats_that("answer"):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
@@ -327,7 +326,7 @@ class Council:
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
-            budget_usd=asked.get("budget_usd"),
+            budget_usd=options.get("budget_usd"),
             by=by,
         )
         unchanged = settings is self.settings
@@ -335,11 +334,11 @@ class Council:
         return spec, make(category)
 
     def _unfinished(
-        self, text: str, asked: AskKeywords, history: list[Event]
+        self, text: str, options: AskKeywords, history: list[Event]
     ) -> tuple[SessionSpec, SessionConfig]:
         """A stored session that is not over, from its events so far, and how it goes on."""
         opened, id_ = opening_of(history), history[0].session_id
-        others = sorted(set(asked) - {"resume", "budget_usd"})
+        others = sorted(set(options) - {"resume", "budget_usd"})
         if others:
             raise UsageError(
                 f"a session goes on under its recorded options, and {others[0]} is another.",
@@ -356,7 +355,7 @@ class Council:
                 f"session {id_} belongs to a season.",
                 hint="The same `peerage run` goes on with it.",
             )
-        budget_usd = asked.get("budget_usd", opened.budget_usd)
+        budget_usd = options.get("budget_usd", opened.budget_usd)
         spec = SessionSpec(
             id=id_,
             query=opened.query,
@@ -587,10 +586,10 @@ def follow_up(query: Query, session: Session) -> Query:
             hint="Ask anew." if session.finished else resume,
         )
     before = session.query
-    asked, told = Turn("user", before.text), Turn("assistant", conclusion)
+    turns = Turn("user", before.text), Turn("assistant", conclusion)
     return replace(
         query,
         category=query.category or before.category,
         system=query.system or before.system,
-        earlier=(*before.earlier, asked, told, *query.earlier),
+        earlier=(*before.earlier, *turns, *query.earlier),
     )

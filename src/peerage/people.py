@@ -34,7 +34,7 @@ from peerage.reports.options import Options
 from peerage.scoring import recorded_rubric
 from peerage.stores import Contribution, SessionTakenError, Store
 from peerage.text import valid_text, valid_values
-from peerage.types import Event, Query, Response, Session
+from peerage.types import Event, Session
 
 MAX_LOOKED_AT = 500  # sessions, of the latest, in which a ballot for somebody is looked for
 MAX_TRIES = 10  # to append a review while others do
@@ -83,33 +83,31 @@ class PersonReview(Options):
 class PersonBallot:
     """What one person is shown: a question and answers under labels, without their authors."""
 
-    session_id: str
+    session: Session
+    opened: Opened
     person: str
     place: int  # in the balanced design
-    query: Query
-    order: tuple[str, ...]  # the authors, whom only the server knows
-    texts: Mapping[str, str]  # by author
-    opened: Opened
+    author_by_label: Mapping[str, str]  # in the order shown; only the server knows whose is whose
 
     @property
     def id(self) -> str:
         """What only this person can send the ballot back with."""
-        whose = hashlib.sha256(f"{self.session_id}|{self.person}".encode()).hexdigest()[:8]
-        return SEPARATOR.join((self.session_id, whose, str(self.place)))
+        whose = hashlib.sha256(f"{self.session.id}|{self.person}".encode()).hexdigest()[:8]
+        return SEPARATOR.join((self.session.id, whose, str(self.place)))
 
     @property
     def labels(self) -> tuple[str, ...]:
-        return tuple(label(i) for i in range(len(self.order)))
+        return tuple(self.author_by_label)
 
     def document(self, settings: Settings) -> dict[str, Any]:
         """The JSON of the ballot, in which nobody is named."""
         rubric = recorded_rubric(settings, self.opened)
-        shown = zip(self.labels, self.order, strict=True)
+        texts, authors = _answers(self.session), self.author_by_label
         return {
             "ballot": self.id,
-            "query": self.query.text,
-            "category": self.query.category,
-            "responses": [{"label": name, "text": self.texts[author]} for name, author in shown],
+            "query": self.session.query.text,
+            "category": self.session.query.category,
+            "responses": [{"label": name, "text": texts[authors[name]]} for name in authors],
             "dimensions": list(rubric.weights) if rubric else [],
         }
 
@@ -141,13 +139,13 @@ def may_review(events: list[Event], person: str) -> bool:
 def deal_ballot(events: list[Event], person: str, place: int | None = None) -> PersonBallot:
     """A person's ballot of a session: the next place of its balanced design, or a given one."""
     session, opened = fold(events), opening_of(events)
-    answers = {answer.model: answer.text for answer in _answers(session)}
     if place is None:
         n_people = sum(isinstance(fact, PersonReviewed) for fact in read_events(events))
         n_reviewers = sum("review" in seat.roles for seat in opened.seats)
         place = session.ordinal + n_reviewers + n_people
-    order = deal_order(tuple(answers), place, session.seed)
-    return PersonBallot(session.id, person, place, session.query, order, answers, opened)
+    order = deal_order(tuple(_answers(session)), place, session.seed)
+    author_by_label = {label(i): author for i, author in enumerate(order)}
+    return PersonBallot(session, opened, person, place, author_by_label)
 
 
 def session_of(ballot_id: str) -> str:
@@ -156,15 +154,15 @@ def session_of(ballot_id: str) -> str:
 
 
 def keep_review(
-    store: Store, person: str, said: PersonReview, clock: Callable[[], float]
+    store: Store, person: str, review: PersonReview, clock: Callable[[], float]
 ) -> PersonReviewed:
     """Append a person's review to its session's log; refused if it does not fit its ballot."""
-    session_id, place = session_of(said.ballot), said.ballot.rpartition(SEPARATOR)[2]
+    session_id, place = session_of(review.ballot), review.ballot.rpartition(SEPARATOR)[2]
     for _ in range(MAX_TRIES):
         events = store.events(session_id)
         if not events or not place.isdecimal() or len(place) > len(str(2**62)):
-            raise NotFoundError(f"there is no ballot {shown(said.ballot)}.")
-        fact = person_reviewed(events, person, said, int(place))
+            raise NotFoundError(f"there is no ballot {shown(review.ballot)}.")
+        fact = _person_reviewed(events, person, review, int(place))
         event = stored_event(session_id, events[-1].seq + 1, clock(), fact)
         try:
             store.append_all([event])
@@ -174,8 +172,8 @@ def keep_review(
     raise SessionTakenError("too many reviews of this session come in at once.")
 
 
-def person_reviewed(
-    events: list[Event], person: str, said: PersonReview, place: int
+def _person_reviewed(
+    events: list[Event], person: str, review: PersonReview, place: int
 ) -> PersonReviewed:
     """The event of a person's review."""
     if not any(isinstance(fact, Finished) for fact in read_events(events)):
@@ -183,53 +181,49 @@ def person_reviewed(
     if not may_review(events, person):
         raise AlreadyReviewedError(f"{person} cannot review this session (again).")
     ballot = deal_ballot(events, person, place)
-    if ballot.id != said.ballot:
-        raise NotFoundError(f"the ballot {shown(said.ballot)} was not dealt to {person}.")
-    author_by_label = dict(zip(ballot.labels, ballot.order, strict=True))
-    order = tuple(said.order) if said.order is not None else ballot.labels
+    if ballot.id != review.ballot:
+        raise NotFoundError(f"the ballot {shown(review.ballot)} was not dealt to {person}.")
+    order = tuple(review.order) if review.order is not None else ballot.labels
     if sorted(order) != sorted(ballot.labels):
         raise UsageError(f"the order names other answers than {', '.join(ballot.labels)}.")
     as_dealt = order == ballot.labels
-    dealt = DealtBallot(
-        valid_text(person),
-        tuple(author_by_label[name] for name in order),
-        () if as_dealt else order,
-    )
-    return PersonReviewed(dealt, _reading(said, ballot), place if as_dealt else None)
+    authors = tuple(ballot.author_by_label[name] for name in order)
+    dealt = DealtBallot(valid_text(person), authors, () if as_dealt else order)
+    return PersonReviewed(dealt, _reading(review, ballot.labels), place if as_dealt else None)
 
 
-def _reading(said: PersonReview, ballot: PersonBallot) -> ReviewReading:
+def _reading(review: PersonReview, labels: Sequence[str]) -> ReviewReading:
     """A person's words as the log keeps a reviewer's; what names no answer shown is refused."""
-    tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in said.ranking)
+    tiers = tuple((one,) if isinstance(one, str) else tuple(one) for one in review.ranking)
     ranked = [name for tier in tiers for name in tier]
-    named = {*ranked, *said.scores, *said.marks, *said.notes}
-    if unknown := sorted(named - set(ballot.labels)):
+    named = {*ranked, *review.scores, *review.marks, *review.notes}
+    if unknown := sorted(named - set(labels)):
         raise UsageError(
             f"there is no answer {shown(unknown[0])} on this ballot.",
-            hint=f"Known: {', '.join(ballot.labels)}.",
+            hint=f"Known: {', '.join(labels)}.",
         )
     if len(ranked) != len(set(ranked)):
         raise UsageError("an answer is ranked twice.")
-    marks = [*said.scores.values(), *(m for each in said.marks.values() for m in each.values())]
+    marks = [*review.scores.values(), *(m for by in review.marks.values() for m in by.values())]
     if any(not 1 <= mark <= 10 for mark in marks):
         raise UsageError("a mark is not from 1 to 10.")
-    if not (ranked or marks or said.abstained):
+    if not (ranked or marks or review.abstained):
         raise UsageError("it judges nothing.", hint="Give a ranking, scores or marks, or abstain.")
     return ReviewReading(
         ranking=tuple(tier for tier in tiers if tier),
-        scores=dict(said.scores),
-        marks=valid_values({name: dict(each) for name, each in said.marks.items()}),
+        scores=review.scores,
+        marks=valid_values(review.marks),
         claimed={},
-        notes=valid_values(dict(said.notes)),
-        abstained=valid_text(said.abstained),
+        notes=valid_values(review.notes),
+        abstained=valid_text(review.abstained),
         recovered="",
         flags=(),
     )
 
 
-def _answers(session: Session) -> list[Response]:
-    """The answers of a session that there is something to say about."""
-    return [response for response in session.responses if response.text.strip()]
+def _answers(session: Session) -> dict[str, str]:
+    """The answers of a session that there is something to say about, by author."""
+    return {one.model: one.text for one in session.responses if one.text.strip()}
 
 
 # -- opinions and items ------------------------------------------------------------------------
@@ -266,51 +260,47 @@ class ItemGiven(ContributionGiven):
 
 
 def keep_opinions(
-    store: Store, person: str, given: Sequence[OpinionGiven], scale: Sequence[float], at: float
+    store: Store, person: str, opinions: Sequence[OpinionGiven], scale: Sequence[float], at: float
 ) -> int:
     """Keep a person's opinions, all or none; their number. Of several on one item the last is."""
-    last = {one.item_id: one for one in given}
-    for one in last.values():
-        if one.opinion not in scale:
+    last = {opinion.item_id: opinion for opinion in opinions}
+    for opinion in last.values():
+        if opinion.opinion not in scale:
             known = ", ".join(f"{value:g}" for value in scale)
-            raise UsageError(f"an opinion is {one.opinion:g}.", hint=f"The scale is {known}.")
-    known_by = imported_contributors(store, list(last))
+            raise UsageError(f"an opinion is {opinion.opinion:g}.", hint=f"The scale is {known}.")
+    owners = imported_contributors(store, list(last))
     rows = []
     for item, one in last.items():
-        owner = one.contributor or known_by.get(item) or store.contributor_of(item)
+        owner = one.contributor or owners.get(item) or store.contributor_of(item)
         if owner is None:
             raise InputError(
                 f"nobody has contributed the item {shown(item)}.",
                 hint="Contribute it first, or say whose it is: contributor.",
             )
         rows.append(Contribution("opinions", item, owner, at, person, one.opinion, one.category))
-    return _keep(store, rows, known_by)
+    _keep(store, rows, owners)
+    return len(rows)
 
 
-def keep_items(store: Store, person: str, given: Sequence[ItemGiven], at: float) -> list[str]:
+def keep_items(store: Store, person: str, items: Sequence[ItemGiven], at: float) -> list[str]:
     """Keep items that a person contributes, all or none; their ids, made where none is given."""
-    rows = [
-        Contribution(
-            "items",
-            one.item_id or secrets.token_hex(8),
-            person,
-            at,
-            category=one.category,
-            text=one.text,
-        )
-        for one in given
-    ]
-    _keep(store, rows, imported_contributors(store, [row.item_id for row in rows]))
-    return [row.item_id for row in rows]
+    rows = []
+    for item in items:
+        id_ = item.item_id or secrets.token_hex(8)
+        row = Contribution("items", id_, person, at, category=item.category, text=item.text)
+        rows.append(row)
+    ids = [row.item_id for row in rows]
+    _keep(store, rows, imported_contributors(store, ids))
+    return ids
 
 
-def _keep(store: Store, rows: Sequence[Contribution], known_by: Mapping[str, str]) -> int:
+def _keep(store: Store, rows: Sequence[Contribution], owners: Mapping[str, str]) -> None:
+    """Store contributions; refused where an item of theirs was imported as somebody else's."""
     for row in rows:
-        if known_by.get(row.item_id, row.contributor) != row.contributor:
+        owner = owners.get(row.item_id, row.contributor)
+        if owner != row.contributor:
             raise InputError(
-                f"the item {shown(row.item_id)} is {known_by[row.item_id]}'s,"
-                f" not {row.contributor}'s.",
+                f"the item {shown(row.item_id)} is {owner}'s, not {row.contributor}'s.",
                 hint="An item is one person's. Nothing was stored.",
             )
     store.add_contributions(rows)
-    return len(rows)

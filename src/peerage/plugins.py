@@ -13,6 +13,7 @@ import inspect
 import logging
 import pkgutil
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar, cast
 
@@ -33,11 +34,11 @@ class PluginError(PeerageError):
     """A plug-in raised something, or gave what it must not give."""
 
 
-def guarded_function(thing: object, guard: Guard[Any]) -> Any:
+def guarded_function(plugin: object, guard: Guard[Any]) -> Any:
     """A plug-in's function, whose errors name the plug-in; anything else is refused."""
-    if not callable(thing):
-        raise TypeError(f"{type(thing).__name__} is no function")
-    return guard(thing)
+    if not callable(plugin):
+        raise TypeError(f"{type(plugin).__name__} is no function")
+    return guard(plugin)
 
 
 class Registry(Generic[T]):
@@ -58,13 +59,13 @@ class Registry(Generic[T]):
     def register(self, name: str) -> Callable[[S], S]:
         """A decorator that keeps its subject under a name; a name is taken only once."""
 
-        def keep(thing: S) -> S:
+        def register(subject: S) -> S:
             if name in self._things:
                 raise ValueError(f"{self.kind} {name!r} is registered twice")
-            self._things[name] = cast("T", thing)
-            return thing
+            self._things[name] = cast("T", subject)
+            return subject
 
-        return keep
+        return register
 
     def get(self, name: str) -> T:
         """The thing of that name; an error says what there is, or why a plug-in could not load."""
@@ -72,9 +73,7 @@ class Registry(Generic[T]):
         if name in self._things:
             return self._things[name]
         known = f"Known: {', '.join(sorted(self._things))}."
-        if name in self._broken:
-            raise UsageError(self._broken[name], hint=known)
-        raise UsageError(f"there is no {self.kind} {name!r}.", hint=known)
+        raise UsageError(self._broken.get(name, f"there is no {self.kind} {name!r}."), hint=known)
 
     def names(self) -> tuple[str, ...]:
         """The names of everything that could be loaded."""
@@ -85,33 +84,30 @@ class Registry(Generic[T]):
         return ((name, self._things[name]) for name in self.names())
 
     def _load(self) -> None:
-        if not self._loaded:
-            self._loaded = True
-            self._load_built_ins()
-            self._load_plugins()
-
-    def _load_built_ins(self) -> None:
-        home = importlib.import_module(self.package)
-        for module in pkgutil.iter_modules(home.__path__):
-            importlib.import_module(f"{self.package}.{module.name}")
-
-    def _load_plugins(self) -> None:
-        taken = set(self._things)
+        if self._loaded:
+            return
+        self._loaded = True
+        self._load_built_ins()
+        names = set(self._things)
         for point in entry_points(group=self.package):
-            if point.name in taken:
+            if point.name in names:
                 self._leave_out(point, "the name is taken")
                 continue
             try:
                 loaded = point.load()
                 # its module may have used the decorator, as a built-in would
-                thing = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
-                if (name := getattr(thing, "name", point.name)) != point.name:
+                plugin = self._adapt(self._things.pop(point.name, loaded), self._guard(point))
+                if (name := getattr(plugin, "name", point.name)) != point.name:
                     raise TypeError(f"it calls itself {name!r}")
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a stranger's own code
                 self._leave_out(point, f"{type(error).__name__}: {error}")
             else:
-                self._things[point.name] = thing
-                taken.add(point.name)
+                self._things[point.name] = plugin
+                names.add(point.name)
+
+    def _load_built_ins(self) -> None:
+        for module in pkgutil.iter_modules(importlib.import_module(self.package).__path__):
+            importlib.import_module(f"{self.package}.{module.name}")
 
     def _leave_out(self, point: EntryPoint, reason: str) -> None:
         """Go on without a plug-in, and say so this once."""
@@ -122,30 +118,29 @@ class Registry(Generic[T]):
         package = point.dist.name if point.dist is not None else point.value
         return f"the {self.kind} {point.name!r} of the package {package}"
 
-    def _guard(self, point: EntryPoint) -> Guard[Any]:
-        """Wraps a plug-in's function: what it raises becomes an error that names the plug-in."""
-
-        def failed(error: Exception) -> PluginError:
+    @contextmanager
+    def _blaming(self, point: EntryPoint) -> Iterator[None]:
+        """Turns what a plug-in raises into an error that names the plug-in."""
+        try:
+            yield
+        except PeerageError:
+            raise
+        except Exception as error:
             reason = f"{type(error).__name__}: {error}"
-            return PluginError(visible(f"{self._called(point)} failed ({reason})."))
+            raise PluginError(visible(f"{self._called(point)} failed ({reason}).")) from error
+
+    def _guard(self, point: EntryPoint) -> Guard[Any]:
+        """A decorator for a plug-in's functions, plain or async, whose errors name the plug-in."""
 
         async def awaited(result: Awaitable[Any]) -> Any:
-            try:
+            with self._blaming(point):
                 return await result
-            except PeerageError:
-                raise
-            except Exception as error:
-                raise failed(error) from error
 
         def guard(function: Callable[..., Any]) -> Callable[..., Any]:
             @functools.wraps(function)
             def call(*arguments: Any, **options: Any) -> Any:
-                try:
+                with self._blaming(point):
                     result = function(*arguments, **options)
-                except PeerageError:
-                    raise
-                except Exception as error:
-                    raise failed(error) from error
                 return awaited(result) if inspect.isawaitable(result) else result
 
             return call

@@ -146,12 +146,9 @@ def score(
     Rankings by name, `[["m1", "m2"], …]` or by reviewer, are one session. What is given as a
     keyword replaces that option: `score(ballots, rule="elo")`.
     """
-    if isinstance(rubric, str):
-        from peerage import config
-
-        rubric = config.rubric(rubric)
-    given = {"rule": rule, "own_votes": own_votes, "rubric": rubric, "safety_gate": safety_gate}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    rubric = config.rubric(rubric) if isinstance(rubric, str) else rubric
+    keywords = {"rule": rule, "own_votes": own_votes, "rubric": rubric, "safety_gate": safety_gate}
+    changes: dict[str, Any] = {name: value for name, value in keywords.items() if value is not None}
     options = replace(options or ScoringOptions(), **changes)
     check_options(options)
     if isinstance(ballots, Session):
@@ -171,11 +168,11 @@ def score_session(session: Session, options: ScoringOptions) -> Scored:
     """Score one session; it comes back with its scores, gates, flags and audit."""
     gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
-    reviews = {(one.reviewer, one.round, one.sheet): one for one in session.reviews}
+    reviews = {(r.reviewer, r.round, r.sheet): r for r in session.reviews}
     cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
-        count(one, reviews[one.reviewer, one.round, one.sheet], options.rubric, failed, cap)
-        for one in session.ballots
+        count(b, reviews[b.reviewer, b.round, b.sheet], options.rubric, failed, cap)
+        for b in session.ballots
     )
     ballots, last = last_round(session.ballots, counted)
     scores = tally(

@@ -22,14 +22,10 @@ from typing import Protocol
 from peerage.council.fold import fold
 from peerage.errors import BudgetError, InputError, UnreadableError
 from peerage.events import (
-    KIND_BY_TYPE,
-    Advised,
-    Answered,
     Extended,
     Fact,
     Failed,
     Finished,
-    Reviewed,
     SeatRecord,
     billed_calls,
     call_made,
@@ -46,7 +42,6 @@ from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
 
-COUNTED = {KIND_BY_TYPE[one] for one in (Answered, Failed, Reviewed, Advised, Finished, Extended)}
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -191,7 +186,8 @@ class SeasonRunner:
         try:
             history = self.store.events(spec.id)
             facts = list(read_events(history))
-            status = _final_status(facts)
+            ends = [f.status for f in since_extended(facts) if isinstance(f, Finished)]
+            status = ends[-1] if ends else ""
             if status and not newcomers(panel_of(facts), spec, config):
                 self._count_reused(spec.id, status)  # by another process, since
             else:
@@ -221,15 +217,9 @@ class SeasonRunner:
             self.progress.in_flight -= 1
 
 
-def _final_status(facts: list[Fact]) -> str:
-    """How a session ended, or nothing while it has not."""
-    ends = [fact.status for fact in since_extended(facts) if isinstance(fact, Finished)]
-    return ends[-1] if ends else ""
-
-
 def _note(progress: Progress, event: Event) -> None:
     """Add an event to the counts."""
-    fact = read_event(event) if event.kind in COUNTED else None
+    fact = read_event(event)
     call = None if fact is None else call_made(fact)
     if call is not None and call.usage is not None:
         progress.calls += 1

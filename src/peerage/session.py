@@ -222,12 +222,12 @@ async def run(
     With `live`, the texts are streamed too, as events that are not kept. With `extend`, seats
     that have joined since are asked for what is missing, also where the session was finished.
     """
-    told: asyncio.Queue[Event | None] = asyncio.Queue()
-    runner = SessionRunner(spec, config, caller, log, clock, told.put_nowait, live, extend)
+    events: asyncio.Queue[Event | None] = asyncio.Queue()
+    runner = SessionRunner(spec, config, caller, log, clock, events.put_nowait, live, extend)
     work = asyncio.create_task(runner.run(history))
-    work.add_done_callback(lambda _: told.put_nowait(None))
+    work.add_done_callback(lambda _: events.put_nowait(None))
     try:
-        while (event := await told.get()) is not None:
+        while (event := await events.get()) is not None:
             yield event
         await work
     finally:
@@ -305,8 +305,8 @@ class SessionRunner:
         if not session.ballots:
             return 0
         first = max(ballot.round for ballot in session.ballots) // n_rounds * n_rounds
-        shown = {name for b in session.ballots if b.round >= first for name in b.authors}
-        return first if {r.model for r in session.responses} <= shown else first + n_rounds
+        on_ballots = {name for b in session.ballots if b.round >= first for name in b.authors}
+        return first if {r.model for r in session.responses} <= on_ballots else first + n_rounds
 
     def _result_stands(self) -> bool:
         """Whether the session was done before its panel grew, and no review has come since."""
@@ -326,7 +326,7 @@ class SessionRunner:
         reply = await self._ask(seat, "answer", self.spec.query.text)
         if isinstance(reply, Reply):
             words = reply.reasoning_words
-            await self._keep(Answered(seat.name, reasoning_words=words, **_kept(reply)))
+            await self._keep(Answered(seat.name, reasoning_words=words, **_reply_fields(reply)))
 
     async def _screen(self) -> None:
         """Give every answer that has none its gate: nothing is judged that was not screened."""
@@ -404,7 +404,7 @@ class SessionRunner:
                 ballot.round,
                 prompt=prompt_hash,
                 review=bounded_reading(review, rubric.weights if rubric else ()),
-                **_kept(reply),
+                **_reply_fields(reply),
             )
         )
 
@@ -502,7 +502,7 @@ class SessionRunner:
                 return Failure(seat.name, fact.kind, fact.message)
         reply = await self._ask(seat, "conclude", page, schema)
         if isinstance(reply, Reply):
-            await self._keep(Advised(seat.name, **_kept(reply)))
+            await self._keep(Advised(seat.name, **_reply_fields(reply)))
         return reply
 
     async def _together(
@@ -551,10 +551,10 @@ class SessionRunner:
         """Append a fact; the result is done when it is durable, and is not to be cancelled."""
         event = stored_event(self.spec.id, self.n_events, self.clock(), fact)
         self._add(fact)
-        kept = self.log.append(event)
-        kept.add_done_callback(lambda done: done.exception() or self.tell(event))
-        self.pending.append(kept)
-        return kept
+        durable = self.log.append(event)
+        durable.add_done_callback(lambda done: done.exception() or self.tell(event))
+        self.pending.append(durable)
+        return durable
 
     async def _keep(self, fact: Fact) -> None:
         """Append a fact and wait until it is durable; who is cancelled leaves only the wait."""
@@ -583,7 +583,7 @@ class SessionRunner:
         return {call.seat for call in calls if call and (call.stage, call.round) == (stage, round_)}
 
 
-def _kept(reply: Reply) -> dict[str, Any]:
+def _reply_fields(reply: Reply) -> dict[str, Any]:
     """The fields that the event of every reply has."""
     names = ("text", "usage", "latency_ms", "finish_reason", "reasoning")
     return {name: getattr(reply, name) for name in names}

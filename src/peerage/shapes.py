@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 T = TypeVar("T")
 
 SCALARS = (str, int, float, NoneType)
+NO_DEFAULT = (MISSING, MISSING)
 MAX_INTEGER = 2**53  # what every engine and JSON hold exactly
 
 
@@ -25,9 +26,10 @@ def to_json(value: Any) -> Any:
         return value
     if is_dataclass(value) and not isinstance(value, type):
         return {
-            one.name: to_json(member)
-            for one in fields(value)
-            if (member := getattr(value, one.name)) != one.default or "omitted" not in one.metadata
+            field.name: to_json(member)
+            for field in fields(value)
+            if (member := getattr(value, field.name)) != field.default
+            or "omitted" not in field.metadata
         }
     if isinstance(value, Mapping):
         return {name: to_json(member) for name, member in value.items()}
@@ -46,8 +48,8 @@ def from_json(cls: Callable[..., T], value: Any) -> T:
 
     Members that the class does not have are passed over.
     """
-    made: T = _reader_of(cls)(value)
-    return made
+    instance: T = _reader_of(cls)(value)
+    return instance
 
 
 Reader: TypeAlias = Callable[[Any], Any]
@@ -58,20 +60,19 @@ def _reader_of(cls: Any) -> Reader:
     """Reads an object's members into the fields of their names."""
     hints = get_type_hints(cls)
     if is_dataclass(cls):
-        names = [one.name for one in fields(cls) if one.init]
+        names = [field.name for field in fields(cls) if field.init]
+        defaults = {f.name for f in fields(cls) if (f.default, f.default_factory) != NO_DEFAULT}
     else:
-        names = list(cls._fields)
+        names, defaults = list(cls._fields), set(cls._field_defaults)
+    required = [name for name in names if name not in defaults]
     readers = [(name, _reader(hints[name])) for name in names]
-    required = [name for name in names if not _has_default(cls, name)]
 
     def read(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise WrongShapeError(f"a {type(value).__name__} is no object")
-        members = {}
+        json_object, members = _object(value), {}
         for name, read_member in readers:
-            if name in value:
+            if name in json_object:
                 try:
-                    members[name] = read_member(value[name])
+                    members[name] = read_member(json_object[name])
                 except WrongShapeError as error:
                     raise WrongShapeError(f"{name}: {error}") from None
         missing = [name for name in required if name not in members]
@@ -82,43 +83,40 @@ def _reader_of(cls: Any) -> Reader:
     return read
 
 
-def _has_default(cls: Any, name: str) -> bool:
-    if not is_dataclass(cls):
-        return name in cls._field_defaults
-    one = cls.__dataclass_fields__[name]
-    return one.default is not MISSING or one.default_factory is not MISSING
-
-
 def _reader(hint: Any) -> Reader:
     """A function that reads a JSON value into a type, or raises."""
     origin, args = get_origin(hint), get_args(hint)
     if hint is Any:
         return lambda value: value
-    if origin in (Union, UnionType):
-        return _optional_reader(args)
+    if origin in (Union, UnionType):  # the unions we have: a type or None
+        (read,) = (_reader(member) for member in args if member is not NoneType)
+        return lambda value: None if value is None else read(value)
     if origin is Literal:
         return _checked(lambda value: type(value) is str and value in args, "no known word")
     if origin is tuple:
-        return _tuple_reader(args)
+        n, read = None if args[-1] is Ellipsis else len(args), _reader(args[0])
+        listed = _checked(
+            lambda value: isinstance(value, list | tuple) and n in (None, len(value)),
+            "not the list it should be",
+        )
+        return lambda value: tuple(map(read, listed(value)))
     if origin is not None and issubclass(origin, Mapping):
-        return _mapping_reader(_reader(args[1]))
+        read = _reader(args[1])
+        return lambda value: {name: read(member) for name, member in _object(value).items()}
     if isinstance(hint, type) and (is_dataclass(hint) or hasattr(hint, "_fields")):
         return _reader_of(hint)
-    if hint is float:
-        return _checked(_is_number, "no number in range")
+    if hint is float:  # finite, or an integer that a float can hold
+        limit = sys.float_info.max
+        return _checked(
+            lambda value: type(value) in (int, float) and -limit <= value <= limit,
+            "no number in range",
+        )
     if hint is int:
-        return _checked(_is_integer, "no whole number in range")
+        return _checked(
+            lambda value: type(value) is int and abs(value) <= MAX_INTEGER,
+            "no whole number in range",
+        )
     return _checked(lambda value: type(value) is hint, f"no {hint.__name__}")
-
-
-def _is_number(value: Any) -> bool:
-    """Whether this is a finite float, or an integer that a float can hold."""
-    limit = sys.float_info.max
-    return type(value) in (int, float) and -limit <= value <= limit
-
-
-def _is_integer(value: Any) -> bool:
-    return type(value) is int and -MAX_INTEGER <= value <= MAX_INTEGER
 
 
 def _checked(fits: Callable[[Any], bool], otherwise: str) -> Reader:
@@ -130,29 +128,4 @@ def _checked(fits: Callable[[Any], bool], otherwise: str) -> Reader:
     return read
 
 
-def _optional_reader(hints: tuple[Any, ...]) -> Reader:
-    """For the unions we have: a type or None."""
-    (hint,) = (one for one in hints if one is not NoneType)
-    read = _reader(hint)
-    return lambda value: None if value is None else read(value)
-
-
-def _tuple_reader(hints: tuple[Any, ...]) -> Reader:
-    n = None if hints[-1] is Ellipsis else len(hints)
-    read = _reader(hints[0])
-
-    def read_all(value: Any) -> Any:
-        if not isinstance(value, list | tuple) or (n is not None and len(value) != n):
-            raise WrongShapeError(f"a {type(value).__name__} is not the list it should be")
-        return tuple(map(read, value))
-
-    return read_all
-
-
-def _mapping_reader(read: Reader) -> Reader:
-    def read_all(value: Any) -> Any:
-        if not isinstance(value, Mapping):
-            raise WrongShapeError(f"a {type(value).__name__} is no object")
-        return {name: read(member) for name, member in value.items()}
-
-    return read_all
+_object = _checked(lambda value: isinstance(value, Mapping), "no object")

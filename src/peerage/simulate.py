@@ -64,15 +64,15 @@ def simulate(population: Population, seed: object = 0) -> Simulated:
     worth = np.array([POOR.get(kinds[person], 0.0) for person in author])
     quality = worth + rng.normal(size=len(author))
     appetite = np.array([EAGER.get(kind, 1.0) for kind in kinds]) * population.opinions_each
-    n_said = rng.poisson(appetite * rng.gamma(2.0, 0.5, size=n))
+    n_opinions = rng.poisson(appetite * rng.gamma(2.0, 0.5, size=n))
     items, reviewers, values = [], [], []
     for person in range(n):
-        seen = _seen(rng, person, int(n_said[person]), author, ring)
-        judged = _judged(rng, kinds[person], quality[seen])
-        judged[(ring[person] >= 0) & (ring[author[seen]] == ring[person])] = 1
-        items.append(seen)
-        reviewers.append(np.full(len(seen), person))
-        values.append(judged)
+        reviewed = _reviewed_items(rng, person, int(n_opinions[person]), author, ring)
+        opinions = _opinions(rng, kinds[person], quality[reviewed])
+        opinions[(ring[person] >= 0) & (ring[author[reviewed]] == ring[person])] = 1
+        items.append(reviewed)
+        reviewers.append(np.full(len(reviewed), person))
+        values.append(opinions)
     item, reviewer = np.concatenate(items), np.concatenate(reviewers)
     mixed = rng.permutation(len(item))
     item, reviewer, value = item[mixed], reviewer[mixed], np.concatenate(values)[mixed]
@@ -109,22 +109,24 @@ def _people(population: Population) -> tuple[list[str], NDArray[np.int64]]:
     return kinds, np.array(ring, dtype=np.int64)
 
 
-def _seen(
+def _reviewed_items(
     rng: np.random.Generator,
     person: int,
-    n_said: int,
+    n_opinions: int,
     author: NDArray[np.int64],
     ring: NDArray[np.int64],
 ) -> NDArray[np.int64]:
     """The items a person reviews: some at random, and every one of the person's ring; not own."""
-    chosen = rng.choice(len(author), size=min(n_said, len(author)), replace=False)
+    chosen = rng.choice(len(author), size=min(n_opinions, len(author)), replace=False)
     if ring[person] >= 0:
         chosen = np.union1d(chosen, np.flatnonzero(ring[author] == ring[person]))
-    kept: NDArray[np.int64] = chosen[author[chosen] != person]
-    return kept
+    others: NDArray[np.int64] = chosen[author[chosen] != person]
+    return others
 
 
-def _judged(rng: np.random.Generator, kind: str, quality: NDArray[np.float64]) -> NDArray[np.int64]:
+def _opinions(
+    rng: np.random.Generator, kind: str, quality: NDArray[np.float64]
+) -> NDArray[np.int64]:
     """Opinions of +1 and −1 on items of these qualities, as this kind of person gives them."""
     n = len(quality)
     if kind == LAZY:

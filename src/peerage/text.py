@@ -57,7 +57,7 @@ def valid_values(value: T) -> T:
     elif isinstance(value, list | tuple):
         valid = type(value)(map(valid_values, value))
     elif is_dataclass(value) and not isinstance(value, type):
-        members = {one.name: getattr(value, one.name) for one in fields(value)}
+        members = {field.name: getattr(value, field.name) for field in fields(value)}
         mended = {name: valid_values(member) for name, member in members.items()}
         valid = value if mended == members else replace(value, **mended)
     return value if valid == value else cast("T", valid)
@@ -71,8 +71,8 @@ def visible(text: str, *, multiline: bool = False) -> str:
     return (HIDDEN_BUT_LAYOUT if multiline else HIDDEN).sub(_spelt, text)
 
 
-def _spelt(found: re.Match[str]) -> str:
-    return "".join(ascii(character)[1:-1] for character in found[0])
+def _spelt(match: re.Match[str]) -> str:
+    return "".join(ascii(character)[1:-1] for character in match[0])
 
 
 def json_text(document: Any, *, ascii_only: bool = False) -> str:
@@ -81,7 +81,7 @@ def json_text(document: Any, *, ascii_only: bool = False) -> str:
     A NaN here is a bug, so it is refused.
     """
     text = json.dumps(document, ensure_ascii=ascii_only, indent=2, allow_nan=False)
-    return HIDDEN_BUT_LAYOUT.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return HIDDEN_BUT_LAYOUT.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def csv_cell(value: Any) -> Any:

@@ -64,11 +64,9 @@ def hashed(text: str) -> str:
 
 def matching(text: str, tokens: Iterable[AccessToken]) -> AccessToken | None:
     """The token of this text that is still good; every one is compared, in constant time."""
-    given, found = hashed(text), None
-    for token in tokens:
-        if hmac.compare_digest(given, token.hash) and token.revoked_at is None:
-            found = token
-    return found
+    digest = hashed(text)
+    same = [token for token in tokens if hmac.compare_digest(digest, token.hash)]
+    return next((token for token in reversed(same) if token.revoked_at is None), None)
 
 
 def allowed(token: AccessToken) -> frozenset[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -141,8 +142,8 @@ class Query:
     @property
     def own_id(self) -> str:
         """An id made of the question itself, for one without an id or with another's."""
-        asked = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
-        return f"q-{hashlib.sha256(repr(asked).encode()).hexdigest()[:16]}"
+        texts = (self.text, self.system, *((turn.role, turn.content) for turn in self.earlier))
+        return f"q-{hashlib.sha256(repr(texts).encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,14 +286,14 @@ class Review:
 class Counted:
     """A review as it is counted, in authors: tiers, exact scores, and what was odd.
 
-    `said` keeps None for an unknown label and keeps repeats, because own votes "seed"
+    `ranking` keeps None for an unknown label and keeps repeats, because own votes "seed"
     give them a slot; `tiers` is what everything else counts. `overall` is exact,
     for whatever parts equals; `scores` are the same numbers to show and to do statistics with.
     """
 
     reviewer: str
     shown: tuple[str, ...]
-    said: tuple[tuple[str | None, ...], ...]
+    ranking: tuple[tuple[str | None, ...], ...]
     gated: frozenset[str] = frozenset()
     overall: Mapping[str, Fraction] = field(default_factory=dict)
     abstained: bool = False
@@ -306,16 +307,13 @@ class Counted:
 
     @property
     def tiers(self) -> tuple[tuple[str, ...], ...]:
-        seen: set[str] = set()
-        clean: list[tuple[str, ...]] = []
-        for tier in self.said:
-            kept = tuple(
-                dict.fromkeys(name for name in tier if name is not None and name not in seen)
-            )
-            seen.update(kept)
-            if kept:
-                clean.append(kept)
-        return tuple(clean)
+        tier_by_name: dict[str, int] = {}
+        for i, tier in enumerate(self.ranking):
+            for name in tier:
+                if name is not None:
+                    tier_by_name.setdefault(name, i)
+        by_tier = groupby(tier_by_name, key=tier_by_name.__getitem__)
+        return tuple(tuple(names) for _, names in by_tier)
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,40 +397,28 @@ class Finding(NamedTuple):
     edge: float | None = None  # the end of the healthy range
 
 
-N_MIN: Mapping[str, int] = {
-    "length": 30,  # answers
-    "length_in_session": 10,  # answers
-    "length_relative": 50,  # reviews
-    "position": 20,  # ballots
-    "calibration": 50,  # reviews
-    "self_preference": 20,  # own answers
-    "family_preference": 20,  # reviews
-    "anchoring": 20,  # ballots
-    "consistency": 20,  # repeats
-    "style": 50,  # reviews
-    "sycophancy": 20,  # reviews of the pair
-    "reasoning_length": 30,  # answers
-    "agreement": 50,  # reviews
-    "effective_votes": 50,  # sessions
-    "drift": 4,  # weeks
+# By metric: the fewest observations that can be evidence, and the end of the healthy range; `sd` is
+# the pooled standard deviation of scores.
+_LIMITS: Mapping[str, tuple[int | None, float | None]] = {
+    "length": (30, 0.2),  # answers
+    "length_in_session": (10, None),  # answers
+    "length_relative": (50, 0.1),  # reviews; sd
+    "position": (20, 0.05),  # ballots; of the scale
+    "position_correlation": (None, 0.1),
+    "calibration": (50, 0.5),  # reviews; sd
+    "self_preference": (20, 0.25),  # own answers; sd
+    "family_preference": (20, 0.25),  # reviews; sd
+    "anchoring": (20, 0.1),  # ballots
+    "consistency": (20, 0.5),  # repeats; sd, at most
+    "style": (50, 0.1),  # reviews
+    "sycophancy": (20, 0.5),  # reviews of the pair; sd
+    "reasoning_length": (30, 0.2),  # answers
+    "agreement": (50, 0.3),  # reviews; at least
+    "effective_votes": (50, 0.5),  # sessions; at least, of the panel
+    "drift": (4, 0.1),  # weeks; sd a week
 }
-HEALTHY: Mapping[str, float] = {
-    "length": 0.2,
-    "length_relative": 0.1,  # sd: the pooled standard deviation of scores
-    "position": 0.05,  # of the scale
-    "position_correlation": 0.1,
-    "calibration": 0.5,  # sd
-    "self_preference": 0.25,  # sd
-    "family_preference": 0.25,  # sd
-    "anchoring": 0.1,
-    "consistency": 0.5,  # sd, at most
-    "style": 0.1,
-    "sycophancy": 0.5,  # sd
-    "reasoning_length": 0.2,
-    "agreement": 0.3,  # at least
-    "effective_votes": 0.5,  # at least, of the panel
-    "drift": 0.1,  # sd a week
-}
+N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
+HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -484,7 +470,9 @@ class Audit(Tabular):
         return f"Audit({len(self.findings)} findings, {n_evidence} of them evidence)"
 
     def table(self) -> dict[str, list[Any]]:
-        return {name: [getattr(one, name) for one in self.findings] for name in FINDING_COLUMNS}
+        return {
+            name: [getattr(finding, name) for finding in self.findings] for name in FINDING_COLUMNS
+        }
 
     def document(self) -> dict[str, Any]:
         """The JSON of the audit."""

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from peerage.council.ballots import Decision, parse, parse_decision
-from peerage.council.blinding import deal_order, label, lone_ordinal, slot_of
-from peerage.council.counting import dissent_of, place, with_names
+from peerage.council.blinding import deal_order, lone_ordinal, slots_of
+from peerage.council.counting import dissent_of, place
 from peerage.council.prompts import (
     binary_schema,
     boundary,
@@ -72,17 +72,8 @@ async def conclude(context: VerdictContext) -> Verdict | None:
     if context.kind == "none":
         return None
     verdict = await KINDS[context.kind](context)
-    quoted = _dissent(context, with_names)  # for the labels that only its reviewer knew
+    quoted = dissent_of(context.session, context.scored.counted)
     return replace(verdict, dissent=(*verdict.dissent, *quoted))
-
-
-def _dissent(context: VerdictContext, reword: Callable[[str, Ballot], str]) -> tuple[Dissent, ...]:
-    """The words of those who dissent, each quote reworded from the labels of its ballot."""
-    ballots = {(b.reviewer, b.round): b for b in context.session.ballots}
-    return tuple(
-        replace(words, quote=reword(words.quote, ballots[words.reviewer, words.round]))
-        for words in dissent_of(context.session, context.scored.counted)
-    )
 
 
 async def _chaired(context: VerdictContext) -> Verdict:
@@ -120,15 +111,15 @@ async def _binary(context: VerdictContext) -> Verdict:
     decisions = {name: vote for name, vote in cast.items() if vote.approved is not None}
     unread = [f"{name} ({vote.flag})" for name, vote in cast.items() if vote.approved is None]
     abstained = f"; no decision could be read from {', '.join(unread)}" if unread else ""
-    n, asked = len(decisions), len(context.panel)
+    n, n_panel = len(decisions), len(context.panel)
     yes = sum(decision.approved is True for decision in decisions.values())
     most = max(yes, n - yes)
     if not decisions:
         note = f"nobody on the panel gave a decision, so nothing is decided{abstained}"
         return Verdict("binary", "", note=note)
-    if 2 * n <= asked and 2 * yes >= n:
-        note = f"only {n} of {asked} gave a decision, so nothing is decided{abstained}"
-        return Verdict("binary", _reasons(decisions), confidence=yes / asked, note=note)
+    if 2 * n <= n_panel and 2 * yes >= n:
+        note = f"only {n} of {n_panel} gave a decision, so nothing is decided{abstained}"
+        return Verdict("binary", _reasons(decisions), confidence=yes / n_panel, note=note)
     if 2 * yes == n:
         verdict = await _deadlock(context, decisions)
         return replace(verdict, note=f"{verdict.note}{abstained}")
@@ -240,7 +231,8 @@ KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
 def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
     session = context.session
     slots = _slots(context, seat, [r.model for r in session.responses])
-    dissent = _dissent(context, partial(relabel, slots=slots))
+    reword = partial(relabel, slots=slots)
+    dissent = dissent_of(session, context.scored.counted, reword)
     fence = _fence(context, seat)
     if kind == "synthesis" and context.wants_brief(seat):
         kind = "synthesis_brief"
@@ -252,8 +244,7 @@ def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[
     session = context.session
     where = session.ordinal + lone_ordinal(seat.name)
     order = deal_order(models, where, f"{session.seed}|chair")
-    answers = {response.model: response for response in session.responses}
-    return tuple(slot_of(label(i), name, answers[name]) for i, name in enumerate(order))
+    return slots_of(order, session.responses)
 
 
 def _fence(context: VerdictContext, seat: Seat) -> str:
@@ -301,4 +292,4 @@ def conclusion_of(session: Session) -> str | None:
     if verdict is not None and verdict.text:
         return verdict.text
     best = session.scores[0].model
-    return next((one.text for one in session.responses if one.model == best), None)
+    return next((answer.text for answer in session.responses if answer.model == best), None)

@@ -15,13 +15,13 @@ from peerage.biases.calibration import calibration
 from peerage.biases.position import position
 from peerage.biases.preferences import family_preference, self_preference, sycophancy
 from peerage.reviews.deviations import deviation_sums
-from peerage.reviews.intervals import Measurement
+from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import fit_scales
 
 FAIR = replace(PANEL, n_sessions=100)
 
 
-def of(found: list[Measurement], subject: int) -> Measurement:
+def of(found: list[Estimate], subject: int) -> Estimate:
     return next(one for one in found if one.subject == subject)
 
 

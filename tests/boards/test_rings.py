@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from bench._communities import HONEST, Ring, made, n_flagged, n_found
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import (
+    Exchange,
+    Exposure,
     candidate_blocks,
     deal_again,
-    exchanges,
-    exposure,
     fit,
     informative,
 )
@@ -123,7 +123,7 @@ def test_blocks_are_the_same_whatever_the_opinions_are() -> None:
         1 - community.level,
     )
     ours, theirs = (
-        [blocks.members.tolist() for blocks in candidate_blocks(exchanges(one))]
+        [blocks.members.tolist() for blocks in candidate_blocks(Exchange(one))]
         for one in (community, turned)
     )
     assert ours == theirs
@@ -135,8 +135,8 @@ def test_a_deal_keeps_how_many_positive_opinions_each_item_got(seed: int) -> Non
     opinions = {(int(r), int(i)): int(x) for r, i, x in rng.integers(0, (12, 24, 2), (120, 3))}
     community = community_of([(r, i, x) for (r, i), x in opinions.items()], 12)
     rows, positive = informative(community)
-    told = community.kept(rows)
-    exposed = exposure(told, np.zeros(told.n, dtype=bool))
+    told = community.only(rows)
+    exposed = Exposure(told, np.zeros(told.n, dtype=bool))
     n_positive = np.add.reduceat(positive.astype(np.int64), exposed.starts)
     assert ((n_positive > 0) & (n_positive < exposed.n_by_item)).all()
     dealt = deal_again(exposed, n_positive, fit(exposed, positive), rng)
@@ -147,8 +147,8 @@ def test_a_generous_habit_is_learned_from_opinions_on_others() -> None:
     """Who likes everything is expected to like friends too."""
     community = made(HONEST["20% always positive"], 3)[0]
     rows, positive = informative(community)
-    told = community.kept(rows)
-    habit = fit(exposure(told, np.zeros(told.n, dtype=bool)), positive).habits[0]
+    told = community.only(rows)
+    habit = fit(Exposure(told, np.zeros(told.n, dtype=bool)), positive).habits[0]
     n = np.bincount(told.reviewer, minlength=community.n_people)
     always = np.bincount(told.reviewer[positive], minlength=community.n_people) == n
     assert habit[always & (n > 10)].min() > np.median(habit[~always])
@@ -157,7 +157,7 @@ def test_a_generous_habit_is_learned_from_opinions_on_others() -> None:
 def test_the_same_opinions_give_the_same_rings_in_any_order() -> None:
     made = simulate(Population(honest=80, rings=(5,)), 4)
     community = encoded(made)
-    turned = community.kept(np.arange(community.n)[::-1])
+    turned = community.only(np.arange(community.n)[::-1])
     assert find_rings(community).document() == find_rings(turned).document()
 
 

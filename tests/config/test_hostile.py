@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.config.toml_file import MAX_DEPTH, MAX_TOKENS, TOKEN
+from peerage.config.sources import MAX_DEPTH, MAX_TOKENS, TOKEN
 from peerage.errors import ConfigError
 
 Load = Callable[..., config.Settings]

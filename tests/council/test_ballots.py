@@ -327,11 +327,15 @@ HEAPS = (
 )
 
 
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(6_000, id="quick"), pytest.param(30_000, id="slow", marks=pytest.mark.slow)],
+)
 @pytest.mark.parametrize("opening", ["", '{"ranking": ["A"], "x": ', '{"ranking": "'])
-def test_heaps_of_anything_are_read_in_one_go(opening: str):
-    """Quadratic time would take minutes here, recursion an exception."""
+def test_heaps_of_anything_are_read_in_one_go(opening: str, size: int):
+    """Quadratic time would take minutes with the larger ones, recursion an exception."""
     for unit in HEAPS:
-        check(opening + unit * (30_000 // len(unit)))
+        check(opening + unit * (size // len(unit)))
 
 
 def test_a_verdict_is_found_behind_a_heap_of_open_braces():

@@ -47,7 +47,7 @@ def test_any_n_reviewers_in_a_row_balance_every_position_exactly(n, ordinal, see
     assert all(len(set(column)) == n for column in zip(*orders, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=settings.default.max_examples * 2 // 5)
 @given(st.integers(1, 9), st.integers(1, 6), st.integers(1, 4))
 def test_a_season_of_whole_cycles_balances_every_reviewer_on_its_own(n, n_reviewers, cycles):
     """Across sessions, per reviewer"""
@@ -60,7 +60,7 @@ def test_a_season_of_whole_cycles_balances_every_reviewer_on_its_own(n, n_review
         assert set(counts.values()) == {cycles}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=settings.default.max_examples * 3 // 5)
 @given(st.integers(2, 9), st.integers(1, 12), st.integers(1, 25))
 def test_positions_differ_by_no_more_than_the_rows_used(n, n_reviewers, n_sessions):
     """What the numbers do not allow is bounded by the rows left over"""

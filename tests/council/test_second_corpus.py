@@ -22,7 +22,7 @@ def order(text: str) -> str | None:
     counted = count(BALLOT, review, rubric)
     seen: set[str] = set()
     tiers = []
-    for tier in counted.said:
+    for tier in counted.ranking:
         names = sorted({name[-1] for name in tier if name} - seen)
         seen.update(names)
         tiers += ["=".join(names)] if names else []

@@ -267,7 +267,7 @@ def test_a_gated_answer_ranks_below_a_passed_one_without_votes():
     assert scores["d"].rank == 3
 
 
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(strict_ballots(), st.permutations("abcd"))
 def test_names_do_not_decide_except_in_the_listing(rankings, renamed):
     """Renaming the candidates renames the result"""

@@ -14,22 +14,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def peerage(tmp_path):
+def peerage(tmp_path, forks):
     """Runs `peerage` in a folder of its own, with no key in its environment."""
     keys = ("API_KEY", "PEERAGE_", "LLM_COUNCIL_")
     environ = {k: v for k, v in os.environ.items() if not any(part in k for part in keys)}
 
     def run(*arguments, stdin=None, **variables):
-        return subprocess.run(
-            [sys.executable, "-m", "peerage", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            cwd=tmp_path,
-            env={**environ, **variables},
-            input=stdin,
-            check=False,
-        )
+        return forks.run(arguments, cwd=tmp_path, env={**environ, **variables}, text=stdin)
 
     run.environ = environ
     return run

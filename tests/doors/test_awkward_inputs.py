@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked import Forks
+
 ROOT = Path(__file__).parents[2]
 CODES = {0, 1, 2, 3, 4}
 READER_LEFT = 141
@@ -159,22 +161,18 @@ def forked(folder):
     kept = ("PATH", "HOME", "PYTHONPATH", "LANG")
     environ = {name: os.environ[name] for name in kept if name in os.environ}
 
+    forks = Forks("-X", "dev", "-W", "error")
+
     def run(cases):
         cases = [case if isinstance(case, dict) else {"argv": case} for case in cases]
-        done = subprocess.run(
-            [sys.executable, "-X", "dev", "-W", "error", Path(__file__).with_name("forked.py")],
-            input=json.dumps(cases),
-            capture_output=True,
-            text=True,
-            cwd=folder,
-            env={**environ, "OPENBLAS_NUM_THREADS": "1"},
-            check=False,
-        )
-        results = [json.loads(line) for line in done.stdout.splitlines()]
-        assert len(results) == len(cases), done.stderr
-        return [(case["argv"], *result) for case, result in zip(cases, results, strict=True)]
+        results = [forks.run(**case, cwd=folder, env=environ) for case in cases]
+        return [
+            (case["argv"], done.returncode, done.stdout, done.stderr)
+            for case, done in zip(cases, results, strict=True)
+        ]
 
-    return run
+    yield run
+    forks.close()
 
 
 def faults(arguments, code, out, err, codes=CODES):
@@ -242,8 +240,16 @@ def test_no_value_makes_a_command_fail_without_a_word(forked):
     assert not all_faults(forked(AWKWARD_VALUES))
 
 
-def test_where_output_cannot_be_written_is_said(forked):
-    cases = [[*command, target] for command in WRITES_A_FILE for target in AWKWARD_TARGETS]
+@pytest.mark.parametrize(
+    "step", [pytest.param(3, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
+)
+def test_where_output_cannot_be_written_is_said(forked, step):
+    """Every command and every place, each with some of the others or with all."""
+    cases = [
+        [*command, target]
+        for i, command in enumerate(WRITES_A_FILE)
+        for target in AWKWARD_TARGETS[i % step :: step]
+    ]
     results = forked(cases)
     assert not all_faults(results)
     assert [code for _, code, *_ in results] == [2] * len(cases)
@@ -301,7 +307,10 @@ def test_a_reader_that_leaves_is_no_error_and_no_success(folder, more):
     assert done.returncode == READER_LEFT
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8:strict"])
+@pytest.mark.parametrize(
+    "encoding",
+    ["ascii", *(pytest.param(one, marks=pytest.mark.slow) for one in ("latin-1", "utf-8:strict"))],
+)
 def test_a_terminal_of_any_encoding_gets_something(folder, encoding):
     for more in ([], ["--json"]):
         done = subprocess.run(

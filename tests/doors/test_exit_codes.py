@@ -51,7 +51,8 @@ def test_doctor_lists_several_mistakes_of_a_file_line_by_line(at_once, tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["/proc", "no_such_folder"])
-def test_doctor_says_that_a_store_cannot_be_made(at_once, folder):
+def test_doctor_says_that_a_store_cannot_be_made(at_once, panel, folder):
+    panel([{"name": name, "provider": "simulated"} for name in "ab"])
     done = at_once("doctor", "--store", f"sqlite:///{folder}/x.db", "--json")
     assert done.returncode == 1
     store = next(one for one in json.loads(done.stdout)["checks"] if one["what"] == "store")

@@ -25,9 +25,17 @@ def commands(parent=app, names=()):
 PATHS = sorted(set(commands()))
 
 
+PAGES = {}
+
+
 @pytest.fixture
 def page(at_once):
-    return lambda *path: at_once(*path, "--help").stdout
+    def of(*path):
+        if path not in PAGES:
+            PAGES[path] = at_once(*path, "--help").stdout
+        return PAGES[path]
+
+    return of
 
 
 @pytest.mark.parametrize("path", PATHS, ids=" ".join)
@@ -53,10 +61,12 @@ def test_examples_use_options_and_commands_that_exist(page, path):
         assert options <= set(re.findall(r"--[\w-]+", page(*named))) | {"--help"}, line
 
 
-def test_the_shells_complete_commands_and_choices():
-    for shell in ("bash", "zsh", "fish"):
-        script = app.generate_completion(shell=shell)
-        assert all(word in script for word in ("board", "contributors", "tie_breaker"))
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))]
+)
+def test_the_shells_complete_commands_and_choices(shell):
+    script = app.generate_completion(shell=shell)
+    assert all(word in script for word in ("board", "contributors", "tie_breaker"))
 
 
 def test_a_shell_that_is_not_known_is_said(peerage):

@@ -8,7 +8,7 @@ from peerage import config
 from peerage.doors.cli.setup_commands import _server_seats, starter
 from peerage.errors import ConfigError
 from peerage.panel import Council, how_to_seat
-from peerage.providers.openai_compatible import ModelServer
+from peerage.providers.local import ModelServer
 
 KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}
 

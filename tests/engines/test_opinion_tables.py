@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from peerage.engines import Engine, engines
-from peerage.engines.blocks import Codes
-from peerage.engines.duckdb import DuckDB
+from peerage.engines.duckdb import Codes, DuckDB
 from peerage.engines.opinion_tables import Opinions
 from peerage.errors import InputError
 from peerage.reports import (

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.forked import Forks
 
 HERE = Path(__file__).parent
 DATA, GOLDEN = HERE / "data", HERE / "golden"
@@ -85,34 +85,27 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 CLOCK = {"at", "as_of", "opened_at", "finished_at", "latency_ms"}
 
 
-def peerage(*words: str) -> Any:
+def peerage(forks: Forks, *words: str) -> Any:
     """The JSON that a command prints."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "peerage", *words, "--json"],
-        cwd=DATA,
-        env={**os.environ, "PYTHONWARNINGS": ""},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran = forks.run([*words, "--json"], cwd=DATA, env=os.environ)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout)
 
 
-def hold_season(folder: Path) -> Path:
+def hold_season(forks: Forks, folder: Path) -> Path:
     """A small season of the simulated panel, in a store of its own."""
     store = folder / "season.db"
     words = ("run", "prompts.jsonl", "--config", "panel.toml", "--store", f"sqlite:///{store}")
-    peerage(*words)
+    peerage(forks, *words)
     return store
 
 
-def printed(name: str, store: Path) -> Any:
+def printed(forks: Forks, name: str, store: Path) -> Any:
     import peerage as package
 
     example = Path(package.__file__).parent / "examples" / "ballots.json"
     stand_for = {EXAMPLE: str(example), "STORE": f"sqlite:///{store}"}
-    return without_clock(peerage(*(stand_for.get(word, word) for word in COMMANDS[name])))
+    return without_clock(peerage(forks, *(stand_for.get(word, word) for word in COMMANDS[name])))
 
 
 def without_clock(value: Any) -> Any:
@@ -143,19 +136,23 @@ def differences(golden: Any, now: Any, place: str = "") -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return hold_season(tmp_path_factory.mktemp("season"))
+def store(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hold_season(forks, tmp_path_factory.mktemp("season"))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_prints_the_numbers_that_it_always_did(name: str, store: Path) -> None:
+def test_a_command_prints_the_numbers_that_it_always_did(
+    forks: Forks, name: str, store: Path
+) -> None:
     golden = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
-    assert list(differences(golden, printed(name, store)))[:10] == []
+    assert list(differences(golden, printed(forks, name, store)))[:10] == []
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        season = hold_season(Path(scratch))
+        runner = Forks()
+        season = hold_season(runner, Path(scratch))
         for each in COMMANDS:
-            text = json.dumps(printed(each, season), indent=1, ensure_ascii=False)
+            text = json.dumps(printed(runner, each, season), indent=1, ensure_ascii=False)
             (GOLDEN / f"{each}.json").write_text(text + "\n", encoding="utf-8")
+        runner.close()

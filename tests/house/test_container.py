@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from peerage import config
+from tests.forked import Forks
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,7 +42,7 @@ def test_the_image_installs_extras_that_there_are() -> None:
     assert all(re.search(rf"^{name} = \[", project, re.M) for name in listed.split(","))
 
 
-def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path) -> None:
+def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path, forks: Forks) -> None:
     """Its commands run with the image's environment, /data being another folder."""
     found = steps()
     (volume,) = (words[1] for words in found if words[0] == "VOLUME")
@@ -61,13 +60,8 @@ def test_all_that_the_image_keeps_is_in_its_volume(tmp_path: Path) -> None:
         "import r.csv --as reviews",
         "board models",
     ):
-        subprocess.run(
-            [sys.executable, "-m", "peerage", *command.split()],
-            cwd=elsewhere,
-            env={**os.environ, **home, **places},
-            check=True,
-            capture_output=True,
-        )
+        done = forks.run(command.split(), cwd=elsewhere, env={**os.environ, **home, **places})
+        assert done.returncode == 0, done.stderr
     assert {path.name for path in data.iterdir()} >= {"peerage.db", "peerage.db.mirror"}
     assert [path.name for path in elsewhere.iterdir()] == ["r.csv"]
 

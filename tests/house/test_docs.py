@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeAlias
 
 import pytest
+
+from tests.forked import Forks
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -45,23 +48,19 @@ def ours(words: list[str]) -> Iterator[list[str]]:
             command.append(word)
 
 
-def peerage(*words: str) -> subprocess.CompletedProcess[str]:
-    start = "import sys; sys.argv[0] = 'peerage'; from peerage.doors.cli import main; main()"
-    return subprocess.run(
-        [sys.executable, "-c", start, *words],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-        cwd=ROOT,
-    )
+Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 
 
-@cache
-def help_of(*command: str) -> str:
+@pytest.fixture(scope="module")
+def peerage(forks: Forks) -> Run:
+    """Runs `peerage` at the root of the project; the same words once."""
+    return cache(lambda *words: forks.run(words, cwd=ROOT, env=os.environ))
+
+
+def help_of(peerage: Run, *command: str) -> str:
     """What a command of peerage says of itself, empty where there is no such command."""
     done = peerage(*command, "--help")
-    return done.stdout if done.returncode == 0 else ""
+    return str(done.stdout) if done.returncode == 0 else ""
 
 
 @cache
@@ -72,18 +71,18 @@ def dev_commands() -> frozenset[str]:
     return frozenset(re.findall(r"^  (\w+)", done.stdout, re.MULTILINE))
 
 
-def fault(words: list[str]) -> str:
+def fault(peerage: Run, words: list[str]) -> str:
     """What is wrong with one command of a document; empty where nothing is."""
     program, *rest = words
     name = next((word for word in rest if not word.startswith("-")), "")
     if program == "dev":
         return "" if not rest or name in dev_commands() else f"./dev has no command {name!r}"
     words = [word for word in rest if not word.startswith("-")]
-    page = help_of(*words[:2]) if name in ("board", "token") else help_of(*words[:1])
+    page = help_of(peerage, *words[: 2 if name in ("board", "token") else 1])
     if not page:
         return f"peerage has no command {name!r}"
     options = {word.partition("=")[0] for word in rest if word.startswith("--")}
-    unknown = [option for option in sorted(options) if option not in page + help_of()]
+    unknown = [option for option in sorted(options) if option not in page + help_of(peerage)]
     if unknown:
         return f"peerage {name} has no {', '.join(unknown)}"
     if name in RUN_FOR_REAL and "-" not in rest:
@@ -119,11 +118,11 @@ def dead_links(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_command_a_document_shows_exists(path: Path) -> None:
+def test_every_command_a_document_shows_exists(peerage: Run, path: Path) -> None:
     faults = {
         shlex.join(words): wrong
         for words in commands(path.read_text(encoding="utf-8"))
-        if (wrong := fault(words))
+        if (wrong := fault(peerage, words))
     }
     assert not faults
 
@@ -144,10 +143,12 @@ def test_commands_are_found_behind_prompts_assignments_and_pipes() -> None:
     ]
 
 
-def test_a_command_that_does_not_exist_is_a_fault() -> None:
-    assert fault(["dev", "dance"]) == "./dev has no command 'dance'"
-    assert fault(["peerage", "dance"]) == "peerage has no command 'dance'"
-    assert fault(["peerage", "score", "x.json", "--dance"]) == "peerage score has no --dance"
+def test_a_command_that_does_not_exist_is_a_fault(peerage: Run) -> None:
+    assert fault(peerage, ["dev", "dance"]) == "./dev has no command 'dance'"
+    assert fault(peerage, ["peerage", "dance"]) == "peerage has no command 'dance'"
+    assert (
+        fault(peerage, ["peerage", "score", "x.json", "--dance"]) == "peerage score has no --dance"
+    )
 
 
 def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:

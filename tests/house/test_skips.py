@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 pytest_plugins = ["pytester"]
 
@@ -32,18 +34,24 @@ def test_that_takes_its_time():
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def suite(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[pytest.Pytester]:
+    """A small suite under our conftest, without the plug-ins that it does not use."""
     monkeypatch.delenv("PEERAGE_TEST_ALL", raising=False)
     monkeypatch.delenv("PYTEST_XDIST_WORKER", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makeconftest(CONFTEST.read_text(encoding="utf-8") + LACKING)
     pytester.makeini("[pytest]\nmarkers =\n    slow: x\n    needs(what): x\n")
-    return pytester
+    yield pytester
+    settings.load_profile("house" if request.config.getoption("--all") else "quick")
 
 
 def run(suite: pytest.Pytester, *options: str) -> pytest.RunResult:
     """In this process where it can be, which is fast; workers need a process of their own."""
     start = suite.runpytest_subprocess if "-n" in options else suite.runpytest_inprocess
-    return start("-p", "no:cacheprovider", *options)
+    workers = ("-p", "xdist") if "-n" in options else ()
+    return start("-p", "no:cacheprovider", *workers, *options)
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])

@@ -78,7 +78,10 @@ def test_a_reviewer_names_no_column(store, tmp_path) -> None:
     assert models(store) == ["a", "b"]
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples // 4,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(names=st.lists(st.text(min_size=1, max_size=20), min_size=5, max_size=5, unique=True))
 def test_any_text_may_be_a_name_or_an_id(names: list[str], tmp_path_factory) -> None:
     folder = tmp_path_factory.mktemp("named")

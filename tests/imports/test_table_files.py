@@ -200,6 +200,7 @@ def test_a_time_without_a_zone_is_utc_also_among_others(store, tmp_path, suffix,
     assert {row["at"] for row in rows_of(store, "opinions")} == {1_772_366_400.0}
 
 
+@pytest.mark.slow
 def test_large_texts_are_taken_too_in_the_order_of_the_file(store, tmp_path):
     """What cannot be sorted in the memory there is stays as it came."""
     duckdb.sql(

@@ -46,7 +46,7 @@ def test_opinions_given_one_at_a_time_make_the_board_of_one_table(store_url, tmp
     store = open_store(store_url)
     keep_items(store, "ada", [ItemGiven(item_id=f"p{i}") for i in range(3)], 0.5)
     lines = ["item_id,contributor,reviewer,opinion,at"]
-    for i in range(120):
+    for i in range(80):
         person, item, opinion = f"r{i % 40}", f"p{i % 3}", -1.0 if i % 7 == 0 else 1.0
         opine(store, person, item, opinion, float(i))
         lines.append(f"{item},ada,{person},{opinion},{i}")

@@ -6,12 +6,13 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.forked import Forks
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -56,21 +57,13 @@ def site(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def peerage(tmp_path: Path, site: Path) -> Run:
+def peerage(tmp_path: Path, site: Path, forks: Forks) -> Run:
     """Runs `peerage` in a folder of its own, with the site on its path."""
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PEERAGE_", "LLM_"))}
     environ["PYTHONPATH"] = os.pathsep.join([str(site), environ.get("PYTHONPATH", "")])
 
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "peerage", *map(str, words)],
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            cwd=tmp_path,
-            env=environ,
-            check=False,
-        )
+        return forks.run(words, cwd=tmp_path, env=environ)
 
     return run
 

@@ -62,11 +62,13 @@ def test_the_same_call_gets_the_same_text_and_another_key_another(model: Local) 
     assert first != other
 
 
+@pytest.mark.slow
 @needs_model
 def test_another_attempt_draws_anew(model: Local) -> None:
     assert reply_to(model, ask("k")).text != reply_to(model, ask("k", attempt=1)).text
 
 
+@pytest.mark.slow
 @needs_model
 def test_company_does_not_change_what_a_seat_says(model: Local) -> None:
     seats = [replace(seat, options={"max_tokens": 15}) for seat in local_seats()]
@@ -177,6 +179,7 @@ def test_any_text_can_be_asked(model: Local) -> None:
     assert reply_to(model, ask("odd", prompt=prompt, max_tokens=5)).text
 
 
+@pytest.mark.slow
 @needs_model
 def test_control_tokens_in_a_text_are_only_text(model: Local) -> None:
     """An answer that quotes the chat template must not end its message."""
@@ -230,6 +233,7 @@ def test_a_talk_that_is_stopped_ends_at_once(model: Local) -> None:
     assert talk.finish == ""
 
 
+@pytest.mark.slow
 @needs_model
 def test_loading_speaking_and_closing_print_nothing_and_leave_no_thread(
     capfd: pytest.CaptureFixture[str], tmp_path: Path

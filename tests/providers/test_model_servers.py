@@ -5,7 +5,7 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
-from peerage.providers.openai_compatible import ModelServer, model_servers
+from peerage.providers.local import ModelServer, model_servers
 
 
 @contextmanager

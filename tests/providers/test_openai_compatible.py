@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -29,7 +30,7 @@ REVIEW = (
 )
 
 
-def complete(*calls: Call, environ: Mapping[str, str] | None = None) -> list[Reply]:
+def complete(*calls: Call, environ: Mapping[str, str] = os.environ) -> list[Reply]:
     """The replies to calls of one endpoint, one after the other."""
 
     async def run() -> list[Reply]:

@@ -306,7 +306,10 @@ def answered(key: str, place: str, text: str, stream: bool) -> tuple[Reply | Fai
         return asyncio.run(run())
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=settings.default.max_examples * 3 // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(KEYS, st.sampled_from(sorted(FORMS)), st.sampled_from(sorted(PLACES)), st.booleans())
 def test_no_key_gets_out_of_a_call(
     caplog: pytest.LogCaptureFixture, key: str, name: str, place: str, stream: bool

@@ -75,7 +75,7 @@ def spoilt(value, path, other):
     return {key: spoilt(v, path[1:], other) if key == name else v for key, v in value.items()}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(st.sampled_from(LOGS), st.integers(0, 100), paths, junk)
 def test_a_log_of_any_other_shape_is_a_session_or_unreadable(log, i, path, other):
     """Never another error, also not when the session is scored again."""

@@ -167,7 +167,7 @@ def undisturbed(verdict):
 latencies = st.lists(st.integers(0, 30), min_size=1, max_size=12)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     turns=latencies,
     disk=st.integers(0, 12),
@@ -216,7 +216,10 @@ def test_every_seat_has_one_outcome_however_a_session_ends(
     }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings.default.max_examples * 2 // 5,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     turns=latencies,
     disk=st.integers(0, 12),

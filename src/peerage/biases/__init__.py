@@ -70,6 +70,7 @@ class Metric:
     across_sessions: bool = False  # whether it compares sessions, not only what is within one
     n_min: int = 0  # a plug-in's own thresholds; those of the built-in ones are in `AuditLimits`
     healthy: float = 0.0
+    nothing: str = ""  # what a person is told where there is no finding
 
 
 def _guarded(thing: object, guard: Guard[Any]) -> Metric:
@@ -82,10 +83,10 @@ def _guarded(thing: object, guard: Guard[Any]) -> Metric:
     def findings(sums: Sums, panel: Panel) -> list[Tested]:
         from peerage.biases.thresholds import Tested
 
-        found = list(measure(sums, panel))
-        if not all(isinstance(one, Tested) for one in found):
+        tested = list(measure(sums, panel))
+        if not all(isinstance(one, Tested) for one in tested):
             raise TypeError("a finding is no Tested")
-        return found
+        return tested
 
     return replace(thing, sums=guard(thing.sums), findings=guard(findings))
 

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, estimated, one_sided, signed, unknown
-from peerage.reviews.cells import Cells, table_of
-from peerage.reviews.deviations import DeviationSums
+from peerage.biases.thresholds import Tested, as_tested, one_sided, signed, unknown
+from peerage.reviews.cells import Cells, Tables, table_of
 from peerage.reviews.intervals import (
-    LEVEL,
+    Estimate,
     Fit,
-    Measurement,
-    beside_base,
+    SubjectCells,
     centred_correlation,
     estimates,
+    interval_of,
 )
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats, Ints, Rows, ballot_codes, dense, group, has_rounds, select
 from peerage.reviews.view import View
 from peerage.stats.clusters import quotient
-from peerage.stats.tails import student_t_p, t_critical
 
 NAME, REPEATS = "agreement", "consistency"
 MIX = np.uint64(0x9E3779B97F4A7C15)
+ALL_ALONE = "no answer was judged by two reviewers"
+NO_REPEATS = "no reviewer judged one answer twice beside the same others"
 
 
-def agreement(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def agreement(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's correlation with the quality by the others, within ballots.
 
     The standard error is that of the correlation itself; a contrarian is named in the note.
     """
-    cells = beside_base(sums.agreement, sums.base)
+    cells = SubjectCells(sums["agreement"], sums["base"])
 
-    def correlation(own: Floats, _: Fit) -> tuple[Floats, Floats]:
+    def correlation(own: Floats, _: Fit, __: bool) -> tuple[Floats, Floats]:
         return centred_correlation(own), np.zeros(len(own))
 
-    return cells.measured(correlation, cells.own_totals()[:, 0], scales)
+    return cells.measured(correlation, cells.totals[:, 0], scales)
 
 
 def findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -53,33 +52,33 @@ def findings(_: Sums, panel: Panel) -> list[Tested]:
             f"{name} {signed(values.get(one.subject))}" for name, values in by_dimension.items()
         )
         out.append(_tested(one, panel, dimensions))
-    return out or [unknown(NAME, panel.n_min(NAME), "no answer was judged by two reviewers")]
+    return out
 
 
-def _tested(one: Measurement, panel: Panel, dimensions: str) -> Tested:
+def _tested(one: Estimate, panel: Panel, dimensions: str) -> Tested:
     """A correlation below the healthy one is evidence; its interval is Fisher's."""
-    name, edge, n_min = panel.names[one.subject], panel.healthy(NAME), panel.n_min(NAME)
     if one.value is None or one.se is None or one.df is None or not abs(one.value) < 1.0:
-        return unknown(NAME, n_min, one.note or "agrees with the others in everything", name, one.n)
+        why = one.note or "agrees with the others in everything"
+        return unknown(NAME, panel, why, panel.names[one.subject], one.n)
     what = "pairs of answers" if panel.ranks_only else "answers within ballots"
     note = f"correlation with the others' view of {what}"
     if one.note:
         note += f"; a {one.note}: rates low what the others rate high"
     if dimensions:
         note += f"; by dimension: {dimensions}"
-    z, error = math.atanh(one.value), one.se / (1.0 - one.value**2)
-    half = t_critical(LEVEL, round(one.df, 3)) * error
-    low, high = math.tanh(z - half), math.tanh(z + half)
-    p = one_sided(student_t_p((z - math.atanh(edge)) / error, one.df), one.value < edge)
-    return Tested(NAME, name, one.value, low, high, p, one.n, n_min, edge, note, side="at_least")
+    edge, se = panel.healthy(NAME), one.se / (1.0 - one.value**2)
+    low, high, p = interval_of(one.value, one.n_clusters, se, one.df, edge, fisher=True)
+    tested = as_tested(NAME, one, panel, note, edge=edge)
+    p = one_sided(p, one.value < edge)
+    return replace(tested, low=low, high=high, p=p, side="at_least")
 
 
 def dimension_sums(view: View) -> Cells:
     """By reviewer and cluster: n, yy, oo, yo of own marks and the others' means within ballots."""
     sums = view.ballot.sum
-    kept = view.has_others
-    y, o = np.where(kept, view.score, 0.0), np.where(kept, view.others, 0.0)
-    n, sy, so = sums(kept), sums(y), sums(o)
+    shared = view.has_others
+    y, o = np.where(shared, view.score, 0.0), np.where(shared, view.others, 0.0)
+    n, sy, so = sums(shared), sums(y), sums(o)
     some = np.maximum(n, 1.0)
     columns = (sums(y * y) - sy * sy / some, sums(o * o) - so * so / some)
     return view.by_ballot(n, *columns, sums(y * o) - sy * so / some)
@@ -95,13 +94,12 @@ def repeat_sums(view: View) -> Sums:
         again = (np.bincount(unit, minlength=n_units) > 1)[unit][view.all.session]
         view = View(select(view.all, np.flatnonzero(again)), view.value)
     rows, n_names = view.judged, len(view.names)
-    shown = _shown(view, n_units < view.all.n_sessions)
-    kept, code = np.unique(shown, return_inverse=True)
+    beside, code = np.unique(_shown(view, n_units < view.all.n_sessions), return_inverse=True)
     same = group(
         (unit[rows.session], n_units),
         (rows.reviewer, n_names),
         (rows.candidate, n_names),
-        (code, len(kept)),
+        (code, len(beside)),
     )
     n, y, yy = same.count(), same.sum(view.score), same.sum(view.score * view.score)
     twice = n > 1
@@ -128,7 +126,7 @@ def _shown(view: View, by_words: bool) -> Ints:
     if words is not None:
         lacking = ballot.sum(~np.isfinite(words)) > 0
         total[lacking] = np.flatnonzero(lacking)
-    return total[ballot.code][np.isfinite(view.given)][~view.is_own]
+    return total[ballot.code][view.scored_at][~view.is_own]
 
 
 def _units(rows: Rows) -> tuple[Ints, int]:
@@ -144,7 +142,7 @@ def _units(rows: Rows) -> tuple[Ints, int]:
 
 
 def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min, edge = panel.n_min(REPEATS), panel.healthy(REPEATS)
+    edge = panel.healthy(REPEATS)
 
     def spread(totals: Floats) -> Floats:
         return np.sqrt(quotient(totals[:, 1], totals[:, 0]))
@@ -154,19 +152,18 @@ def repeat_findings(sums: Sums, panel: Panel) -> list[Tested]:
     sd = np.where((own > 0.0) & (not panel.ranks_only), own, panel.sd)
     in_sds = Cells(cells.subject, cells.cluster, cells.sums / np.column_stack([sd**0, sd**2]))
     note = "spread of scores of one answer beside the same others, in the reviewer's own sds"
-    tested = [
+    return [
         replace(
-            estimated(REPEATS, one, panel, note),
+            as_tested(REPEATS, one, panel, note),
             low=one.low if one.low is None else max(0.0, one.low),
             p=one_sided(one.p, one.value is not None and one.value > edge),
             side="at_most",
         )
         for one in estimates(in_sds, spread, null=edge)
     ]
-    return tested or [
-        unknown(REPEATS, n_min, "no reviewer judged one answer twice beside the same others")
-    ]
 
 
-metrics.register(NAME)(Metric(NAME, (), no_sums, findings))
-metrics.register(REPEATS)(Metric(REPEATS, (), repeat_sums, repeat_findings, across_sessions=True))
+metrics.register(NAME)(Metric(NAME, (), no_sums, findings, nothing=ALL_ALONE))
+metrics.register(REPEATS)(
+    Metric(REPEATS, (), repeat_sums, repeat_findings, nothing=NO_REPEATS, across_sessions=True)
+)

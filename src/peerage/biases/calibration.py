@@ -7,33 +7,17 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import (
-    NO_LEVEL,
-    Tested,
-    compared_with_others,
-    estimated,
-    outliers,
-    ranged,
-    unknown,
-)
-from peerage.reviews.cells import table_of
-from peerage.reviews.deviations import DeviationSums, totals_by
-from peerage.reviews.intervals import (
-    ALONE,
-    Fit,
-    Measurement,
-    estimates,
-    fit_of,
-    mean_of,
-    measurements,
-    slopes,
-)
-from peerage.reviews.one_scale import TAU, Scales
+from peerage.biases.thresholds import NO_LEVEL, Tested, as_tested, outliers, ranged, unknown
+from peerage.reviews.cells import Tables, table_of
+from peerage.reviews.deviations import totals_by
+from peerage.reviews.intervals import ALONE, Estimate, Fit, SubjectCells, estimates, mean_of, slopes
+from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import WEEK_S, View
-from peerage.stats.clusters import quotient, spread_of
+from peerage.stats.clusters import quotient
 
 LEVELS, DRIFT = "calibration", "drift"
+NO_TIMES = "no review has both a time and another beside it"
 
 
 def sums(view: View) -> Sums:
@@ -47,8 +31,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     names, scales = panel.names, panel.compared.scales
     means = list(estimates(sums["reviews"], mean_of))
     if panel.ranks_only:
-        n_min = panel.n_min(LEVELS)
-        return [unknown(LEVELS, n_min, NO_LEVEL, names[one.subject]) for one in means]
+        return [unknown(LEVELS, panel, NO_LEVEL, names[one.subject]) for one in means]
     gaps = {one.subject: one for one in calibration(panel.compared.sums, scales)}
     words = outliers({one.subject: one.value for one in means if one.value is not None})
     out = []
@@ -56,21 +39,20 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         who = mean.subject
         gap = gaps.get(who)
         alone = gap is None or gap.value is None
-        held = (None, None, None) if gap is None else (gap.value, gap.low, gap.high)
-        against = (
-            (ALONE if gap is None else gap.note)
-            if alone
-            else f"{ranged(*held)} against the others for an average answer; {_scale(who, panel)}"
-        )
+        interval = (None, None, None) if gap is None else (gap.value, gap.low, gap.high)
+        against = ALONE if gap is None else gap.note
+        if not alone:
+            against = f"{ranged(*interval)} against the others for an average answer"
+            against += f"; {_scale(who, panel)}"
         word = f"{words[who]}; " if who in words else ""
         note = f"{word}spread {scales.sd[who]:.2f}; {against}"
         out.append(
             replace(
-                estimated(LEVELS, mean, panel, note),
+                as_tested(LEVELS, mean, panel, note),
                 p=None if gap is None else gap.p,
                 n=mean.n if gap is None else gap.n,
                 edge=panel.healthy(LEVELS) * float(scales.sd[who]),
-                tested=held,
+                tested=interval,
                 not_identifiable=alone,
             )
         )
@@ -86,7 +68,7 @@ def _scale(who: int, panel: Panel) -> str:
     return f"{level}, scale {scales.scale[who]:.2f} ± {1.96 * scales.scale_se[who]:.2f}"
 
 
-def calibration(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def calibration(sums: Tables, scales: Scales) -> list[Estimate]:
     """What each reviewer gives an average answer, less what those beside it give.
 
     The gap to the others on the same answers, moved to answers of average quality: a wide reviewer
@@ -94,25 +76,20 @@ def calibration(sums: DeviationSums, scales: Scales) -> list[Measurement]:
     """
     if scales.compares:
         return []
-    base, k = sums.base, len(scales.sd)
-    total = totals_by(base.subject, base.sums, k)
-    width = int(base.cluster.max(initial=-1)) + 1
-    by_cluster = totals_by(base.cluster, base.sums[:, [0, 2]], width)
-    n_all, q_all = by_cluster.sum(axis=0)
+    base = sums["base"]
+    by_cluster = totals_by(base.cluster, base.sums, int(base.cluster.max(initial=-1)) + 1)
+    n, q = by_cluster[:, 0], by_cluster[:, 2]
+    average = float(quotient(q.sum(), n.sum()))
+    average_without = quotient(q.sum() - q, n.sum() - n)[base.cluster]
 
-    def gap(fit: Fit, average: Floats | float) -> tuple[Floats, Floats]:
+    def gap(_: Floats, fit: Fit, left_out: bool) -> tuple[Floats, Floats]:
         level = quotient(fit.y - fit.scale * fit.q - fit.others_level, fit.n)
         wider = fit.scale - quotient(fit.others_scale, fit.n)
-        return level + wider * average, average - quotient(fit.q, fit.n)
+        middle = average_without if left_out else average
+        return level + wider * middle, middle - quotient(fit.q, fit.n)
 
-    reviewer, place = np.unique(base.subject, return_inverse=True)
-    fit = fit_of(reviewer, total[reviewer], scales)
-    value, ahead = gap(fit, float(quotient(q_all, n_all)))
-    average = quotient(q_all - by_cluster[:, 1], n_all - by_cluster[:, 0])[base.cluster]
-    without = fit_of(base.subject, total[base.subject] - base.sums, scales)
-    left_out, _ = gap(without, average)
-    spread = spread_of(left_out, place, len(reviewer), ahead * TAU * fit.prior)
-    return measurements(reviewer, reviewer, value, spread, fit.n, scales)
+    cells = SubjectCells(base, base)
+    return cells.measured(gap, cells.totals[:, 0], scales)
 
 
 # -- over the weeks ----------------------------------------------------------------------------
@@ -126,25 +103,23 @@ def week_sums(view: View) -> Sums:
     return {"weeks": table_of(view.ballot_reviewer[known], np.maximum(week, 0), [None])}
 
 
-def drift(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def drift(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's slope of deviation on weeks."""
-    return [] if sums.week is None else slopes(sums.week, sums, scales, 1.0)
+    return slopes(sums["week"], sums, scales, 1.0) if "week" in sums else []
 
 
 def drift_findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min = panel.n_min(DRIFT)
     if panel.ranks_only:
-        return [unknown(DRIFT, n_min, NO_LEVEL)]
+        return [unknown(DRIFT, panel, NO_LEVEL)]
     n_weeks = dict(zip(*np.unique(sums["weeks"].subject, return_counts=True), strict=True))
     note = "points a week against the others; a drift that all share looks like none"
-    tested = [
-        replace(compared_with_others(DRIFT, one, panel, note), n=int(n_weeks.get(one.subject, 0)))
+    return [
+        replace(as_tested(DRIFT, one, panel, note), n=int(n_weeks.get(one.subject, 0)))
         for one in drift(panel.compared.sums, panel.compared.scales)
     ]
-    return tested or [unknown(DRIFT, n_min, "no review has both a time and another beside it")]
 
 
 metrics.register(LEVELS)(Metric(LEVELS, (), sums, findings))
 metrics.register(DRIFT)(
-    Metric(DRIFT, ("at",), week_sums, drift_findings, "the time of each review")
+    Metric(DRIFT, ("at",), week_sums, drift_findings, "the time of each review", nothing=NO_TIMES)
 )

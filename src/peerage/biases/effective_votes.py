@@ -44,17 +44,17 @@ def sums(view: View) -> Sums:
     n = np.bincount(answer, minlength=reviews.n_answers)
     several = n > 1
     place = np.cumsum(several) - 1
-    kept = several[answer] & (seats[reviewer] >= 0)
+    shared = several[answer] & (seats[reviewer] >= 0)
     scores = np.full((len(panel), int(several.sum())), np.nan)
-    scores[seats[reviewer[kept]], place[answer[kept]]] = reviews.score[heard[kept]]
+    scores[seats[reviewer[shared]], place[answer[shared]]] = reviews.score[heard[shared]]
 
     def by_answer(values: NDArray[Kind]) -> NDArray[Kind]:
-        found = np.zeros(len(n), dtype=values.dtype)
-        found[answer] = values[heard]
-        return found[several]
+        each = np.zeros(len(n), dtype=values.dtype)
+        each[answer] = values[heard]
+        return each[several]
 
     cluster = by_answer(reviews.cluster)
-    found = {
+    tables = {
         "panel": Cells(panel, np.zeros_like(panel), np.ones((len(panel), 1))),
         "blind": _pairs([scores], cluster),
         "sessions": single_cell((np.bincount(view.judged.session) > 0).sum()),
@@ -63,8 +63,8 @@ def sums(view: View) -> Sums:
         truth = by_answer(reviews.correct)
         better = np.where(truth < 0.0, -scores, scores)
         levels = (np.abs(truth) > 0.5, np.abs(truth) <= 0.5)
-        found["known"] = _pairs([np.where(level, better, np.nan) for level in levels], cluster)
-    return found
+        tables["known"] = _pairs([np.where(level, better, np.nan) for level in levels], cluster)
+    return tables
 
 
 def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
@@ -84,19 +84,18 @@ def _pairs(levels: list[Floats], cluster: Ints) -> Cells:
 
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
-    n_min = panel.n_min(NAME)
     seats = np.unique(sums["panel"].subject)
     k = len(seats)
     if k < MIN_REVIEWERS:
-        return [unknown(NAME, n_min, "needs three reviewers or more")]
+        return [unknown(NAME, panel, "needs three reviewers or more")]
     edge = panel.healthy(NAME) * k
     cells = sums["blind"]
     if cells.n == 0:
-        return [unknown(NAME, n_min, "no answer was judged by two reviewers")]
+        return [unknown(NAME, panel, "no answer was judged by two reviewers")]
     against = _against_known(sums, k)
     if k == MIN_REVIEWERS:
         note = "of three reviewers it cannot be told which two err together"
-        return [unknown(NAME, n_min, note + against)]
+        return [unknown(NAME, panel, note + against)]
     scale, centred = panel.compared.scales.scale[seats], not panel.ranks_only
     first = _error_variances(_gaps(cells.sums.sum(axis=0)[None, :], scale, centred)[0], k)
 
@@ -104,7 +103,6 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         return _votes(_excess_correlation(_gaps(totals, scale, centred), first, k), k)
 
     one = next(iter(estimates(cells, votes, null=edge)))
-    beyond = one.value is not None and one.value < edge
     why = "an error that all share looks like quality"
     if not first.any():
         why = "no reviewer ever differs from another, so all are one vote"
@@ -114,8 +112,8 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     value, low, high = (
         None if x is None else min(float(k), max(1.0, x)) for x in (one.value, one.low, one.high)
     )
-    p = one_sided(one.p, beyond)
-    n = int(sums["sessions"].sums.sum())
+    p = one_sided(one.p, one.value is not None and one.value < edge)
+    n, n_min = int(sums["sessions"].sums.sum()), panel.n_min(NAME)
     return [Tested(NAME, "all", value, low, high, p, n, n_min, edge, note, side="at_least")]
 
 
@@ -180,9 +178,9 @@ def _excess_correlation(gaps: Floats, variance: Floats, k: int) -> Floats:
     i, j = np.triu_indices(k, 1)
     known = np.isfinite(gaps)
     short = np.where(known, variance[i] + variance[j] - gaps, 0.0).sum(axis=-1)
-    found = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
+    r = quotient(short, (known * 2.0 * np.sqrt(variance[i] * variance[j])).sum(axis=-1))
     alike = known.any(axis=-1) & (np.where(known, gaps, 0.0) == 0.0).all(axis=-1)
-    return np.where(alike, 1.0, found)
+    return np.where(alike, 1.0, r)
 
 
 metrics.register(NAME)(Metric(NAME, (), sums, findings))

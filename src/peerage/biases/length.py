@@ -14,10 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.thresholds import Tested, all_compared, estimated, signed, unknown
-from peerage.reviews.cells import Cells, beside, ordered, pooled, single_cell, table_of
-from peerage.reviews.deviations import DeviationSums
-from peerage.reviews.intervals import Estimate, Measurement, centred_correlation, estimates, slopes
+from peerage.biases.thresholds import Tested, as_tested, signed
+from peerage.reviews.cells import Cells, Tables, beside, pooled, single_cell, table_of
+from peerage.reviews.intervals import Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
@@ -25,6 +24,11 @@ from peerage.stats.clusters import quotient
 from peerage.stats.correlations import correlations_from_sums
 
 NAME, RELATIVE, REASONING = "length", "length_relative", "reasoning_length"
+WORDS = "the words of each answer"
+NO_LENGTHS = "no answer of known length was judged by two reviewers"
+REASONED = ("reasoning_words", "correct")
+THOUGHTS = "the words of reasoning and whether each answer is correct"
+NO_THOUGHTS = "no answer has both reasoning words and correctness"
 KINDS = 3  # of answers: 0 wrong, 1 right, and 2 not known
 
 
@@ -62,18 +66,17 @@ def sums(view: View) -> Sums:
 
 def findings(sums: Sums, panel: Panel) -> list[Tested]:
     table = sums["reviews"]
-    kind = table.subject % KINDS
-    gold = bool(len(kind)) and bool((kind < KINDS - 1).any())
+    known = table.subject % KINDS < KINDS - 1
+    gold = bool(known.any())
     if gold:  # only what is known to be right or wrong
-        table = table.only(kind < KINDS - 1)
+        table = table.only(known)
     cells = beside(_beside_usual(table, len(panel.names)), sums["raw"])
     n_answers = int(sums["answers"].sums.sum())
-    everyone = [
-        replace(_tested(one, panel, gold, "all"), n=n_answers)
-        for one in estimates(pooled(cells), _within, fisher=True)
+    everyone, each = (estimates(c, _within, fisher=True) for c in (pooled(cells), cells))
+    return [
+        *(replace(_tested(one, panel, gold, "all"), n=n_answers) for one in everyone),
+        *(_tested(one, panel, gold) for one in each),
     ]
-    each = estimates(cells, _within, fisher=True)
-    return everyone + [_tested(one, panel, gold) for one in each]
 
 
 def _beside_usual(table: Cells, n_names: int) -> Cells:
@@ -81,15 +84,10 @@ def _beside_usual(table: Cells, n_names: int) -> Cells:
     _, place = np.unique(table.subject, return_inverse=True)
     n, x, y, xx, yy, xy = table.sums[:, :6].T
     mx, my = (quotient(np.bincount(place, v), np.bincount(place, n))[place] for v in (x, y))
-    columns = [
-        n,
-        xx - 2.0 * mx * x + mx * mx * n,
-        yy - 2.0 * my * y + my * my * n,
-        xy - mx * y - my * x + mx * my * n,
-    ]
-    columns = [np.nan_to_num(column) for column in columns]
-    reviewer = table.subject // (n_names * KINDS)
-    return table_of(reviewer, table.cluster, columns)
+    xx, yy = xx - 2.0 * mx * x + mx * mx * n, yy - 2.0 * my * y + my * my * n
+    xy = xy - mx * y - my * x + mx * my * n
+    columns = [np.nan_to_num(column) for column in (n, xx, yy, xy)]
+    return table_of(table.subject // (n_names * KINDS), table.cluster, columns)
 
 
 def _within(totals: Floats) -> Floats:
@@ -113,7 +111,7 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
         else "no answer differs in length from what its candidate usually writes, or no score does"
     )
     return replace(
-        estimated(NAME, one, panel, note, subject),
+        as_tested(NAME, one, panel, note, subject),
         correlation=True,
         not_identifiable=one.value is None,
         at_most_indicator=not gold,
@@ -123,10 +121,10 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
 # -- beside the others -------------------------------------------------------------------------
 
 
-def length_relative(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's slope of deviation on log words, a standard deviation of them."""
-    table = sums.length
-    if table is None or len(table.subject) == 0:
+    table = sums.get("length")
+    if table is None or table.n == 0:
         return []
     n, x, _, _, xx, _, _ = table.sums.sum(axis=0)
     middle = 0.0 if scales.compares else x / n
@@ -138,8 +136,7 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
         "points per standard deviation of log words, beyond what the other reviewers give the "
         "same answers; a taste for length that all share needs known quality to be seen"
     )
-    why = "no answer of known length was judged by two reviewers"
-    return all_compared(RELATIVE, panel.compared.lengths, panel, note, why)
+    return [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
 
 
 # -- reasoning -----------------------------------------------------------------------------------
@@ -150,49 +147,37 @@ def reasoning_sums(view: View) -> Sums:
     rows, answer = view.judged, view.answer
     words, correct = rows.numbers["reasoning_words"], rows.numbers["correct"]
     x, z = answer.first(words), answer.first(correct)
-    kept = np.isfinite(x) & np.isfinite(z)
-    x, z = x[kept], z[kept]
-    y = view.sum_by_answer[kept] / view.n_by_answer[kept]
-    cluster = answer.first(view.cluster)[kept]
-    one = np.ones_like(x)
-    table = np.column_stack([one, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z])
-    return {"answers": ordered(np.zeros(len(x), dtype=np.int64), cluster, table)}
+    known = np.isfinite(x) & np.isfinite(z)
+    x, y, z = x[known], (view.sum_by_answer / view.n_by_answer)[known], z[known]
+    cluster = answer.first(view.cluster)[known]
+    columns = [None, x, y, z, x * x, y * y, z * z, x * y, x * z, y * z]
+    return {"answers": table_of(np.zeros_like(cluster), cluster, columns)}
 
 
 def reasoning_findings(sums: Sums, panel: Panel) -> list[Tested]:
     note = "partial correlation given correctness"
-    tested = [
-        replace(estimated(REASONING, one, panel, note, "all"), correlation=True)
+    return [
+        replace(as_tested(REASONING, one, panel, note, "all"), correlation=True)
         for one in estimates(sums["answers"], _partial_correlation, fisher=True)
     ]
-    why = "no answer has both reasoning words and correctness"
-    return tested or [unknown(REASONING, panel.n_min(REASONING), why)]
 
 
 def _partial_correlation(totals: Floats) -> Floats:
     """The correlation of x and y that z does not explain; the plain one where z is all alike."""
     n, x, y, z, xx, yy, zz, xy, xz, yz = totals.T
-    pairs = {"xy": (x, y, xx, yy, xy), "xz": (x, z, xx, zz, xz), "yz": (y, z, yy, zz, yz)}
-    r = {
-        name: correlations_from_sums(np.column_stack([n, *columns]))
-        for name, columns in pairs.items()
-    }
-    xz_, yz_ = (np.nan_to_num(r[name]) for name in ("xz", "yz"))
-    left = (1.0 - xz_**2) * (1.0 - yz_**2)
+    pairs = ((x, y, xx, yy, xy), (x, z, xx, zz, xz), (y, z, yy, zz, yz))
+    r_xy, r_xz, r_yz = (correlations_from_sums(np.column_stack([n, *pair])) for pair in pairs)
+    r_xz, r_yz = np.nan_to_num(r_xz), np.nan_to_num(r_yz)
+    left = (1.0 - r_xz**2) * (1.0 - r_yz**2)
     known = left > 1e-12
-    partial = (r["xy"] - xz_ * yz_) / np.sqrt(np.where(known, left, 1.0))
+    partial = (r_xy - r_xz * r_yz) / np.sqrt(np.where(known, left, 1.0))
     return np.where(known, np.clip(partial, -1.0, 1.0), np.nan)
 
 
-WHY = "the words of each answer"
-metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WHY))
-metrics.register(RELATIVE)(Metric(RELATIVE, ("words",), no_sums, relative_findings, WHY))
+metrics.register(NAME)(Metric(NAME, ("words",), sums, findings, WORDS))
+metrics.register(RELATIVE)(
+    Metric(RELATIVE, ("words",), no_sums, relative_findings, WORDS, nothing=NO_LENGTHS)
+)
 metrics.register(REASONING)(
-    Metric(
-        REASONING,
-        ("reasoning_words", "correct"),
-        reasoning_sums,
-        reasoning_findings,
-        "the words of reasoning and whether each answer is correct",
-    )
+    Metric(REASONING, REASONED, reasoning_sums, reasoning_findings, THOUGHTS, nothing=NO_THOUGHTS)
 )

@@ -23,9 +23,9 @@ from peerage.biases.position import curve_of
 from peerage.biases.preferences import sycophancy
 from peerage.biases.thresholds import Tested, finding, unknown
 from peerage.plugins import PluginError
-from peerage.reviews.cells import Cells, merge_tables
-from peerage.reviews.deviations import DeviationSums, add_deviations, deviation_sums
-from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Measurement
+from peerage.reviews.cells import Cells, Tables, merge_tables
+from peerage.reviews.deviations import deviation_sums
+from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate
 from peerage.reviews.one_scale import (
     MAX_PATTERN_CELLS,
     NOBODY,
@@ -113,8 +113,7 @@ def sums_of(rows: Rows, plan: AuditPlan) -> Totals:
     total = add([_sums(part, within) for part in _chunks(rows, plan)])
     if not across.metrics:
         return total
-    by_metric, failed = _every_sums(View(rows, plan.value), across.metrics)
-    return total.with_metrics(by_metric, failed)
+    return total.with_metrics(*_every_sums(View(rows, plan.value), across.metrics))
 
 
 def _sums(rows: Rows, plan: AuditPlan) -> Totals:
@@ -144,14 +143,14 @@ def _chunks(rows: Rows, plan: AuditPlan) -> Iterator[Rows]:
 
 def _every_sums(view: View, names: tuple[str, ...]) -> tuple[dict[str, Sums], dict[str, str]]:
     """The sums of each metric, and what a plug-in says that has none."""
-    found: dict[str, Sums] = {}
+    by_metric: dict[str, Sums] = {}
     failed: dict[str, str] = {}
     for name in names:
         try:
-            found[name] = metrics.get(name).sums(view)
+            by_metric[name] = metrics.get(name).sums(view)
         except PluginError as error:
             failed[name] = error.message
-    return found, failed
+    return by_metric, failed
 
 
 def add(parts: Sequence[Totals]) -> Totals:
@@ -159,7 +158,7 @@ def add(parts: Sequence[Totals]) -> Totals:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    failed = {name: said for part in parts for name, said in part.failed.items()}
+    failed = {name: message for part in parts for name, message in part.failed.items()}
     whole = [name for name in first.by_metric if name not in failed]
     return Totals(
         {name: merge_tables([part.by_metric[name] for part in parts]) for name in whole},
@@ -189,8 +188,8 @@ class Compared:
     """Reviewers on one scale, after the evidently biased were kept from misleading about others."""
 
     scales: Scales
-    sums: DeviationSums
-    lengths: list[Measurement]
+    sums: Tables  # as `deviation_sums` makes them
+    lengths: list[Estimate]
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
@@ -210,8 +209,8 @@ def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: Audit
             rows.append(over(lambda part: part, joined))
         return scales_of_rows(rows[0], aside)
 
-    def sums(scales: Scales) -> DeviationSums:
-        return over(partial(deviation_sums, scales=scales), add_deviations)
+    def sums(scales: Scales) -> Tables:
+        return over(partial(deviation_sums, scales=scales), merge_tables)
 
     return compare(fit, sums, limits.healthy, limits.n_min)
 
@@ -225,7 +224,7 @@ def _made(
 
 def compare(
     fit: Callable[[Ints], Scales],
-    sums_on: Callable[[Scales], DeviationSums],
+    sums_on: Callable[[Scales], Tables],
     healthy: Mapping[str, float],
     n_min: Mapping[str, int],
 ) -> Compared:
@@ -259,13 +258,13 @@ def compare(
     return Compared(scales, sums, lengths)
 
 
-def _most_evident(found: Sequence[Measurement], known: Sequence[int], healthy: float) -> int | None:
+def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
     """The most deviant subject that is evident on its own, not counting the known ones, or None.
 
     Its bias is in the quality that everyone else is held against, and makes them look biased the
     other way; so it is set aside and the rest is measured again.
     """
-    free = [one for one in found if one.subject not in known]
+    free = [one for one in each if one.subject not in known]
     qs = benjamini_hochberg([one.p for one in free])
     evident = {
         one.subject: abs(one.value or 0.0) / (one.se or 1.0)
@@ -295,31 +294,31 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
     had found nothing, which makes no q smaller than it is over all discoveries.
     """
-    ps = [one.p if one.counts else None for one in tested]
-    n = sum(p is not None for p in ps)
-    qs: dict[int, float | None] = {}
-    for metric in dict.fromkeys(one.metric for one in tested):
-        own = [i for i, one in enumerate(tested) if one.metric == metric]
-        n_others = n - sum(ps[i] is not None for i in own)
-        found = benjamini_hochberg([*(ps[i] for i in own), *[1.0] * n_others])
-        qs.update(zip(own, found, strict=False))
-    return [qs[i] for i in range(len(tested))]
+    counted = [(one.metric, one.p if one.counts else None) for one in tested]
+    by_metric = {
+        metric: benjamini_hochberg(
+            [p if p is None or name == metric else 1.0 for name, p in counted]
+        )
+        for metric in {one.metric for one in tested}
+    }
+    return [by_metric[one.metric][i] for i, one in enumerate(tested)]
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
     """What every metric measured, before anything is corrected or called by a name."""
-    reason = _nothing(totals, panel)
     tested: list[Tested] = []
     for name in sorted({*plan.metrics, *plan.missing}, key=_place):
         metric = metrics.get(name)
-        why = _lacking(metric, plan.missing.get(name, ())) or reason or totals.failed.get(name)
+        why = _lacking(metric, plan) or _nothing(totals, panel) or totals.failed.get(name)
         if not why:
             try:
-                tested += metric.findings(totals.by_metric[name], panel)
+                findings = metric.findings(totals.by_metric[name], panel)
+                tested += findings
+                why = "" if findings else metric.nothing
             except PluginError as error:
                 why = error.message
         if why:
-            tested.append(unknown(name, panel.n_min(name), why))
+            tested.append(unknown(name, panel, why))
     if len(np.unique(totals.by_metric["calibration"]["reviews"].cluster)) != 1:
         return tested
     return [
@@ -360,12 +359,11 @@ def _nothing(totals: Totals, panel: Panel) -> str:
     return ""
 
 
-def _lacking(metric: Metric, columns: tuple[str, ...]) -> str:
+def _lacking(metric: Metric, plan: AuditPlan) -> str:
     """What a person is told where columns are missing; nothing where none are."""
-    if not columns:
-        return ""
-    listed = " and ".join(f"`{name}`" for name in columns)
-    return f"needs the column {listed}" + (f" ({metric.why})" if metric.why else "")
+    listed = " and ".join(f"`{name}`" for name in plan.missing.get(metric.name, ()))
+    reason = f" ({metric.why})" if metric.why else ""
+    return f"needs the column {listed}{reason}" if listed else ""
 
 
 def _rounded(one: Finding) -> Finding:
@@ -405,14 +403,16 @@ def _scales(panel: Panel) -> list[dict[str, Any]]:
     judged = np.flatnonzero((scales.sd > 0.0) | (np.array(scales.status) == "constant"))
     listed = []
     for who in judged[:MAX_SCALES].tolist():
-        told = scales.status[who] in ("estimated", "contrarian")  # else it is no estimate at all
-        scale, error = (_significant(float(c[who])) for c in (scales.scale, scales.scale_se))
+        columns = (scales.level, scales.scale, scales.scale_se)
+        level, scale, error = (_significant(float(column[who])) for column in columns)
+        if scales.status[who] not in ("estimated", "contrarian"):
+            scale = error = None  # it is no estimate at all
         listed.append(
             {
                 "reviewer": panel.names[who],
-                "level": _significant(float(scales.level[who])),
-                "scale": scale if told else None,
-                "scale_se": error if told else None,
+                "level": level,
+                "scale": scale,
+                "scale_se": error,
                 "answers_shared": int(scales.n_shared[who]),
                 "status": scales.status[who],
             }

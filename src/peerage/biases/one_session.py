@@ -36,8 +36,8 @@ def audit_session(
     Ballots and what was counted on them come in one order.
     """
     scores, own = _scores(counted)
-    by_candidate, places = _given(ballots, counted, scores)
-    beaten = by_candidate if scores else _given(ballots, counted, _shares(counted))[0]
+    by_candidate, places = _means_given(ballots, counted, scores)
+    beaten = by_candidate if scores else _means_given(ballots, counted, _shares(counted))[0]
     length = _length(responses, beaten, limits)
     means = {name: _mean(mine.values()) for name, mine in scores.items()}
     words = outliers(means)
@@ -87,9 +87,7 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
     scores: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
     for vote in counted:
-        mine = dict(vote.scores)
-        for name in vote.gated:
-            mine.pop(name, None)
+        mine = {name: score for name, score in vote.scores.items() if name not in vote.gated}
         if vote.reviewer in mine:
             own[vote.reviewer] = mine.pop(vote.reviewer)
         if mine:
@@ -116,7 +114,7 @@ def _shares(counted: Sequence[Counted]) -> Scores:
     return shares
 
 
-def _given(
+def _means_given(
     ballots: Sequence[Ballot], counted: Sequence[Counted], scores: Scores
 ) -> tuple[dict[str, float], list[float]]:
     """The means of what reviewers gave others, by candidate and by position shown."""
@@ -182,12 +180,13 @@ def _position(
 ) -> Finding:
     votes = zip(ballots, counted, strict=True)
     orders = {vote.shown for ballot, vote in votes if ballot.positions_known}
-    n, n_min = len(ballots), limits.n_min["position"]
+    note = "variance of mean scores by position; an effect needs many ballots to be told"
+    status: Status | None = None
     if len(orders) < 2:
         note = "all reviewers saw one order, so position and candidate coincide"
-        return _untested("position", "all", variance, n, n_min, note, "not_identifiable")
-    note = "variance of mean scores by position; an effect needs many ballots to be told"
-    return _untested("position", "all", variance, n, n_min, note)
+        status = "not_identifiable"
+    n_min = limits.n_min["position"]
+    return _untested("position", "all", variance, len(ballots), n_min, note, status)
 
 
 def _mean(values: Collection[float]) -> float:

@@ -8,8 +8,7 @@ A reviewer is held against the others on one scale, less what the others' firsts
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -17,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested, compared_with_others, signed, unknown
-from peerage.reviews.cells import Cells, beside, ordered, single_cell, table_of
-from peerage.reviews.deviations import FIT, MAX_JOINT, DeviationSums, totals_by
-from peerage.reviews.intervals import Measurement, measurements
+from peerage.biases.thresholds import Tested, as_tested, signed, unknown
+from peerage.reviews.cells import Cells, Tables, beside, ordered, single_cell, table_of
+from peerage.reviews.deviations import FIT, MAX_JOINT, totals_by
+from peerage.reviews.intervals import Estimate, measurements
 from peerage.reviews.one_scale import NOBODY, TAU, Scales
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.reviews.view import View
@@ -42,8 +41,7 @@ def sums(view: View) -> Sums:
     x = first.astype(np.float64)
     e = view.ballot.centred(view.centred)
     apart = view.ballot.centred(x - (view.answer.sum(x) / view.n_by_answer)[view.answer.code])
-    shown = np.flatnonzero(first)
-    effect = single_cell(shows_first(view, first).sum(), e[shown].sum(), apart[shown].sum())
+    effect = single_cell(shows_first(view, first).sum(), e[first].sum(), apart[first].sum())
     return {"effect": effect, "curve": _curve(view, e), **spread_sums(view, first, e)}
 
 
@@ -51,12 +49,10 @@ def _curve(view: View, e: Floats) -> Cells:
     """By position: rows, sum of centred scores; and sums for the correlation, as position −1."""
     position = view.judged.numbers["position"]
     known = np.isfinite(position)
-    p, here = position, e
-    if not known.all():
-        p, here = np.where(known, position, -1.0), e * known
+    p, here = np.where(known, position, -1.0), e * known
     at = np.minimum(p, N_CURVE).astype(np.int64) + 1
     n, total = np.bincount(at, minlength=N_CURVE + 2), np.bincount(at, e, minlength=N_CURVE + 2)
-    pc = view.ballot.centred(p) * (1.0 if known.all() else known)
+    pc = view.ballot.centred(p) * known
     table = np.column_stack([n, total, np.zeros((len(n), 3))]).astype(np.float64)
     table[0] = [known.sum(), 0.0, (pc * pc).sum(), (here * here).sum(), (pc * here).sum()]
     where = np.arange(len(n), dtype=np.int64)
@@ -68,9 +64,9 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
     n, top, bottom = (float(value) for value in sums["effect"].sums[0])
     if bottom <= FLAT * max(n, 1.0):
         why = COINCIDE if n else "no scored answer was shown first on a ballot with another"
-        return [unknown(NAME, n_min, why, n=int(n))]
-    seen = dealt_spread(sums)
-    value, half = top / bottom, seen.half_width(top)
+        return [unknown(NAME, panel, why, n=int(n))]
+    value, spread = top / bottom, dealt_spread(sums)
+    half = spread.half_width(top)
     low, high = (None, None) if half is None else (value - half / bottom, value + half / bottom)
     null = (
         "orders dealt again as they were dealt"
@@ -78,10 +74,10 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         else "orders permuted within ballots, which holds for independent shuffles"
     )
     note = f"{_curve_words(sums['curve'])}; {null}"
-    everyone = Tested(NAME, "all", value, low, high, seen.p(top), int(n), n_min, edge, note)
+    everyone = Tested(NAME, "all", value, low, high, spread.p(top), int(n), n_min, edge, note)
     note = "points for the answer shown first, beyond what the others give it"
-    found = position(panel.compared.sums, panel.compared.scales)
-    return [everyone, *(compared_with_others(NAME, o, panel, note, edge=edge) for o in found)]
+    each = position(panel.compared.sums, panel.compared.scales)
+    return [everyone, *(as_tested(NAME, one, panel, note, edge=edge) for one in each)]
 
 
 def curve_of(cells: Cells) -> list[tuple[int, float, int]]:
@@ -141,13 +137,13 @@ def spread_sums(view: View, first: Bools, value: Floats) -> dict[str, Cells]:
     free = np.where(view.ballot.first(dealt), 0.0, chance)
     variance = (free * view.ballot.sum(value * value)).sum()
     dimensions = ((free > 0) * (view.n_by_ballot - 1.0)).sum()
-    found = {"free": single_cell(variance, dimensions)}
+    tables = {"free": single_cell(variance, dimensions)}
     if dealt.any():
         # By deal, and by candidate and row of the square: the sums of values and of firsts.
         rows = view.judged
         at = rows.candidate[dealt].astype(np.int64) * MAX_PLACES + place[dealt]
-        found["dealt"] = table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
-    return found
+        tables["dealt"] = table_of(rows.keys["deal"][dealt], at, [value[dealt], first[dealt]])
+    return tables
 
 
 def _dealt(view: View) -> tuple[Bools, Ints]:
@@ -195,12 +191,12 @@ class DealtSpread:
         return statistic * statistic / self.variance / self.dimensions
 
 
-def dealt_spread(found: Mapping[str, Cells]) -> DealtSpread:
+def dealt_spread(sums: Tables) -> DealtSpread:
     """The spread of the statistic over all deals that might have been."""
-    variance, dimensions = (float(x) for x in found["free"].sums.sum(axis=0))
+    variance, dimensions = (float(x) for x in sums["free"].sums.sum(axis=0))
     parts = [(variance, dimensions)] if variance > 0.0 else []
-    if "dealt" in found:
-        parts += _squares(found["dealt"])
+    if "dealt" in sums:
+        parts += _squares(sums["dealt"])
     total = sum(v for v, _ in parts)
     shared = sum(v * v / d for v, d in parts if d > 0)
     return DealtSpread(total, total * total / shared if shared > 0.0 else 0.0)
@@ -214,68 +210,68 @@ def _squares(dealt: Cells) -> list[tuple[float, float]]:
         mine = dealt.subject == deal
         rows, i = np.unique(place[mine], return_inverse=True)
         names, j = np.unique(candidate[mine], return_inverse=True)
-        sums, firsts, held = np.zeros((3, len(rows), len(names)))
+        sums, firsts, filled = np.zeros((3, len(rows), len(names)))
         sums[i, j], firsts[i, j] = dealt.sums[mine].T
-        held[i, j] = 1.0
-        size = held.sum() - len(rows) - len(names) + 1.0
+        filled[i, j] = 1.0
+        size = filled.sum() - len(rows) - len(names) + 1.0
         if size > 0.0:
-            spread, first = (_doubly_centred(table, held) for table in (sums, firsts > 0))
+            spread, first = (_doubly_centred(table, filled) for table in (sums, firsts > 0))
             parts.append((float((spread**2).sum() * (first**2).sum() / size), float(size)))
     return parts
 
 
-def _doubly_centred(square: NDArray[Any], held: Floats) -> Floats:
+def _doubly_centred(square: NDArray[Any], filled: Floats) -> Floats:
     """What rows and columns do not explain, over the cells that are there."""
-    left: Floats = np.where(held > 0, square, 0.0).astype(np.float64)
+    left: Floats = filled * square
     for _ in range(N_SWEEPS):
-        left = left - held * (left.sum(axis=1) / held.sum(axis=1))[:, None]
-        left = left - held * (left.sum(axis=0) / held.sum(axis=0))[None, :]
+        for axis in (1, 0):
+            mean = left.sum(axis=axis, keepdims=True) / filled.sum(axis=axis, keepdims=True)
+            left = left - filled * mean
     return left
 
 
 # -- one reviewer beside the others ------------------------------------------------------------
 
 
-def position(sums: DeviationSums, scales: Scales) -> list[Measurement]:
+def position(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's points for the answer shown first, all reviewers solved for together.
 
     What others give to their first answers is in the quality that a reviewer is held against,
     so that effects are the solution of one system. Answers nobody else judged add to the
     reviewer's own equation, with position and score less their means for that candidate.
     """
-    if sums.first is None or sums.first_others is None or sums.first_alone is None:
+    if "first" not in sums:
         return []
     if len(scales.sd) > MAX_JOINT:
-        return _position_of_crowd(sums.first, sums.first_others, sums.first_alone, sums, scales)
-    system = _PositionSystem.of(sums, scales)
+        return _position_of_crowd(sums, scales)
+    system = _PositionSystem(sums, scales)
     if len(system.reviewer) == 0:
         return []
-    value = system.solution(leave_out=False)[0]
-    left_out = system.solution(leave_out=True)
-    held = system.held.T.ravel()
-    place = np.repeat(np.arange(len(value)), len(left_out))[held]
-    spread = spread_of(left_out.T.ravel()[held], place, len(value), system.extra)
+    value, left_out = system.effects()[0], system.effects(leave_out=True)
+    used = system.has_rows.T.ravel()
+    place = np.repeat(np.arange(len(value)), len(left_out))[used]
+    spread = spread_of(left_out.T.ravel()[used], place, len(value), system.scale_error())
     return _measured(system.reviewer, value, spread, system.n_first, scales)
 
 
 def _measured(
     reviewer: Ints, value: Floats, spread: JackknifeSpread, n: Floats, scales: Scales
-) -> list[Measurement]:
+) -> list[Estimate]:
     coincide = [(np.isnan(value), COINCIDE)]
-    return measurements(reviewer, reviewer, value, spread, n, scales, coincide, may_be_alone=True)
+    return measurements(reviewer, reviewer, value, spread, n, scales, coincide)
 
 
-def without_own_order(sums: DeviationSums, scales: Scales) -> Ints:
+def without_own_order(sums: Tables, scales: Scales) -> Ints:
     """Reviewers whose position effect cannot be told, because all saw the same order.
 
     Other rounds in another order do not help: on each of them all had the same anchor.
     """
-    k, alone = len(scales.sd), sums.first_alone
-    if k > MAX_JOINT or alone is None:
+    k, alone = len(scales.sd), sums["first_alone"]
+    if k > MAX_JOINT:
         return NOBODY
     once = alone.only(alone.subject // k != alone.subject % k)  # these are no comparisons
-    system = _PositionSystem.of(replace(sums, first_alone=once), scales)
-    return system.reviewer[np.isnan(system.solution(leave_out=False)[0])]
+    system = _PositionSystem({**sums, "first_alone": once}, scales)
+    return system.reviewer[np.isnan(system.effects()[0])]
 
 
 def _equation(
@@ -292,66 +288,41 @@ def _equation(
     return own, xy - mean * y - scale * tilt + weight * lone[..., 1], tilt, mean
 
 
-@dataclass(frozen=True, slots=True)
 class _PositionSystem:
     """A·π = T by cluster, dense: clusters by reviewers (by reviewers)."""
 
-    scales: Scales
-    reviewer: Ints
-    line: Floats  # clusters, reviewers, columns of a line
-    base: Floats
-    others: Floats  # clusters, reviewers, reviewers, the two sums of others' firsts
-    lone: Floats  # clusters (what leaving each out takes away), reviewers, xx and xy
-    lone_all: Floats  # reviewers, xx and xy
-    weight: Floats  # of lone answers, by reviewer
-    n_first: Floats
+    def __init__(self, sums: Tables, scales: Scales) -> None:
+        first, others, self.scales, k = sums["first"], sums["first_others"], scales, len(scales.sd)
+        alone = _LoneSums(sums["first_alone"], scales)
+        self.reviewer = np.union1d(first.subject, np.flatnonzero(alone.totals[:, 0] > 0.0))
+        tables = (first, others, sums["first_alone"], sums["base"])
+        clusters = np.unique(np.concatenate([table.cluster for table in tables]))
+        n, place = len(self.reviewer), np.full(k, -1)
+        place[self.reviewer] = np.arange(n)
 
-    @classmethod
-    def of(cls, sums: DeviationSums, scales: Scales) -> _PositionSystem:
-        k = len(scales.sd)
-        tables = [t for t in (sums.first, sums.first_others, sums.first_alone) if t is not None]
-        first, first_others, alone = tables
-        lone = _LoneSums.of(alone, scales)
-        reviewer = np.union1d(np.unique(first.subject), np.flatnonzero(lone.totals[:, 0] > 0.0))
-        clusters = np.unique(np.concatenate([t.cluster for t in (*tables, sums.base)]))
-        place = np.full(k, -1)
-        place[reviewer] = np.arange(len(reviewer))
-
-        def dense(table: Cells) -> Floats:
-            out = np.zeros((len(clusters), len(reviewer), table.sums.shape[1]))
-            kept = place[table.subject] >= 0
-            at = np.searchsorted(clusters, table.cluster[kept]), place[table.subject[kept]]
-            out[at] = table.sums[kept]
+        def dense(table: Cells, at: Ints, size: int) -> Floats:
+            """Clusters by places by columns."""
+            out = np.zeros((len(clusters), size, table.sums.shape[1]))
+            known = at >= 0
+            out[np.searchsorted(clusters, table.cluster[known]), at[known]] = table.sums[known]
             return out
 
-        others = np.zeros((len(clusters), len(reviewer), len(reviewer), 2))
-        r, s = place[first_others.subject // k], place[first_others.subject % k]
-        kept = (r >= 0) & (s >= 0)
-        at = np.searchsorted(clusters, first_others.cluster[kept])
-        others[at, r[kept], s[kept]] = first_others.sums[kept]
-        line = dense(first)
-        return cls(
-            scales,
-            reviewer,
-            line,
-            dense(sums.base),
-            others,
-            dense(lone.taken),
-            lone.totals[reviewer],
-            lone.weight[reviewer],
-            line[:, :, 7].sum(axis=0) + lone.n_first[reviewer],
+        self.line, self.base, self.alone = (
+            dense(table, place[table.subject], n) for table in (first, sums["base"], alone.removed)
         )
+        r, s = place[others.subject // k], place[others.subject % k]
+        # The two sums of others' firsts: clusters, reviewers, reviewers, 2
+        self.others = dense(others, np.where((r >= 0) & (s >= 0), r * n + s, -1), n * n)
+        self.others = self.others.reshape(len(clusters), n, n, 2)
+        self.alone_all, self.weight = alone.totals[self.reviewer], alone.weight[self.reviewer]
+        self.n_first = self.line[:, :, 7].sum(axis=0) + alone.n_first[self.reviewer]
+        # Clusters by reviewers: where a reviewer has anything.
+        self.has_rows: Bools = (self.line[:, :, 0] > 0.0) | (self.alone != 0.0).any(axis=2)
 
-    @property
-    def held(self) -> Bools:
-        """Clusters by reviewers: where a reviewer has anything."""
-        return (self.line[:, :, 0] > 0.0) | (self.lone != 0.0).any(axis=2)
-
-    @property
-    def extra(self) -> Floats:
+    def scale_error(self) -> Floats:
         """What a wrong scale may do to a reviewer's effect, by the slope of quality on position."""
         line, compares = self.line.sum(axis=0), self.scales.compares
-        own, _, tilt, _ = _equation(line, self.lone_all, 0.0 * self.weight, self.weight, compares)
+        own, _, tilt, _ = _equation(line, self.alone_all, 0.0 * self.weight, self.weight, compares)
         _, prior = self._scale(self.base.sum(axis=0, keepdims=True))
         return np.nan_to_num(quotient(tilt, own)) * TAU * prior.reshape(-1)
 
@@ -360,7 +331,7 @@ class _PositionSystem:
         scale, prior = self.scales.of_sums(who, list(np.moveaxis(base[..., FIT], -1, 0)))
         return np.nan_to_num(scale), prior
 
-    def solution(self, *, leave_out: bool) -> Floats:
+    def effects(self, *, leave_out: bool = False) -> Floats:
         """Effects by reviewer: of all clusters together, or without each of them in turn."""
 
         def rest(by_cluster: Floats) -> Floats:
@@ -368,9 +339,9 @@ class _PositionSystem:
             return whole - by_cluster if leave_out else whole
 
         scale, _ = self._scale(rest(self.base))
-        lone = self.lone_all[None] - (self.lone if leave_out else 0.0)
+        alone = self.alone_all[None] - (self.alone if leave_out else 0.0)
         compares, others = self.scales.compares, rest(self.others)
-        own, top, _, mean = _equation(rest(self.line), lone, scale, self.weight, compares)
+        own, top, _, mean = _equation(rest(self.line), alone, scale, self.weight, compares)
         across = scale[..., None] * (others[..., 1] - mean[..., None] * others[..., 0])
         return _solved(own, top, across)
 
@@ -389,13 +360,12 @@ def _solved(own: Floats, top: Floats, across: Floats) -> Floats:
     return np.where(flat | ~good[:, None], np.nan, effects)
 
 
-def _position_of_crowd(
-    first: Cells, first_others: Cells, first_alone: Cells, sums: DeviationSums, scales: Scales
-) -> list[Measurement]:
+def _position_of_crowd(sums: Tables, scales: Scales) -> list[Estimate]:
     """Each reviewer's effect among too many to solve for: all others have the pooled one."""
-    lone = _LoneSums.of(first_alone, scales)
-    others = Cells(first_others.subject // len(scales.sd), first_others.cluster, first_others.sums)
-    parts = (sums.base, first, others, lone.taken)
+    lone = _LoneSums(sums["first_alone"], scales)
+    others = sums["first_others"]
+    others = Cells(others.subject // len(scales.sd), others.cluster, others.sums)
+    parts = (sums["base"], sums["first"], others, lone.removed)
     table = reduce(beside, parts)
     at = np.cumsum([part.sums.shape[1] for part in parts])
     reviewer, place = np.unique(table.subject, return_inverse=True)
@@ -407,11 +377,11 @@ def _position_of_crowd(
         scale = np.nan_to_num(scales.of_sums(who, list(each[:, FIT].T))[0])
         line, shared = each[:, at[0] : at[1]], each[:, at[1] : at[2]]
         own, top, tilt, mean = _equation(line, alone, scale, lone.weight[who], scales.compares)
-        taken = scale * (shared[:, 1] - mean * shared[:, 0])
-        return np.where(own > 1e-9, own, 0.0), top, taken, tilt
+        by_others = scale * (shared[:, 1] - mean * shared[:, 0])
+        return np.where(own > 1e-9, own, 0.0), top, by_others, tilt
 
-    own, top, taken, tilt = equation(total, alone, reviewer)
-    pooled = float(np.nan_to_num(quotient(top.sum(), (own - taken).sum())))
+    own, top, by_others, tilt = equation(total, alone, reviewer)
+    pooled = float(np.nan_to_num(quotient(top.sum(), (own - by_others).sum())))
     rest = equation(
         total[place] - table.sums, alone[place] - table.sums[:, at[2] :], reviewer[place]
     )
@@ -420,38 +390,30 @@ def _position_of_crowd(
     extra = np.nan_to_num(quotient(tilt, own)) * TAU * prior
     spread = spread_of(left_out, place, len(reviewer), extra)
     n_first = total[:, at[0] + 7] + lone.n_first[reviewer]
-    return _measured(reviewer, quotient(top + pooled * taken, own), spread, n_first, scales)
+    return _measured(reviewer, quotient(top + pooled * by_others, own), spread, n_first, scales)
 
 
-@dataclass(frozen=True, slots=True)
 class _LoneSums:
     """Answers nobody else judged, position and score less their means for that candidate."""
 
-    taken: Cells  # by reviewer and cluster: what leaving it out takes from (xx, xy)
-    totals: Floats  # by reviewer: (xx, xy)
-    weight: Floats  # by reviewer: what such an answer counts beside one held against others
-    n_first: Floats  # by reviewer: how many were shown first
-
-    @classmethod
-    def of(cls, alone: Cells, scales: Scales) -> _LoneSums:
+    def __init__(self, alone: Cells, scales: Scales) -> None:
         subject, place = np.unique(alone.subject, return_inverse=True)
         k = len(scales.sd)
         who = subject // (k * k if scales.compares else k)
         total = totals_by(place, alone.sums, len(subject))
         centred = _centred(total)
         rest = total[place] - alone.sums
-        taken = centred[place] - np.where(rest[:, :1] > 0.5, _centred(rest), 0.0)
+        change = centred[place] - np.where(rest[:, :1] > 0.5, _centred(rest), 0.0)
         added = totals_by(who, centred, k)
-        n, n_first = totals_by(who, total[:, [0, 6]] - [1.0, 0.0], k).T
+        n, self.n_first = totals_by(who, total[:, [0, 6]] - [1.0, 0.0], k).T  # by reviewer
         variance = np.nan_to_num(quotient(added[:, 2], n))
         both = np.isfinite(scales.level) & (variance > 0.0)
         ratio = scales.residual_variance / np.where(variance > 0.0, variance, 1.0)
-        return cls(
-            table_of(who[place], alone.cluster, [taken[:, 0], taken[:, 1]]),
-            added[:, :2],
-            np.where(both, np.minimum(1.0, ratio), 1.0),
-            n_first,
-        )
+        # By reviewer: what such an answer counts beside one held against others.
+        self.weight = np.where(both, np.minimum(1.0, ratio), 1.0)
+        self.totals = added[:, :2]  # by reviewer: (xx, xy)
+        # By reviewer and cluster: what leaving it out takes from (xx, xy).
+        self.removed = table_of(who[place], alone.cluster, [change[:, 0], change[:, 1]])
 
 
 def _centred(sums: Floats) -> Floats:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics
-from peerage.biases.thresholds import Tested, estimated, unknown
+from peerage.biases.thresholds import Tested, as_tested, unknown
 from peerage.reviews.cells import single_cell, table_of
 from peerage.reviews.intervals import estimates
 from peerage.reviews.one_scale import fit_scales
@@ -24,6 +24,8 @@ from peerage.stats.clusters import quotient
 from peerage.stats.tails import normal_p
 
 NAME = "style"
+TEXTS = "the text of each answer"
+NOTHING = "no reviewer has answers of its own to compare with"
 N_FEATURES = 512
 MAX_BYTES = 20_000  # of an answer: its style shows by then
 MAX_ANSWERS = 20_000  # beyond it every so-many-th session is looked at
@@ -61,9 +63,9 @@ def _likeness(rows: Rows) -> Floats:
     """For each row the answer's likeness to the reviewer's other answers; NaN where unknown."""
     texts = np.full(rows.n, None, dtype=object) if rows.text is None else rows.text
     answers = group((rows.session, rows.n_sessions), (rows.candidate, len(rows.names)))
-    told = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
+    has_text = np.flatnonzero([bool(text) for text in texts])  # any row may have an answer's text
     text = np.full(answers.n, None, dtype=object)
-    text[answers.code[told]] = texts[told]
+    text[answers.code[has_text]] = texts[has_text]
     session, candidate = answers.first(rows.session), answers.first(rows.candidate)
     features = np.stack([trigrams(one) for one in text]) if answers.n else np.zeros((0, N_FEATURES))
     total = np.zeros((len(rows.names), N_FEATURES))
@@ -105,7 +107,7 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
 
     Answers to one query that was asked again are liked alike, and are not permuted apart.
     """
-    cells, n_min = sums["reviews"], panel.n_min(NAME)
+    cells = sums["reviews"]
     note = "likeness to its own answers against liking, on one scale and within answers"
     if sums["step"].sums.max(initial=0.0) > 1.0:
         note += "; from a sample of the sessions"
@@ -115,11 +117,11 @@ def findings(sums: Sums, panel: Panel) -> list[Tested]:
         variance = max(float(one.sums[2]), float(spread[one.subject]))
         if one.value is None or not variance > 0.0:
             why = "its answers are as much like one answer as another"
-            tested.append(unknown(NAME, n_min, why, panel.names[one.subject], one.n))
+            tested.append(unknown(NAME, panel, why, panel.names[one.subject], one.n))
             continue
         p = normal_p(float(one.sums[1]) / math.sqrt(variance))
-        tested.append(replace(estimated(NAME, one, panel, note), p=p, correlation=True))
-    return tested or [unknown(NAME, n_min, "no reviewer has answers of its own to compare with")]
+        tested.append(replace(as_tested(NAME, one, panel, note), p=p, correlation=True))
+    return tested
 
 
 def _correlation(totals: Floats) -> Floats:
@@ -128,5 +130,5 @@ def _correlation(totals: Floats) -> Floats:
 
 
 metrics.register(NAME)(
-    Metric(NAME, ("text",), sums, findings, "the text of each answer", across_sessions=True)
+    Metric(NAME, ("text",), sums, findings, TEXTS, across_sessions=True, nothing=NOTHING)
 )

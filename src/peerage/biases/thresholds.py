@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from peerage.stats.tails import normal_critical
@@ -12,7 +13,7 @@ from peerage.types import Finding, Status
 
 if TYPE_CHECKING:
     from peerage.biases import Panel
-    from peerage.reviews.intervals import Estimate, Measurement
+    from peerage.reviews.intervals import Estimate
 
 EVIDENCE_Q = 0.05
 FAR = 3.0  # healthy ranges away from zero: what few observations may already point at
@@ -49,7 +50,8 @@ class Tested:
     at_most_indicator: bool = False  # what else may explain it cannot be ruled out
 
     @property
-    def held(self) -> tuple[float | None, float | None, float | None]:
+    def interval(self) -> tuple[float | None, float | None, float | None]:
+        """What is held against the healthy range: a value, its low and its high end."""
         return self.tested if self.tested is not None else (self.value, self.low, self.high)
 
     @property
@@ -64,44 +66,28 @@ class Tested:
         return self.p is not None and self.n >= self.n_min and not self.not_identifiable
 
 
-def unknown(metric: str, n_min: int, note: str, subject: str = "all", n: int = 0) -> Tested:
+def unknown(metric: str, panel: Panel, note: str, subject: str = "all", n: int = 0) -> Tested:
     """A finding that the design of the data rules out, with the reason."""
     nothing = (None, None, None, None)
+    n_min = panel.n_min(metric)
     return Tested(metric, subject, *nothing, n, n_min, 0.0, note, not_identifiable=True)
 
 
-def estimated(
-    metric: str, one: Estimate, panel: Panel, note: str, subject: str | None = None
-) -> Tested:
-    """A value with its interval over sessions, held against the healthy range as it is set."""
-    name = panel.names[one.subject] if subject is None else subject
-    found = (one.value, one.low, one.high, one.p, one.n)
-    return Tested(metric, name, *found, panel.n_min(metric), panel.healthy(metric), note)
-
-
-def compared_with_others(
+def as_tested(
     metric: str,
-    one: Measurement,
+    one: Estimate,
     panel: Panel,
     note: str,
     subject: str | None = None,
     edge: float | None = None,
 ) -> Tested:
-    """A measurement on one scale as a finding; its healthy range in the reviewer's own sd."""
+    """An estimate with the healthy range that it is held against, or the reason why it is none."""
     name = panel.names[one.subject] if subject is None else subject
-    n_min = panel.n_min(metric)
-    if one.value is None:
-        return unknown(metric, n_min, one.note, name, one.n)
+    if one.value is None and one.note:
+        return unknown(metric, panel, one.note, name, one.n)
     edge = panel.healthy(metric) * one.unit if edge is None else edge
-    return Tested(metric, name, one.value, one.low, one.high, one.p, one.n, n_min, edge, note)
-
-
-def all_compared(
-    metric: str, found: Sequence[Measurement], panel: Panel, note: str, otherwise: str
-) -> list[Tested]:
-    """Every measurement as a finding; where there is none, the reason why."""
-    tested = [compared_with_others(metric, one, panel, note) for one in found]
-    return tested or [unknown(metric, panel.n_min(metric), otherwise)]
+    measured = (one.value, one.low, one.high, one.p, one.n)
+    return Tested(metric, name, *measured, panel.n_min(metric), edge, note)
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:
@@ -116,9 +102,8 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
     n = len(means)
     if n < 2:
         return {}
-    ordered = sorted(means.values())
-    middle, mean = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2, math.fsum(ordered) / n
-    reach = math.sqrt(math.fsum([(value - mean) ** 2 for value in ordered]) / (n - 1))
+    middle, centre = median(means.values()), math.fsum(means.values()) / n
+    reach = math.sqrt(math.fsum([(mean - centre) ** 2 for mean in means.values()]) / (n - 1))
     far = {who: mean for who, mean in means.items() if not middle - reach <= mean <= middle + reach}
     return {who: "harsh" if mean < middle else "generous" for who, mean in far.items()}
 
@@ -143,7 +128,7 @@ def what_it_takes(tested: Tested) -> tuple[float | None, int | None]:
     fit into it, and errors shrink with the root of n. One-sided metrics are held against the
     edge: how far beyond it would be seen, and the n to settle on which side of it the value is.
     """
-    value, low, high = tested.held
+    value, low, high = tested.interval
     if tested.not_identifiable or value is None or low is None or high is None:
         return None, None
     half = (high - low) / 2.0
@@ -164,7 +149,7 @@ def status(tested: Tested, q: float | None) -> Status:
     """The one word of a finding; "no evidence" never reads as "no bias"."""
     if tested.not_identifiable:
         return "not_identifiable"
-    value, low, high = tested.held
+    value, low, high = tested.interval
     lowest, highest = tested.healthy
     apart = inside = False
     if low is not None and high is not None:
@@ -222,20 +207,18 @@ def describe_power(one: Finding, score: str = "score") -> str:
         return ""
     points = "in share of rivals" if score == "share" else "points"
     unit = UNITS.get(one.metric, "").format(points=points)
-    seen = f"could have seen {one.mde:.2g}{unit}"
+    power = f"could have seen {one.mde:.2g}{unit}"
     if unit == CORRELATION and one.mde > 1.0:
-        seen = "could not have seen even a perfect correlation"
+        power = "could not have seen even a perfect correlation"
     if one.n_needed is None or one.n_needed <= one.n or one.edge is None:
-        return seen
+        return power
     more, what = one.n_needed - one.n, COUNTED.get(one.metric, "observations")
-    return f"{seen}; {more:,} more {what} would settle {one.edge:.2g}"
+    return f"{power}; {more:,} more {what} would settle {one.edge:.2g}"
 
 
-def signed(value: float | None, digits: int = 2) -> str:
+def signed(value: float | None) -> str:
     """+0.41, −0.20, or a dash where there is no number."""
-    if value is None:
-        return "–"
-    return f"{value:+.{digits}f}".replace("-", "−")
+    return "–" if value is None else f"{value:+.2f}".replace("-", "−")
 
 
 def ranged(value: float | None, low: float | None, high: float | None) -> str:

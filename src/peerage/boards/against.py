@@ -27,24 +27,25 @@ def compare(here: Mapping[str, float], there: Mapping[str, float]) -> dict[str, 
     ours, theirs = (np.array([side[name] for name in names], float) for side in (here, there))
     n, tau, rho = len(names), kendall_tau(ours, theirs), spearman(ours, theirs)
     kendall = None if tau is None else fisher_interval(tau, n, kind="kendall")
-    spread = None if rho is None else fisher_interval(rho, n, kind="spearman")
+    rank_r = None if rho is None else fisher_interval(rho, n, kind="spearman")
+    (tau_low, tau_high), (rho_low, rho_high) = kendall or (None, None), rank_r or (None, None)
     places = (midranks(-ours).tolist(), midranks(-theirs).tolist())
     movers = [
         {"name": name, "here": place, "there": other, "moved": other - place}
         for name, place, other in zip(names, *places, strict=True)
         if place != other
     ]
-    movers.sort(key=lambda one: (-abs(one["moved"]), one["name"]))
+    movers.sort(key=lambda mover: (-abs(mover["moved"]), mover["name"]))
     return {
         "n": n,
         "only_here": len(here) - n,
         "only_there": len(there) - n,
         "kendall_tau": tau,
-        "kendall_low": kendall[0] if kendall else None,
-        "kendall_high": kendall[1] if kendall else None,
+        "kendall_low": tau_low,
+        "kendall_high": tau_high,
         "spearman": rho,
-        "spearman_low": spread[0] if spread else None,
-        "spearman_high": spread[1] if spread else None,
+        "spearman_low": rho_low,
+        "spearman_high": rho_high,
         "movers": movers[:N_MOVERS],
     }
 
@@ -98,10 +99,10 @@ def _cross_validated(ours: Sequence[Floats], theirs: Floats, folds: Ints) -> flo
         return None
     total, n_pairs = 0.0, 0
     for fold in range(N_FOLDS):
-        held = np.flatnonzero(folds == fold)
+        left_out = np.flatnonzero(folds == fold)
         best, _ = _best(ours, theirs, np.flatnonzero(folds != fold))
-        tau = kendall_tau(ours[best][held], theirs[held])
+        tau = kendall_tau(ours[best][left_out], theirs[left_out])
         if tau is not None:
-            pairs = len(held) * (len(held) - 1) // 2
+            pairs = len(left_out) * (len(left_out) - 1) // 2
             total, n_pairs = total + tau * pairs, n_pairs + pairs
     return total / n_pairs if n_pairs else None

@@ -8,17 +8,21 @@ of a few counts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerage.boards import Board
 from peerage.boards.opinions import SAME, Coefficients, Community, cells_of, ranked, sums_by
-from peerage.reviews.cells import Cells, merge
+from peerage.reviews.cells import Cells, single_cell
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.correlations import correlations_from_sums
 from peerage.stats.tails import normal_critical
+
+ByPerson = Mapping[str, NDArray[Any]]  # columns of a board, with a value for everyone
 
 N_FOR_CONSENSUS = 3  # distinct opinions on an item, so at least two are by others
 BANDS = ((0.7, "excellent"), (0.3, "good"), (0.0, "fair"))  # r at least -> band
@@ -50,8 +54,9 @@ def item_sums(
     n_levels = len(scale)
     cells = cells_of(item, level, n_levels)
     n = np.bincount(cells, minlength=n_items * n_levels).reshape(-1, n_levels)
-    held = n if weights is None else sums_by(cells, weights, n.size).reshape(-1, n_levels)
-    weight = held.astype(np.float64)
+    weight = n.astype(np.float64)
+    if weights is not None:
+        weight = sums_by(cells, weights, n.size).reshape(-1, n_levels)
     return ItemSums(n.sum(axis=1), weight.sum(axis=1), weight @ np.asarray(scale))
 
 
@@ -87,39 +92,29 @@ def items(
 # -- contributors: the sum of what others think of their items, and one bonus ----------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Standings:
-    """Everyone's score, by person, at full precision."""
+def standings(community: Community, sums: ItemSums, coefficients: Coefficients) -> ByPerson:
+    """Everyone's columns of the board of contributors, at full precision.
 
-    quality: Floats
-    bonus: Floats
-    n_items: Ints
-    n_scored: Ints
-    n_reviews: Ints
-
-    @property
-    def total(self) -> Floats:
-        return self.quality + self.bonus
-
-
-def standings(community: Community, sums: ItemSums, coefficients: Coefficients) -> Standings:
-    """Σ quality of a person's items, plus the affiliation bonus, once."""
+    The total is Σ quality of a person's items, plus the affiliation bonus, once.
+    """
     n, author = community.n_people, community.author
     scored = sums.n >= coefficients.min_reviews_for_quality
-    quality = sums.quality(coefficients.min_reviews_for_quality)
+    quality = sums_by(author, sums.quality(coefficients.min_reviews_for_quality), n)
     affiliated = np.zeros(n, dtype=bool) if community.affiliated is None else community.affiliated
-    return Standings(
-        quality=sums_by(author, quality, n),
-        bonus=np.where(affiliated, coefficients.affiliation_bonus_points, 0.0),
-        n_items=np.bincount(author, minlength=n),
-        n_scored=np.bincount(author[scored], minlength=n),
-        n_reviews=sums_by(author, sums.n, n).astype(np.int64),
-    )
+    bonus = np.where(affiliated, coefficients.affiliation_bonus_points, 0.0)
+    return {
+        "total_score": quality + bonus,
+        "quality_score": quality,
+        "affiliation_bonus": bonus,
+        "items": np.bincount(author, minlength=n),
+        "items_scored": np.bincount(author[scored], minlength=n),
+        "reviews_received": sums_by(author, sums.n, n).astype(np.int64),
+    }
 
 
 def contributors(
     community: Community,
-    scores: Standings,
+    scores: ByPerson,
     *,
     everyone: bool = False,
     only_registered: bool = False,
@@ -129,25 +124,17 @@ def contributors(
 
     `only_registered` lists the given users and no one else, as the literal scoring does.
     """
-    shown: Bools = np.ones(community.n_people, dtype=bool) if everyone else scores.n_items > 0
+    listed = (scores["items"] > 0) | everyone
     if only_registered and community.registered is not None:
-        shown = shown & community.registered
-    columns = {
-        "total_score": scores.total,
-        "quality_score": scores.quality,
-        "affiliation_bonus": scores.bonus,
-        "items": scores.n_items,
-        "items_scored": scores.n_scored,
-        "reviews_received": scores.n_reviews,
-    }
-    order, rank = ranked(columns[sort].astype(np.float64), among=shown)
-    order = order[: int(np.count_nonzero(shown))]
+        listed &= community.registered
+    order, rank = ranked(scores[sort].astype(np.float64), among=listed)
+    order = order[: int(np.count_nonzero(listed))]
     return Board(
         "contributors",
         {
             "contributor": community.people[order],
             "rank": rank[order],
-            **{name: values[order] for name, values in columns.items()},
+            **{name: values[order] for name, values in scores.items()},
         },
     )
 
@@ -155,42 +142,16 @@ def contributors(
 # -- reviewers: how far they go with the others ---------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class OpinionSums:
-    """Plain sums over the opinions on some whole items; those of different items add up.
-
-    `items` has, by item: how many opinions, what they weigh, and their weighted sum. `reviewers`
-    has, by person: how many opinions by level and side of the others' consensus; the sum of that
-    consensus by level; and the sum of its squares.
-    """
-
-    n: int
-    n_own: int
-    n_superseded: int
-    items: Cells
-    reviewers: Cells
-
-    def by_item(self, n_items: int) -> ItemSums:
-        n, weight, total = _dense(self.items, n_items).T
-        return ItemSums(n.astype(np.int64), weight, total)
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """Everyone's agreement with the others, by person; NaN where r or a rate is undefined."""
-
-    r: Floats
-    low: Floats
-    high: Floats
-    agreement: Floats
-    n_qualifying: Ints
-    n_reviews: Ints
-
-
 def sum_opinions(
     community: Community, weights: Floats | None, n_min: int, literal: bool = False
-) -> OpinionSums:
+) -> dict[str, Cells]:
     """The sums of opinions that count, each compared with what the others say of its item.
+
+    They are of some whole items, and those of different items add up. `items` has, by item: how
+    many opinions, what they weigh, and their weighted sum. `reviewers` has, by person: how many
+    opinions by level and side of the others' consensus; the sum of that consensus by level; and
+    the sum of its squares. `counts` has how many opinions count, and how many do not because they
+    are on one's own item or superseded.
 
     An item has a consensus from `n_min` opinions on. The consensus is weighted as qualities
     are; a reviewer's own items on the list all count alike. `literal` is the published
@@ -203,45 +164,34 @@ def sum_opinions(
     sums = item_sums(item, level, len(items), scale, weights)
     pairs = cells_of(item, reviewer, len(people)) if literal else None
     consensus, side = _others(community, sums, item, n_min, weights, pairs)
-    said = cells_of(reviewer, level, len(scale))
-    size = len(people) * len(scale)
-    sides = np.bincount(cells_of(said, side, N_SIDES), minlength=size * N_SIDES)
-    ys = sums_by(said, consensus, size)
-    yys = sums_by(reviewer, consensus * consensus, len(people))
-    shape = (len(people), len(scale))
+    by_level = cells_of(reviewer, level, len(scale))
+    n, n_levels = len(people), len(scale)
+    sides = np.bincount(cells_of(by_level, side, N_SIDES), minlength=n * n_levels * N_SIDES)
+    ys = sums_by(by_level, consensus, n * n_levels)
+    yys = sums_by(reviewer, consensus * consensus, n)
     by_person = np.column_stack(
-        [sides.reshape(len(people), shape[1] * N_SIDES), ys.reshape(shape), yys]
+        [sides.reshape(n, n_levels * N_SIDES), ys.reshape(n, n_levels), yys]
     )
-    by_item: Floats = np.column_stack([sums.n.astype(np.float64), sums.weight, sums.total])
-    return OpinionSums(
-        community.n,
-        community.n_own,
-        community.n_superseded,
-        Cells(items, np.zeros_like(items), by_item),
-        Cells(people, np.zeros_like(people), by_person),
-    )
+    item_columns = np.column_stack([sums.n, sums.weight, sums.total])
+    return {
+        "counts": single_cell(community.n, community.n_own, community.n_superseded),
+        "items": Cells(items, np.zeros_like(items), item_columns),
+        "reviewers": Cells(people, np.zeros_like(people), by_person),
+    }
 
 
-def add_sums(parts: Sequence[OpinionSums]) -> OpinionSums:
-    """The sums of several blocks of whole items together."""
-    return OpinionSums(
-        sum(part.n for part in parts),
-        sum(part.n_own for part in parts),
-        sum(part.n_superseded for part in parts),
-        merge([part.items for part in parts]),
-        merge([part.reviewers for part in parts]),
-    )
+def by_item(sums: Mapping[str, Cells], n_items: int) -> ItemSums:
+    """The sums of every item, zero for those without opinions."""
+    n, weight, total = _dense(sums["items"], n_items).T
+    return ItemSums(n.astype(np.int64), weight, total)
 
 
 def _compact(codes: Ints, n: int) -> tuple[Ints, Ints]:
     """The codes that there are, in order, and each row's place among them."""
     there = np.zeros(n, dtype=bool)
     there[codes] = True
-    held = np.flatnonzero(there)
-    if len(held) == n:
-        return held, codes
-    place = np.cumsum(there) - 1
-    return held, place[codes]
+    present = np.flatnonzero(there)
+    return present, codes if len(present) == n else (np.cumsum(there) - 1)[codes]
 
 
 def _others(
@@ -286,15 +236,15 @@ def _dense(cells: Cells, n: int) -> Floats:
     return table
 
 
-def alignment(sums: OpinionSums, n_people: int, scale: tuple[float, ...]) -> Alignment:
+def alignment(sums: Mapping[str, Cells], n_people: int, scale: tuple[float, ...]) -> ByPerson:
     """Every reviewer's correlation with the leave-one-out consensus, with its interval.
 
     The agreement rate is the share of items on which the others lean to the reviewer's side
-    of the scale's middle; where they lean to neither it says nothing.
+    of the scale's middle; where they lean to neither it says nothing. NaN is undefined.
     """
     levels = np.asarray(scale)
     n_levels = len(levels)
-    table = _dense(sums.reviewers, n_people)
+    table = _dense(sums["reviewers"], n_people)
     sides = table[:, : n_levels * N_SIDES].reshape(-1, n_levels, N_SIDES).astype(np.int64)
     ys, yys = table[:, n_levels * N_SIDES : -1], table[:, -1]
     counts = sides[:, :, :UNHEARD].sum(axis=2)
@@ -302,7 +252,14 @@ def alignment(sums: OpinionSums, n_people: int, scale: tuple[float, ...]) -> Ali
     moments = (n, counts @ levels, ys.sum(axis=1), counts @ levels**2, yys)
     r = _snapped(correlations_from_sums(np.column_stack((*moments, ys @ levels))))
     low, high = fisher_intervals(r, n)
-    return Alignment(r, low, high, _agreement(sides, levels), n, sides.sum(axis=(1, 2)))
+    return {
+        "pearson": r,
+        "low": low,
+        "high": high,
+        "agreement": _agreement(sides, levels),
+        "qualifying": n,
+        "reviews": sides.sum(axis=(1, 2)),
+    }
 
 
 def _snapped(r: Floats) -> Floats:
@@ -332,7 +289,7 @@ def fisher_intervals(r: Floats, n: Ints, level: float = 0.95) -> tuple[Floats, F
 
 def reviewers(
     community: Community,
-    aligned: Alignment,
+    aligned: ByPerson,
     coefficients: Coefficients,
     reputation: Floats | None = None,
     *,
@@ -344,16 +301,16 @@ def reviewers(
     A reviewer whose opinions or whose items' consensus never vary scores 0 with the status
     `undefined` and no band: nothing is known of them, not that they are fair.
     """
-    shown: Bools = aligned.n_qualifying >= coefficients.min_reviews_required
-    listed: Bools = aligned.n_reviews > 0 if everyone else shown
+    enough = aligned["qualifying"] >= coefficients.min_reviews_required
+    listed = aligned["reviews"] > 0 if everyone else enough
     if only_registered and community.registered is not None:
-        shown, listed = shown & community.registered, listed & community.registered
-    undefined = np.isnan(aligned.r)
-    score = np.where(undefined, 0.0, aligned.r)
-    order, rank = ranked(score, among=shown)
+        enough, listed = enough & community.registered, listed & community.registered
+    undefined = np.isnan(aligned["pearson"])
+    score = np.where(undefined, 0.0, aligned["pearson"])
+    order, rank = ranked(score, among=enough)
     order = order[listed[order]]
-    r = np.where(shown, score, aligned.r)[order]
-    status = np.where(~shown, TOO_FEW, np.where(undefined, UNDEFINED, RANKED))[order]
+    r = np.where(enough, score, aligned["pearson"])[order]
+    status = np.where(~enough, TOO_FEW, np.where(undefined, UNDEFINED, RANKED))[order]
     weight = np.ones(community.n_people) if reputation is None else reputation
     return Board(
         "reviewers",
@@ -361,13 +318,11 @@ def reviewers(
             "reviewer": community.people[order],
             "rank": [place or None for place in rank[order].tolist()],
             "pearson": r,
-            "low": aligned.low[order],
-            "high": aligned.high[order],
+            "low": aligned["low"][order],
+            "high": aligned["high"][order],
             "status": status,
             "band": bands(r, status == RANKED),
-            "agreement": aligned.agreement[order],
-            "qualifying": aligned.n_qualifying[order],
-            "reviews": aligned.n_reviews[order],
+            **{name: aligned[name][order] for name in ("agreement", "qualifying", "reviews")},
             "reputation": weight[order],
         },
     )

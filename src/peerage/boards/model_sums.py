@@ -34,7 +34,7 @@ HALF = 0.5  # of hybrid: what the share weighs beside the score
 COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
     # by candidate and cluster; weights are those of sessions
     "models": (
-        *("appeared", "votes", "wins", "held", "share", "borda"),
+        *("appeared", "votes", "wins", "voted", "share", "borda"),
         *("scored", "score", "place", "blend"),
     ),
     "counts": ("sessions", "rows", "lone", "unweighted", "mixed", "duplicates"),  # of a slice
@@ -82,10 +82,10 @@ class ModelSums:
 
     def totals(self, table: str) -> dict[str, Floats]:
         """A table's columns by subject, over all clusters."""
-        found = np.zeros((len(self.names) ** N_NAMES[table], len(COLUMNS[table])))
+        totals = np.zeros((len(self.names) ** N_NAMES[table], len(COLUMNS[table])))
         if table in self.tables:
-            np.add.at(found, self.tables[table].subject, self.tables[table].sums)
-        return dict(zip(COLUMNS[table], found.T, strict=True))
+            np.add.at(totals, self.tables[table].subject, self.tables[table].sums)
+        return dict(zip(COLUMNS[table], totals.T, strict=True))
 
     def columns(self, table: str) -> dict[str, Floats]:
         """A table's columns, cell by cell."""
@@ -95,10 +95,9 @@ class ModelSums:
         """One slice alone, or (None) all of them together, as sums of a single slice."""
         tables = {}
         for name, cells in self.tables.items():
-            width = len(self.names) ** N_NAMES[name]
-            slices, subject = np.divmod(cells.subject, width)
-            kept = slice(None) if at is None else slices == at
-            tables[name] = ordered(subject[kept], cells.cluster[kept], cells.sums[kept])
+            slices, subject = np.divmod(cells.subject, len(self.names) ** N_NAMES[name])
+            rows = slice(None) if at is None else slices == at
+            tables[name] = ordered(subject[rows], cells.cluster[rows], cells.sums[rows])
         return ModelSums(self.names, self.units, tables)
 
 
@@ -190,10 +189,10 @@ class _Block:
         """Every answer's part in the sums of its candidate."""
         cast, pull = self.votes, self.pull
         n_votes = self.added(cast.counts)
-        held_by = n_votes if isinstance(pull, float) else self.added(pull * cast.counts)
-        bottom = np.where(held_by > 0.0, held_by, 1.0)
+        pulled = n_votes if isinstance(pull, float) else self.added(pull * cast.counts)
+        bottom = np.where(pulled > 0.0, pulled, 1.0)
         share = self.added(pull * cast.share) / bottom
-        weight = np.where(held_by > 0.0, self.weight[self.answer_session], 0.0)
+        weight = np.where(pulled > 0.0, self.weight[self.answer_session], 0.0)
         score, has_score = self._answer_scores(n_votes)
         scored = np.where(has_score, weight, 0.0)
         doubled = self.added(pull * (cast.doubled * cast.counts))
@@ -202,7 +201,7 @@ class _Block:
             "appeared": np.ones(len(n_votes)),
             "votes": n_votes,
             "wins": wins.astype(np.float64),
-            "held": weight,
+            "voted": weight,
             "share": weight * share,
             "borda": weight * share * (self.n_candidates[self.answer_session] - 1.0),
             "scored": scored,
@@ -233,7 +232,7 @@ class _Block:
         """By slice: sessions with a vote, rows, and what is odd about either."""
         n = self.plan.n_slices
         voted = np.bincount(
-            self.answer_session, self._answer_columns["held"] > 0.0, self.rows.n_sessions
+            self.answer_session, self._answer_columns["voted"] > 0.0, self.rows.n_sessions
         )
         inside = self.slice >= 0
         slices = np.where(inside, self.slice, 0)
@@ -262,13 +261,13 @@ class _Block:
 
     def _session_lengths(self, words: Floats) -> Floats:
         """The mean log words of each session's answers, whoever judged them."""
-        told = np.isfinite(words)
-        n = self.added(told)
-        log = self.added(np.log1p(np.where(told, words, 0.0))) / np.maximum(n, 1.0)
+        known = np.isfinite(words)
+        n = self.added(known)
+        log = self.added(np.log1p(np.where(known, words, 0.0))) / np.maximum(n, 1.0)
         n_sessions, has = self.rows.n_sessions, n > 0.0
         total = np.bincount(self.answer_session, log * has, minlength=n_sessions)
-        n_told = np.bincount(self.answer_session, has, minlength=n_sessions)
-        return total / np.maximum(n_told, 1.0)
+        n_known = np.bincount(self.answer_session, has, minlength=n_sessions)
+        return total / np.maximum(n_known, 1.0)
 
     # -- by reviewer and candidate ---------------------------------------------------------------
 
@@ -324,8 +323,8 @@ class _Block:
     def _matches(self) -> Iterator[tuple[Ints, Ints, Bools]]:
         """Pairs of rows on one ballot: the upper ones, the lower ones, and which are no ties."""
         cast = self.votes
-        kept = np.flatnonzero(cast.counts & self.inside)
-        order = kept[np.lexsort((cast.doubled[kept], cast.ballot[kept]))]
+        rows = np.flatnonzero(cast.counts & self.inside)
+        order = rows[np.lexsort((cast.doubled[rows], cast.ballot[rows]))]
         ballot, place = cast.ballot[order], cast.doubled[order]
         for apart in range(1, len(order)):
             same = np.flatnonzero(ballot[apart:] == ballot[:-apart])
@@ -356,9 +355,9 @@ def slices_of(rows: Rows, plan: Plan) -> tuple[Ints, Bools]:
 
 def by_session(rows: Rows, values: Floats, pick: np.ufunc) -> Floats:
     """One value for each session: the largest, say, of its rows'; `pick` passes over NaN."""
-    found = np.full(rows.n_sessions, np.nan)
-    pick.at(found, rows.session, values)
-    return found
+    picked = np.full(rows.n_sessions, np.nan)
+    pick.at(picked, rows.session, values)
+    return picked
 
 
 def item_weights(rows: Rows) -> tuple[Floats, Bools]:

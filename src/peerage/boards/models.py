@@ -29,7 +29,11 @@ MIN_REVIEWERS = 3  # of a two-way interval
 MIN_CLUSTERS = 4  # below it nobody is told apart
 MAX_SWEEPS = 5_000
 FLAT = 1e-12
-MEANS = {"borda": ("share", "held"), "mean_rank": ("place", "held"), "hybrid": ("blend", "scored")}
+MEANS = {
+    "borda": ("share", "voted"),
+    "mean_rank": ("place", "voted"),
+    "hybrid": ("blend", "scored"),
+}
 LOWER_IS_BETTER = ("mean_rank",)
 
 
@@ -80,28 +84,30 @@ class ModelTotals:
     def by_cluster(self, name: str) -> Floats:
         """A column of the sums, clusters by models; clusters that hold nothing are left out."""
         cells, columns = self.sums.tables["models"], self.sums.columns("models")
-        found = np.zeros((self.sums.n_clusters, len(self)))
-        found[cells.cluster, self._place[cells.subject]] = columns[name]
-        return found[np.unique(cells.cluster[columns["held"] > 0.0])]
+        table = np.zeros((self.sums.n_clusters, len(self)))
+        table[cells.cluster, self._place[cells.subject]] = columns[name]
+        return table[np.unique(cells.cluster[columns["voted"] > 0.0])]
 
     def matches(self) -> tuple[Ints, Ints, dict[str, Floats]]:
         """The upper model, the lower one, and the sums of each cell of the pairs."""
         above, below = np.divmod(self.sums.tables["pairs"].subject, len(self.sums.names))
         return self._place[above], self._place[below], self.sums.columns("pairs")
 
-    def pairs(self, name: str) -> Floats:
-        """A column of the pairs' sums, models by models."""
-        found = np.zeros((len(self), len(self)))
-        above, below, columns = self.matches()
-        np.add.at(found, (above, below), columns[name])
-        return found
+    def points(self) -> Floats:
+        """How often each model stood above each other on a ballot; a tie is half."""
+        points = np.zeros((len(self), len(self)))
+        above, below, sums = self.matches()
+        np.add.at(points, (above, below), sums["won"] + sums["tied"] / 2.0)
+        np.add.at(points, (below, above), sums["tied"] / 2.0)
+        return points
 
     def by_reviewer(self, table: str) -> tuple[Ints, Ints, dict[str, Floats]]:
         """Reviewer, model and sums of each pair that has any, of a table by reviewers."""
         reviewer, candidate = np.divmod(self.sums.tables[table].subject, len(self.sums.names))
-        kept = self._place[candidate] >= 0
-        columns = {name: column[kept] for name, column in self.sums.columns(table).items()}
-        return reviewer[kept], self._place[candidate][kept], columns
+        model = self._place[candidate]
+        on_board = model >= 0
+        columns = {name: column[on_board] for name, column in self.sums.columns(table).items()}
+        return reviewer[on_board], model[on_board], columns
 
 
 def board_columns(
@@ -115,24 +121,23 @@ def board_columns(
     share = _two_way(share, totals) if two_way else share
     if ranked is None:
         ranked = share if rule == "borda" else mean_estimates(totals, rule)
-    models = totals.models
-    order, rank = standing(ranked.value, totals.column("wins"), models, ranked.lower_is_better)
     values = {name: make(totals) for name, make in VALUES.items()}
-    columns = columns_of(models, order, rank, ranked, share, values)
     if "lengths" in totals.sums.tables:
-        columns["share_length_controlled"] = rounded(length_controlled(totals)[0], order)
-    return columns
+        values["share_length_controlled"] = length_controlled(totals)[0]
+    return columns_of(totals.models, ranked, share, values)
 
 
 def columns_of(
     models: Sequence[str],
-    order: Sequence[int],
-    rank: Mapping[int, int],
     ranked: Estimates,
     share: Estimates,
     values: Mapping[str, Floats | Ints],
 ) -> dict[str, list[Any]]:
-    """The columns of a board in their order; a column without values is None in every row."""
+    """The columns of a board in their order, the best model first.
+
+    A column of `COLUMNS` without values is None in every row; values beyond it come last.
+    """
+    order, rank = standing(ranked.value, values["total_wins"], models, ranked.lower_is_better)
     estimated = {
         "share": share.value,
         "share_low": np.maximum(share.low, 0.0),
@@ -149,18 +154,17 @@ def columns_of(
     for name in COLUMNS[len(columns) :]:
         columns[name] = rounded(estimated.get(name, nothing), order)
     if ranked is not share:
-        columns["value"] = rounded(ranked.value, order)
-        columns["value_low"] = rounded(ranked.low, order)
-        columns["value_high"] = rounded(ranked.high, order)
-    return columns
+        own = {"value": ranked.value, "value_low": ranked.low, "value_high": ranked.high}
+        columns |= {name: rounded(column, order) for name, column in own.items()}
+    more = {name: column for name, column in values.items() if name not in columns}
+    return columns | {name: rounded(column, order) for name, column in more.items()}
 
 
 def rounded(values: Floats | Ints, order: Sequence[int]) -> list[Any]:
     """Values in this order: counts as they are, numbers rounded, None for what is undefined."""
     picked: list[Any] = values[list(order)].tolist()
-    if np.issubdtype(values.dtype, np.integer):
-        return picked
-    return [plain(value) for value in picked]
+    is_count = np.issubdtype(values.dtype, np.integer)
+    return picked if is_count else [plain(value) for value in picked]
 
 
 def plain(value: float) -> float | None:
@@ -169,7 +173,7 @@ def plain(value: float) -> float | None:
 
 
 def standing(
-    values: Floats, wins: Floats, models: Sequence[str], lower: bool = False
+    values: Floats, wins: Floats | Ints, models: Sequence[str], lower: bool = False
 ) -> tuple[list[int], dict[int, int]]:
     """The models from the best down, and their ranks; equal up to their wins is equal.
 
@@ -183,19 +187,16 @@ def standing(
         return False, round(value if lower else -value, DECIMALS), -float(wins[i])
 
     order = sorted(range(len(models)), key=lambda i: (*key(i), models[i]))
-    rank: dict[int, int] = {}
-    for place, i in enumerate(order):
-        tied = place > 0 and key(order[place - 1]) == key(i)
-        rank[i] = rank[order[place - 1]] if tied else place + 1
-    return order, rank
+    first: dict[tuple[bool, float, float], int] = {}  # the rank that equals share
+    return order, {i: first.setdefault(key(i), place) for place, i in enumerate(order, 1)}
 
 
 def _rank_ranges(ranked: Estimates) -> Ints:
     """The best and worst rank and the tier of each model, 0 without a value and a spread."""
-    found = np.zeros((3, len(ranked.value)), dtype=np.int64)
+    ranges = np.zeros((3, len(ranked.value)), dtype=np.int64)
     known = np.flatnonzero(np.isfinite(ranked.value))
     if len(known) == 0 or (ranked.influences is None and ranked.covariance is None):
-        return found
+        return ranges
     values = -ranked.value[known] if ranked.lower_is_better else ranked.value[known]
     # Whose own spread is unknown cannot be told apart from anyone.
     spread_known = np.isfinite(ranked.low[known])
@@ -213,12 +214,12 @@ def _rank_ranges(ranked: Estimates) -> Ints:
         draws = normal_draws(values, np.where(np.isfinite(spread), spread, 0.0), rng)
         df = np.broadcast_to(ranked.df, (len(ranked.value),) * 2)[np.ix_(known, known)]
         low, high = simultaneous_ranks(values, draws, level=LEVEL, df=df)
-    told = np.isfinite(values)
-    told = told | ~told.any()
+    tiered = np.isfinite(values)
+    tiered = tiered | ~tiered.any()
     # Who may stand anywhere has no tier and parts none, unless there is nobody else.
-    found[:2, known] = low, high
-    found[2, known[told]] = tiers(low[told], high[told] - (~told).sum())
-    return found
+    ranges[:2, known] = low, high
+    ranges[2, known[tiered]] = tiers(low[tiered], high[tiered] - (~tiered).sum())
+    return ranges
 
 
 def _unanimous(ranked: Estimates, known: Ints, values: Floats) -> tuple[Bools, Bools | None]:
@@ -253,13 +254,13 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     top, bottom = (totals.by_cluster(column) for column in MEANS[rule])
     value, influences = by_cluster.ratio_influences(top, bottom)
     each = by_cluster.quotient(top, bottom)
-    held = np.isfinite(each)
-    n = held.sum(axis=0)
-    half = np.where(n > 1, _half_widths(influences, held), np.nan)
+    inside = np.isfinite(each)
+    n = inside.sum(axis=0)
+    half = np.where(n > 1, _half_widths(influences, inside), np.nan)
     low, high = value - half, value + half
     # Where all agree: what a session may do that is too rare to have been seen.
     largest, smallest = (
-        pick.reduce(each, axis=0, where=held, initial=bound)
+        pick.reduce(each, axis=0, where=inside, initial=bound)
         for pick, bound in ((np.maximum, -np.inf), (np.minimum, np.inf))
     )
     alike = (n > 1) & ~(largest - smallest > by_cluster.SAME)
@@ -278,16 +279,16 @@ def mean_estimates(totals: ModelTotals, rule: str) -> Estimates:
     )
 
 
-def _half_widths(influences: Floats, held: Bools) -> Floats:
+def _half_widths(influences: Floats, inside: Bools) -> Floats:
     """Half of each model's interval, from the influences of the clusters that it is in."""
-    cluster, model = np.nonzero(held)
+    cluster, model = np.nonzero(inside)
     spread = by_cluster.spread_of(influences[cluster, model], model, influences.shape[1])
     return t_halves(np.sqrt((influences**2).sum(axis=0)), spread.df)
 
 
 def t_halves(error: Floats, df: Floats) -> Floats:
     """Half of each interval with this standard error and these degrees of freedom."""
-    return error * np.array([t_critical(LEVEL, one) for one in df.tolist()])
+    return error * np.array([t_critical(LEVEL, degrees) for degrees in df.tolist()])
 
 
 def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
@@ -301,10 +302,10 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
     of_sessions, of_reviewers = influences.T @ influences, scaled.T @ scaled
     total = of_sessions + of_reviewers
     variance, own, theirs = (table.diagonal() for table in (total, of_sessions, of_reviewers))
-    told = (n_reviewers >= MIN_REVIEWERS) & (variance > 0.0) & np.isfinite(sessions.low)
+    known = (n_reviewers >= MIN_REVIEWERS) & (variance > 0.0) & np.isfinite(sessions.low)
     shared = own**2 / max(len(influences) - 1.0, 1.0) + theirs**2 / others
-    df = np.where(told, variance**2 / np.where(told, shared, 1.0), 1.0)
-    half = np.where(told, t_halves(np.sqrt(np.where(told, variance, 0.0)), df), np.nan)
+    df = np.where(known, variance**2 / np.where(known, shared, 1.0), 1.0)
+    half = np.where(known, t_halves(np.sqrt(np.where(known, variance, 0.0)), df), np.nan)
     least = float(n_reviewers[n_reviewers > 0].min(initial=math.inf))
     return replace(
         sessions,
@@ -319,8 +320,7 @@ def _two_way(sessions: Estimates, totals: ModelTotals) -> Estimates:
 
 def n_voters(totals: ModelTotals) -> int:
     """How many reviewers have cast a vote."""
-    reviewer, _, sums = totals.by_reviewer("influence")
-    return len(np.unique(reviewer[sums["votes"] > 0.0]))
+    return len(_reviewer_influence(totals)[0])
 
 
 def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
@@ -331,8 +331,8 @@ def _reviewer_influence(totals: ModelTotals) -> tuple[Floats, Floats]:
     table = np.zeros((len(reviewers), len(totals)))
     table[place, model[voted]] = sums["pull"][voted]
     n = np.bincount(model[voted], minlength=len(totals)).astype(np.float64)
-    held = totals.column("held")
-    return table / np.where(held > 0.0, held, 1.0), n
+    weight = totals.column("voted")
+    return table / np.where(weight > 0.0, weight, 1.0), n
 
 
 # -- other views -------------------------------------------------------------------------------
@@ -393,16 +393,11 @@ def length_controlled(totals: ModelTotals) -> tuple[Floats, float | None]:
     n, long = np.maximum(table["n"], 1.0), table["long"]
     squares = float((table["square"] - long**2 / n).sum())
     products = float((table["product"] - long * table["share"] / n).sum())
-    share = totals.mean("share", "held")
+    share = totals.mean("share", "voted")
     if squares <= FLAT * max(float(table["square"].sum()), 1.0):
         return np.full(len(share), np.nan), None
     slope = products / squares
     return np.clip(share - slope * long / n, 0.0, 1.0), slope
-
-
-def means(totals: ModelTotals) -> dict[str, Floats]:
-    """The values of the rules that are means over sessions, from the same ballots."""
-    return {rule: totals.mean(*columns) for rule, columns in MEANS.items()}
 
 
 def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
@@ -411,11 +406,9 @@ def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
     A tie is half. The diagonal, and pairs that never met, are None.
     """
     place = [totals.models.index(name) for name in order]
-    grid = np.ix_(place, place)
-    wins, ties = totals.pairs("won")[grid], totals.pairs("tied")[grid]
-    ties = ties + ties.T
-    n = wins + wins.T + ties
-    rate = np.where(n > 0, (wins + ties / 2.0) / np.where(n > 0, n, 1.0), np.nan)
+    points = totals.points()[np.ix_(place, place)]
+    n = points + points.T
+    rate = by_cluster.quotient(points, n)
     return {
         "models": list(order),
         "above": [[plain(x) for x in row] for row in rate.tolist()],
@@ -426,29 +419,19 @@ def head_to_head(totals: ModelTotals, order: Sequence[str]) -> dict[str, Any]:
 # -- Bradley–Terry -----------------------------------------------------------------------------
 
 
-def ratings(totals: ModelTotals) -> tuple[Floats, Floats, Ints]:
-    """Bradley–Terry ratings by model (NaN for who met no one), log strengths, and who met."""
-    points = _points(totals)
-    met = np.flatnonzero((points + points.T).any(axis=0))
-    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
-    logs[met] = strengths(points[np.ix_(met, met)])
-    value[met] = rating(logs[met])
-    return value, logs, met
-
-
-def _points(totals: ModelTotals) -> Floats:
-    ties = totals.pairs("tied")
-    return totals.pairs("won") + (ties + ties.T) / 2.0
-
-
 def rating_estimates(totals: ModelTotals) -> Estimates:
-    """Ratings with intervals over sessions: each cluster's surprise, through the information.
+    """Bradley–Terry ratings with intervals over sessions; NaN for who met no one.
 
-    The sandwich estimator: comparisons read off one ballot, or of one session, are not
-    independent, so the plain inverse information would promise too much.
+    The sandwich estimator, each cluster's surprise through the information: comparisons read off
+    one ballot, or of one session, are not independent, so the plain inverse information would
+    promise too much.
     """
-    value, logs, met = ratings(totals)
-    points = _points(totals)[np.ix_(met, met)]
+    points = totals.points()
+    met = np.flatnonzero((points + points.T).any(axis=0))
+    points = points[np.ix_(met, met)]
+    value, logs = np.full(len(totals), np.nan), np.zeros(len(totals))
+    logs[met] = strengths(points)
+    value[met] = rating(logs[met])
     surprise = _surprise(totals, logs)
     influences = np.zeros((len(surprise), len(totals)))
     influences[:, met] = surprise[:, met] @ covariance(points, logs[met]) * SCALE
@@ -463,17 +446,16 @@ def _surprise(totals: ModelTotals, logs: Floats) -> Floats:
     above, below, sums = totals.matches()
     chance = 1.0 / (1.0 + np.exp(logs[below] - logs[above]))
     gain = sums["won"] * (1.0 - chance) + sums["tied"] * (0.5 - chance)
-    cells = totals.sums.tables["pairs"]
-    clusters, cluster = np.unique(cells.cluster, return_inverse=True)
-    found = np.zeros((len(clusters), len(totals)))
-    np.add.at(found, (cluster, above), gain)
-    np.add.at(found, (cluster, below), -gain)
-    return found
+    clusters, cluster = np.unique(totals.sums.tables["pairs"].cluster, return_inverse=True)
+    surprise = np.zeros((len(clusters), len(totals)))
+    np.add.at(surprise, (cluster, above), gain)
+    np.add.at(surprise, (cluster, below), -gain)
+    return surprise
 
 
 # Beside ranks and shares. Whole numbers are counts; None stands where a value is not finite.
 VALUES: Mapping[str, Callable[[ModelTotals], Floats | Ints]] = {
-    "aggregate_borda": lambda totals: totals.mean("borda", "held"),
+    "aggregate_borda": lambda totals: totals.mean("borda", "voted"),
     "total_votes": lambda totals: totals.column("votes").astype(np.int64),
     "total_wins": lambda totals: totals.column("wins").astype(np.int64),
     "appearances": lambda totals: totals.column("appeared").astype(np.int64),
@@ -527,11 +509,8 @@ def win_counts_columns(counts: WinCounts) -> dict[str, list[Any]]:
     won, tied, lost = counts.wins.sum(axis=1), counts.ties.sum(axis=1), counts.wins.sum(axis=0)
     n = won + tied + lost
     share = (won + tied / 2.0) / n
-    order, rank = standing(ranked.value, won, counts.models)
     return columns_of(
         counts.models,
-        order,
-        rank,
         ranked,
         _share_estimates(share, won, tied, lost),
         {
@@ -577,12 +556,9 @@ def _share_estimates(share: Floats, won: Floats, tied: Floats, lost: Floats) -> 
     n = n_each.sum(axis=0)
     left_out = gaps / np.maximum(n - 1.0, 1.0)
     squares, fourths = ((n_each * left_out**power).sum(axis=0) for power in (2, 4))
-    columns = (
-        share,
-        n,
-        np.sqrt((n - 1.0) / n * squares),
-        by_cluster.jackknife_df(n, squares, fourths),
-    )
-    found = [interval_of(*one)[:2] for one in zip(*(c.tolist() for c in columns), strict=True)]
-    low, high = np.array(found, dtype=np.float64).reshape(-1, 2).T
+    error = np.sqrt((n - 1.0) / n * squares)
+    columns = (share, n, error, by_cluster.jackknife_df(n, squares, fourths))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    intervals = [interval_of(*row)[:2] for row in rows]
+    low, high = np.array(intervals, dtype=np.float64).reshape(-1, 2).T
     return Estimates(share, low, high)

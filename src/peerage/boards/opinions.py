@@ -82,7 +82,7 @@ class Community:
         """Above it an opinion supports."""
         return (self.scale[0] + self.scale[-1]) / 2.0
 
-    def kept(self, rows: Ints | Bools | slice) -> Community:
+    def only(self, rows: Ints | Bools | slice) -> Community:
         """The same people and items with some of the opinions."""
         return replace(
             self,
@@ -105,10 +105,17 @@ class Counting:
 
 
 def counted(community: Community, how: Counting) -> Community:
-    """The opinions that count, of the items of the category if there is one."""
+    """The opinions that count, of the items of the category if there is one.
+
+    Those of a window that ends at `as_of`; items and people stay.
+    """
     if how.category is not None:
         community = of_category(community, how.category)
-    community = within(community, how.since_s, how.as_of)
+    if community.at is not None and how.as_of is not None:
+        inside = community.at <= how.as_of
+        if how.since_s is not None:
+            inside &= community.at >= how.as_of - how.since_s
+        community = community if inside.all() else community.only(inside)
     return community if how.literal else eligible(community)
 
 
@@ -135,8 +142,8 @@ def eligible(community: Community) -> Community:
     n_own = int(np.count_nonzero(out))
     replaced = _replaced(community, out)
     out[replaced] = True
-    kept = community.kept(~out) if n_own or len(replaced) else community
-    return replace(kept, n_own=n_own, n_superseded=len(replaced))
+    rest = community.only(~out) if n_own or len(replaced) else community
+    return replace(rest, n_own=n_own, n_superseded=len(replaced))
 
 
 def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
@@ -158,16 +165,6 @@ def _replaced(community: Community, own: Bools) -> NDArray[np.intp]:
     return rows[:-1][keys[rows[1:]] == keys[rows[:-1]]]
 
 
-def within(community: Community, since_s: float | None, as_of: float | None) -> Community:
-    """The opinions of a window that ends at `as_of`; items and people stay."""
-    if community.at is None or as_of is None:
-        return community
-    inside = community.at <= as_of
-    if since_s is not None:
-        inside &= community.at >= as_of - since_s
-    return community if inside.all() else community.kept(inside)
-
-
 def of_category(community: Community, category: str) -> Community:
     """The items of one category and the opinions on them; everyone stays."""
     if not community.n_items:
@@ -177,17 +174,15 @@ def of_category(community: Community, category: str) -> Community:
             f"nothing here has a category, so none is {category!r}.",
             hint="Give opinions or items a `category` column.",
         )
-    wanted = np.flatnonzero(community.categories == category)
-    chosen = np.isin(community.category, wanted)
+    chosen = np.isin(community.category, np.flatnonzero(community.categories == category))
     place = np.cumsum(chosen) - 1
-    rows = chosen[community.item]
-    kept = community.kept(rows)
+    rows = community.only(chosen[community.item])
     return replace(
-        kept,
+        rows,
         items=community.items[chosen],
         author=community.author[chosen],
         category=community.category[chosen],
-        item=place[kept.item].astype(np.int32),
+        item=place[rows.item].astype(np.int32),
     )
 
 
@@ -219,12 +214,6 @@ def ranked(values: Floats, *, among: Bools | None = None) -> tuple[Ints, Ints]:
     if ((np.diff(listed) < 0) & ~new[1:]).any():  # equals that rounding has put out of order
         listed = listed[np.lexsort((listed, group))]
     return np.concatenate((listed, np.sort(rest))), ranks
-
-
-def listed_names(names: Names, codes: Ints, limit: int = 10) -> str:
-    """The first few names, for a flag."""
-    shown = ", ".join(str(names[code]) for code in codes[:limit])
-    return f"{shown}, …" if len(codes) > limit else shown
 
 
 def sums_by(codes: Ints, values: Floats | Ints | Bools, n: int) -> Floats:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ MOST_COUNTED = 4  # reviews of one by the other; what more there are adds little
 BESIDE, MOST_BESIDE = 0.1, 8
 CHUNK = 1 << 20  # pairs looked up at a time
 SWEEPS = 60
-REFIT_SWEEPS = 2  # from the fit to the real opinions, which is near
+REFIT_SWEEPS = 2  # of opinions that were dealt again
 SETTLED = 1e-3  # logits
 MAX_STEP = 1.5  # logits a sweep
 MIN_VARIANCE = 0.01  # of habits
@@ -37,23 +36,32 @@ HALF = 0.5  # of an opinion: keeps sums of few from looking precise
 LATENT_WITHIN = 64.0  # logits: habits and luck are never as far out
 
 
-@dataclass(frozen=True, slots=True)
 class Exchange:
-    """Pairs of people (a < b, sorted) who reviewed each other's items.
+    """Pairs of people (a < b, sorted) who reviewed each other's items, from a community.
 
-    `pair` is that of each opinion, −1 where the item's author never reviewed the reviewer.
+    The pull of a pair is min(forth, back, 4) + .1·min(forth + back, 8), over the fourth root
+    of one more than the reviews that each of the two gives.
     """
 
-    n_people: int
-    a: Ints
-    b: Ints
-    n: Ints  # opinions either way
-    pull: Floats  # how much of their attention the two give each other
-    pair: Ints  # by opinion
-
-    @property
-    def keys(self) -> Ints:
-        return self.a * self.n_people + self.b
+    def __init__(self, community: Community) -> None:
+        self.n_people = n_people = max(community.n_people, 1)
+        author = community.author[community.item].astype(np.int64)
+        reviewer = community.reviewer.astype(np.int64)
+        key = np.minimum(author, reviewer) * n_people + np.maximum(author, reviewer)
+        keys, pair = np.unique(key, return_inverse=True)
+        forth = np.bincount(pair[reviewer < author], minlength=len(keys))
+        back = np.bincount(pair[reviewer > author], minlength=len(keys))
+        mutual = (forth > 0) & (back > 0)
+        # By opinion: its pair, −1 where the item's author never reviewed the reviewer.
+        self.pair: Ints = np.where(mutual, np.cumsum(mutual) - 1, -1)[pair]
+        self.keys: Ints = keys[mutual]
+        self.a, self.b = np.divmod(self.keys, n_people)
+        forth, back = forth[mutual], back[mutual]
+        self.n = forth + back  # opinions either way
+        n_given = np.bincount(reviewer, minlength=n_people) + 1.0
+        pull = np.minimum(np.minimum(forth, back), MOST_COUNTED)
+        pull = pull + BESIDE * np.minimum(self.n, MOST_BESIDE)
+        self.pull: Floats = pull / (n_given[self.a] * n_given[self.b]) ** 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +82,17 @@ class ExchangeBlocks:
     def __len__(self) -> int:
         return len(self.members)
 
-    def sums(self, by_pair: Floats) -> Floats:
+    def sums(self, by_pair: Floats | Ints) -> Floats:
         """The sum over each block's pairs."""
         return sums_by(self.block, by_pair[self.pair], len(self))
 
-    def only(self, kept: Ints) -> ExchangeBlocks:
+    def only(self, chosen: Ints) -> ExchangeBlocks:
         """Some of the blocks, by place."""
         place = np.full(len(self), -1, dtype=np.int64)
-        place[kept] = np.arange(len(kept))
-        held = place[self.block] >= 0
-        columns = (place[self.block], self.pair, self.first, self.second)
-        return ExchangeBlocks(self.size, self.members[kept], *(column[held] for column in columns))
-
-
-def exchanges(community: Community) -> Exchange:
-    """Who reviewed each other, how often, and how much of their attention that is.
-
-    The pull of a pair is min(forth, back, 4) + .1·min(forth + back, 8), over the fourth root
-    of one more than the reviews that each of the two gives.
-    """
-    n_people = max(community.n_people, 1)
-    author = community.author[community.item].astype(np.int64)
-    reviewer = community.reviewer.astype(np.int64)
-    key = np.minimum(author, reviewer) * n_people + np.maximum(author, reviewer)
-    keys, pair = np.unique(key, return_inverse=True)
-    forth = np.bincount(pair[reviewer < author], minlength=len(keys))
-    back = np.bincount(pair[reviewer > author], minlength=len(keys))
-    mutual = (forth > 0) & (back > 0)
-    place = np.where(mutual, np.cumsum(mutual) - 1, -1)
-    keys, forth, back = keys[mutual], forth[mutual], back[mutual]
-    a, b = keys // n_people, keys % n_people
-    given = np.bincount(reviewer, minlength=n_people) + 1.0
-    pull = np.minimum(np.minimum(forth, back), MOST_COUNTED) + BESIDE * np.minimum(
-        forth + back, MOST_BESIDE
-    )
-    return Exchange(n_people, a, b, forth + back, pull / (given[a] * given[b]) ** 0.25, place[pair])
+        place[chosen] = np.arange(len(chosen))
+        block = place[self.block]
+        columns = (column[block >= 0] for column in (block, self.pair, self.first, self.second))
+        return ExchangeBlocks(self.size, self.members[chosen], *columns)
 
 
 def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
@@ -120,24 +104,16 @@ def candidate_blocks(exchange: Exchange) -> Iterator[ExchangeBlocks]:
                 grown[size].add(tuple(sorted(people[:size])))
     for sets in grown.values():
         if sets:
-            yield _with_pairs(exchange, np.array(sorted(sets), dtype=np.int64))
-
-
-def pair_blocks(exchange: Exchange) -> ExchangeBlocks:
-    """Every pair as a block of two."""
-    both, each = np.column_stack((exchange.a, exchange.b)), np.arange(len(exchange.a))
-    return ExchangeBlocks(2, both, each, each, np.zeros_like(each), np.ones_like(each))
+            yield blocks_of(exchange, np.array(sorted(sets), dtype=np.int64))
 
 
 def _growth(exchange: Exchange) -> Iterator[list[int]]:
     """For each person with a pair: the person, and those added one after the other."""
-    ends = np.concatenate((exchange.a, exchange.b))
-    order = np.lexsort((np.concatenate((exchange.b, exchange.a)), ends))
-    others = np.concatenate((exchange.b, exchange.a))[order]
-    pulls = np.concatenate((exchange.pull, exchange.pull))[order]
-    starts = np.searchsorted(ends[order], np.arange(exchange.n_people + 1)).tolist()
-    near = [others[i:j] for i, j in pairwise(starts)]
-    pull_of = [pulls[i:j] for i, j in pairwise(starts)]
+    ends, others = np.hstack(((exchange.a, exchange.b), (exchange.b, exchange.a)))
+    order = np.lexsort((others, ends))
+    starts = np.searchsorted(ends[order], np.arange(1, exchange.n_people))
+    near = np.split(others[order], starts)
+    pull_of = np.split(np.tile(exchange.pull, 2)[order], starts)
     pulled = np.zeros(exchange.n_people)
     for seed in np.unique(ends).tolist():
         people, reached = [seed], near[seed]
@@ -156,18 +132,17 @@ def _growth(exchange: Exchange) -> Iterator[list[int]]:
         yield people
 
 
-def _with_pairs(exchange: Exchange, members: Ints) -> ExchangeBlocks:
-    """The blocks with the pairs among their members that exchange reviews."""
+def blocks_of(exchange: Exchange, members: Ints) -> ExchangeBlocks:
+    """The blocks with these members, with the pairs among them that exchange reviews."""
     n_blocks, size = members.shape
     first, second = np.triu_indices(size, 1)
-    keys = exchange.keys
     parts = []
     step = max(1, CHUNK // len(first))
     for start in range(0, n_blocks, step):
         some = members[start : start + step]
-        wanted = some[:, first] * exchange.n_people + some[:, second]
-        place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        block, column = np.nonzero(keys[place] == wanted)
+        keys = some[:, first] * exchange.n_people + some[:, second]
+        place = np.minimum(np.searchsorted(exchange.keys, keys), len(exchange.keys) - 1)
+        block, column = np.nonzero(exchange.keys[place] == keys)
         parts.append((block + start, place[block, column], first[column], second[column]))
     columns = [np.concatenate(part).astype(np.int32) for part in zip(*parts, strict=True)]
     return ExchangeBlocks(size, members, *columns)
@@ -176,19 +151,31 @@ def _with_pairs(exchange: Exchange, members: Ints) -> ExchangeBlocks:
 # -- habits and chances ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Exposure:
-    """Who reviewed what, the opinions left aside: rows sorted by item, none without a row.
+    """Who reviewed what in a community sorted by item, the opinions left aside.
 
+    A habit is learned from opinions on people who never reviewed the reviewer; from all of
+    the reviewer's opinions where those are fewer than half. `teaches` is 1 for such rows.
     `habits` has the codes of each row in each set of habits: reviewers, and reviewers within
-    categories where there are any. `teaches` is 1 where a row may teach a habit.
+    categories where there are any.
     """
 
-    starts: Ints
-    n_by_item: Ints
-    habits: tuple[Ints, ...]
-    n_habits: tuple[int, ...]
-    teaches: Floats
+    def __init__(self, community: Community, exchanged: Bools) -> None:
+        reviewer = community.reviewer.astype(np.int64)
+        item, n_people = community.item, community.n_people
+        self.starts = np.flatnonzero(np.append(True, item[1:] != item[:-1]))
+        self.n_by_item = np.diff(np.append(self.starts, len(item)))
+        n_given = np.bincount(reviewer, minlength=n_people)
+        n_apart = np.bincount(reviewer[~exchanged], minlength=n_people)
+        self.teaches: Floats = (~exchanged | (2 * n_apart < n_given)[reviewer]).astype(np.float64)
+        self.habits: list[Ints] = [reviewer]
+        self.n_habits = [n_people]
+        if community.category is not None:
+            category = community.category[item] + 1
+            cells = cells_of(reviewer, category, int(category.max(initial=0)) + 1)
+            cells, codes = np.unique(cells, return_inverse=True)
+            self.habits.append(codes)
+            self.n_habits.append(len(cells))
 
     def by_item(self, values: Floats) -> Floats:
         return np.add.reduceat(values, self.starts)
@@ -227,55 +214,33 @@ def informative(community: Community) -> tuple[NDArray[np.intp], Bools]:
     return rows, positive[rows]
 
 
-def exposure(community: Community, exchanged: Bools) -> Exposure:
-    """The exposure of a community sorted by item.
+def fit(exposed: Exposure, positive: Bools, real: HabitFit | None = None) -> HabitFit:
+    """The habits and items that make the opinions likeliest, and the habits' variances.
 
-    A habit is learned from opinions on people who never reviewed the reviewer; from all of
-    the reviewer's opinions where those are fewer than half.
+    For opinions that were dealt again: a few sweeps from the fit to the `real` ones, which is
+    near, with the variances of that.
     """
-    reviewer = community.reviewer.astype(np.int64)
-    item, n_people = community.item, community.n_people
-    starts = np.flatnonzero(np.append(True, item[1:] != item[:-1]))
-    n_given = np.bincount(reviewer, minlength=n_people)
-    n_apart = np.bincount(reviewer[~exchanged], minlength=n_people)
-    teaches = ~exchanged | (2 * n_apart < n_given)[reviewer]
-    habits, n_habits = [reviewer], [n_people]
-    if community.category is not None:
-        category = community.category[item] + 1
-        cells = cells_of(reviewer, category, int(category.max(initial=0)) + 1)
-        kept, codes = np.unique(cells, return_inverse=True)
-        habits.append(codes)
-        n_habits.append(len(kept))
-    n_by_item = np.diff(np.append(starts, len(item)))
-    return Exposure(starts, n_by_item, tuple(habits), tuple(n_habits), teaches.astype(np.float64))
-
-
-def fit(exposed: Exposure, positive: Bools) -> HabitFit:
-    """The habits and items that make the opinions likeliest, and the habits' variances."""
     n_positive = exposed.by_item(positive.astype(np.float64))
+    now = _start(exposed, n_positive) if real is None else real
+    for _ in range(SWEEPS if real is None else REFIT_SWEEPS):
+        before = now.items
+        now = _habits(exposed, positive, now, learn=real is None)
+        now = _items(exposed, n_positive, now)
+        if real is None and float(np.abs(now.items - before).max()) < SETTLED:
+            break
+    return _items(exposed, n_positive, now)
+
+
+def _start(exposed: Exposure, n_positive: Floats) -> HabitFit:
+    """Nobody has a habit, and items have the chances of their shares."""
     share = n_positive / exposed.n_by_item
-    now = HabitFit(
+    return HabitFit(
         np.log(share / (1.0 - share)),
         tuple(np.zeros(n) for n in exposed.n_habits),
         tuple(np.ones(n) for n in exposed.n_habits),
         (0.5,) * len(exposed.n_habits),
         exposed.spread(share),
     )
-    for _ in range(SWEEPS):
-        before = now.items
-        now = _items(exposed, n_positive, _habits(exposed, positive, now, learn=True))
-        if float(np.abs(now.items - before).max()) < SETTLED:
-            break
-    return _items(exposed, n_positive, now)
-
-
-def refit(exposed: Exposure, positive: Bools, real: HabitFit) -> HabitFit:
-    """The fit to opinions that were dealt again, from the fit to the real ones."""
-    n_positive = exposed.by_item(positive.astype(np.float64))
-    now = real
-    for _ in range(REFIT_SWEEPS):
-        now = _items(exposed, n_positive, _habits(exposed, positive, now))
-    return _items(exposed, n_positive, now)
 
 
 def _chances(exposed: Exposure, items: Floats, habits: Sequence[Floats]) -> Floats:
@@ -296,7 +261,7 @@ def _items(exposed: Exposure, n_positive: Floats, now: HabitFit) -> HabitFit:
     return replace(now, items=items, chance=_chances(exposed, items, now.habits))
 
 
-def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool = False) -> HabitFit:
+def _habits(exposed: Exposure, positive: Bools, now: HabitFit, learn: bool) -> HabitFit:
     """One Newton step of every habit, and of its variance where that is to be learned."""
     habits, precisions, variances = list(now.habits), list(now.precisions), list(now.variances)
     chance = now.chance
@@ -340,21 +305,27 @@ def deal_again(
 # -- what blocks of people weigh ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
 class Praise:
-    """Informative opinions and their chances; `rows` are those exchanged, pair after pair."""
+    """Informative opinions (a community sorted by item) and their fitted chances of praise.
 
-    community: Community  # those opinions alone, by item
-    exposed: Exposure
-    real: HabitFit
-    positive: Bools
-    n_positive: Ints  # by item
-    rows: Ints
-    starts: Ints  # by pair, and the end
-    weight: Floats  # what an opinion tells: the variance of its chance
-    item_weight: Floats  # of all opinions on its item
-    habit_sd: Floats  # how far the reviewer's habit is from known, in logits
-    place: Ints  # of its item among the informative
+    `pair` is that of each opinion in the exchange. `rows` are those exchanged, pair after pair,
+    and `starts` where each pair's begin, with the end.
+    """
+
+    def __init__(self, community: Community, positive: Bools, pair: Ints, n_pairs: int) -> None:
+        self.community, self.positive = community, positive
+        self.exposed = exposed = Exposure(community, pair >= 0)
+        self.real = fit(exposed, positive)
+        self.n_positive = np.add.reduceat(positive.astype(np.int64), exposed.starts)  # by item
+        rows = np.argsort(pair, kind="stable")
+        self.rows: Ints = rows[np.searchsorted(pair[rows], 0) :]
+        self.starts = np.searchsorted(pair[self.rows], np.arange(n_pairs + 1))
+        # By opinion: what it tells (the variance of its chance), the same of all on its item,
+        # how far the reviewer's habit is from known (in logits), and its item's place.
+        self.weight = self.real.chance * (1.0 - self.real.chance)
+        self.item_weight = exposed.spread(exposed.by_item(self.weight))
+        self.habit_sd = np.sqrt(exposed.latent([1.0 / known for known in self.real.precisions]))
+        self.place = np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item)
 
     def excess(self, positive: Bools, now: HabitFit) -> Floats:
         """By pair: positive opinions beyond their chances."""
@@ -362,7 +333,7 @@ class Praise:
         total = np.append(0.0, np.cumsum(excess))
         return total[self.starts[1:]] - total[self.starts[:-1]]
 
-    def told(self, rows: Ints, cell: Ints) -> Floats:
+    def evidence(self, rows: Ints, cell: Ints) -> Floats:
         """What opinions inside a block tell; `cell` is alike for those on one item.
 
         The less, the more of the item's weight is the block's own: an item without outsiders
@@ -370,29 +341,6 @@ class Praise:
         """
         own = sums_by(cell, self.weight[rows], 0)[cell]
         return self.weight[rows] * np.maximum(0.0, 1.0 - own / self.item_weight[rows])
-
-
-def expected_praise(community: Community, positive: Bools, pair: Ints, n_pairs: int) -> Praise:
-    """The chance of each informative opinion to be positive, fitted."""
-    exposed = exposure(community, pair >= 0)
-    real = fit(exposed, positive)
-    weight = real.chance * (1.0 - real.chance)
-    rows = np.argsort(pair, kind="stable")
-    rows = rows[np.searchsorted(pair[rows], 0) :]
-    unsure = [1.0 / precision for precision in real.precisions]
-    return Praise(
-        community,
-        exposed,
-        real,
-        positive,
-        np.add.reduceat(positive.astype(np.int64), exposed.starts),
-        rows,
-        np.searchsorted(pair[rows], np.arange(n_pairs + 1)),
-        weight,
-        exposed.spread(exposed.by_item(weight)),
-        np.sqrt(exposed.latent(unsure)),
-        np.repeat(np.arange(len(exposed.starts)), exposed.n_by_item),
-    )
 
 
 def weigh_blocks(
@@ -411,17 +359,17 @@ def weigh_blocks(
     while start < len(blocks):
         stop = int(np.searchsorted(ends[limits], ends[limits[start]] + CHUNK, side="right")) - 1
         stop = min(max(stop, start + 1), len(blocks))
-        held = slice(limits[start], limits[stop])
-        place, at = spans(praise.starts[blocks.pair[held]], n_rows[held])
+        chunk = slice(limits[start], limits[stop])
+        place, at = spans(praise.starts[blocks.pair[chunk]], n_rows[chunk])
         which, row = place + limits[start], praise.rows[at]
         block = blocks.block[which].astype(np.int64) - start
         _, cell = np.unique(block * n_items + praise.place[row], return_inverse=True)
-        told = praise.told(row, cell)
+        evidence = praise.evidence(row, cell)
         by_first = reviewer[row] == exchange.a[blocks.pair[which]]
         seat = block * blocks.size + np.where(by_first, blocks.first[which], blocks.second[which])
         n = stop - start
-        unsure = sums_by(seat, told * praise.habit_sd[row], n * blocks.size)
-        weight[start:stop] = sums_by(block, told, n)
+        unsure = sums_by(seat, evidence * praise.habit_sd[row], n * blocks.size)
+        weight[start:stop] = sums_by(block, evidence, n)
         variance[start:stop] = (unsure.reshape(n, blocks.size) ** 2).sum(axis=1)
         start = stop
     return weight, variance + weight

@@ -59,19 +59,19 @@ def iterate(community: Community, weights: Floats | None = None) -> Reputation:
     n_people, n_items = community.n_people, community.n_items
     item, reviewer = community.item.astype(np.intp), community.reviewer.astype(np.intp)
     value = community.value
-    n_said = np.maximum(np.bincount(reviewer, minlength=n_people), 1)
+    n_opinions = np.maximum(np.bincount(reviewer, minlength=n_people), 1)
     word, quality = np.ones(n_people), np.full(n_items, np.inf)
     for rounds in range(1, MAX_ROUNDS + 1):
         pull = word[reviewer]
         if weights is not None:
             pull *= weights
-        held = np.bincount(item, weights=pull, minlength=n_items)
+        weighed = np.bincount(item, weights=pull, minlength=n_items)
         pull *= value
         total = np.bincount(item, weights=pull, minlength=n_items)
-        now = total / np.where(held > 0.0, held, 1.0)
+        now = total / np.where(weighed > 0.0, weighed, 1.0)
         apart = value - now[item]
         apart *= apart
-        new = 1.0 - k * np.bincount(reviewer, weights=apart, minlength=n_people) / n_said
+        new = 1.0 - k * np.bincount(reviewer, weights=apart, minlength=n_people) / n_opinions
         moved = max(_furthest(new, word), _furthest(now, quality))
         word, quality = new, now
         if moved < CLOSE:
@@ -102,51 +102,44 @@ def dawid_skene(community: Community) -> DawidSkene:
     n_levels, n_people, n_items = len(community.scale), community.n_people, community.n_items
     item, reviewer = community.item.astype(np.intp), community.reviewer.astype(np.intp)
     level = community.level.astype(np.intp)
-    said = reviewer * n_levels + level
-    heard = np.bincount(item, minlength=n_items)
+    opinion = reviewer * n_levels + level
+    n_heard = np.bincount(item, minlength=n_items)
+    heard = n_heard > 0
     votes = np.bincount(item * n_levels + level, minlength=n_items * n_levels)
-    truth = votes.reshape(n_items, n_levels) / np.maximum(heard, 1)[:, None]
+    truth = votes.reshape(n_items, n_levels) / np.maximum(n_heard, 1)[:, None]
     moved, rounds = np.inf, 0
     while moved >= DAWID_SKENE_CLOSE and rounds < DAWID_SKENE_ROUNDS:
-        prior, errors = _errors(truth, item, said, (n_people, n_levels), heard > 0)
-        new = _truth(prior, errors, item, said, n_items)
-        moved = _furthest(new[heard > 0], truth[heard > 0])
+        prior, errors = _errors(truth, item, opinion, (n_people, n_levels), heard)
+        new = _truth(prior, errors, item, opinion, n_items)
+        moved = _furthest(new[heard], truth[heard])
         truth, rounds = new, rounds + 1
     right = np.einsum("l,pll->p", prior, errors)
     spoke = np.bincount(reviewer, minlength=n_people) > 0
     return DawidSkene(
         np.where(spoke, right, np.nan),
-        np.where(heard > 0, truth @ np.asarray(community.scale), np.nan),
+        np.where(heard, truth @ np.asarray(community.scale), np.nan),
         rounds,
         moved < DAWID_SKENE_CLOSE,
     )
 
 
 def _errors(
-    truth: Floats, item: Places, said: Places, shape: tuple[int, int], heard: Bools
+    truth: Floats, item: Places, opinion: Places, shape: tuple[int, int], heard: Bools
 ) -> tuple[Floats, Floats]:
     """How common each true level is, and each person's chances of saying what about it."""
     n_people, n_levels = shape
     prior = truth[heard].sum(axis=0) + PSEUDO_COUNT
-    table = np.stack(
-        [
-            np.bincount(said, weights=truth[item, true], minlength=n_people * n_levels)
-            for true in range(n_levels)
-        ]
-    )
+    size = n_people * n_levels
+    table = np.stack([np.bincount(opinion, true[item], minlength=size) for true in truth.T])
     counts = table.reshape(n_levels, n_people, n_levels).transpose(1, 0, 2) + PSEUDO_COUNT
     return prior / prior.sum(), counts / counts.sum(axis=2, keepdims=True)
 
 
-def _truth(prior: Floats, errors: Floats, item: Places, said: Places, n_items: int) -> Floats:
+def _truth(prior: Floats, errors: Floats, item: Places, opinion: Places, n_items: int) -> Floats:
     """The chance of each true level, by item, given everyone's errors."""
     logs = np.log(errors).transpose(1, 0, 2).reshape(len(prior), -1)
-    scores = np.column_stack(
-        [
-            np.log(prior[true]) + np.bincount(item, weights=logs[true][said], minlength=n_items)
-            for true in range(len(prior))
-        ]
-    )
+    likelihoods = [np.bincount(item, true[opinion], minlength=n_items) for true in logs]
+    scores = np.log(prior) + np.column_stack(likelihoods)
     chances = np.exp(scores - scores.max(axis=1, keepdims=True))
     return chances / chances.sum(axis=1, keepdims=True)
 
@@ -176,34 +169,30 @@ def peer_weights(
     model: there is nothing to weigh anyone by.
     """
     own = np.asarray(model_of)
-    inside = own >= 0
+    inside, voted = own >= 0, votes > 0.0
     if not inside.any():
         return None
-    given = shares / np.where(votes > 0.0, votes, 1.0)
-    voted = votes > 0.0
+    mean_share = shares / np.where(voted, votes, 1.0)
     weight = np.full(len(own), 1.0 / len(own))
     for _ in range(n_rounds):
         used = weight
-        score = _scores(given, voted, used)
+        weight_heard = used @ voted
+        score = np.where(weight_heard > 0.0, used @ (mean_share * voted), np.nan)
+        score /= np.where(weight_heard > 0.0, weight_heard, 1.0)
         weight = _scaled(score, own, inside)
     return PeerWeights(used, score, weight, tuple(np.flatnonzero(~inside).tolist()))
-
-
-def _scores(given: Floats, voted: Bools, weight: Floats) -> Floats:
-    held = weight @ voted
-    score: Floats = np.where(held > 0.0, weight @ (given * voted), np.nan)
-    return score / np.where(held > 0.0, held, 1.0)
 
 
 def _scaled(score: Floats, own: Places, inside: Bools) -> Floats:
     """Own scores from 0 for the lowest to 1 for the highest of all models, then in sum 1."""
     known = score[np.isfinite(score)]
     low, high = float(known.min(initial=np.inf)), float(known.max(initial=-np.inf))
-    mine = np.where(inside, score[own], np.nan)
+    even = np.full(len(own), 1.0 / len(own))
     if not high > low:
-        return np.full(len(own), 1.0 / len(own))
+        return even
+    mine = np.where(inside, score[own], np.nan)
     scaled = (mine - low) / (high - low)
     mean = float(np.nanmean(scaled)) if np.isfinite(scaled).any() else 1.0
     scaled = np.where(np.isfinite(scaled), scaled, mean)
     total = float(scaled.sum())
-    return scaled / total if total > 0.0 else np.full(len(own), 1.0 / len(own))
+    return scaled / total if total > 0.0 else even

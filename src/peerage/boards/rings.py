@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,11 @@ from peerage.boards.praise import (
     Exchange,
     ExchangeBlocks,
     Praise,
+    blocks_of,
     candidate_blocks,
     deal_again,
-    exchanges,
-    expected_praise,
+    fit,
     informative,
-    pair_blocks,
-    refit,
     weigh_blocks,
 )
 from peerage.errors import how_many
@@ -108,8 +106,8 @@ class Rings:
         """The JSON of `rings`."""
         names = self.names
 
-        def named(one: Ring | Cluster) -> dict[str, Any]:
-            return {**asdict(one), "members": [names[code] for code in one.members]}
+        def named(block: Ring | Cluster) -> dict[str, Any]:
+            return {**asdict(block), "members": [names[code] for code in block.members]}
 
         pairs = [{**asdict(two), "a": names[two.a], "b": names[two.b]} for two in self.pairs]
         return {
@@ -134,25 +132,23 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     for the whole search, however many blocks there were to choose from.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
-    community = community.kept(np.argsort(pair_keys(community), kind="stable"))
-    exchange = exchanges(community)
+    community = community.only(np.argsort(pair_keys(community), kind="stable"))
+    exchange = Exchange(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
-    tested: list[TestedBlocks] = []
-    deals, rings, pairs = Deals(np.zeros((0, 0))), tuple[Ring, ...](), tuple[Pair, ...]()
+    tested: Sequence[TestedBlocks] = []
+    rings, pairs = tuple[Ring, ...](), tuple[Pair, ...]()
     if len(exchange.a) and len(rows):
-        praise = expected_praise(
-            community.kept(rows), positive, exchange.pair[rows], len(exchange.a)
-        )
-        tested = [one for some in blocks if (one := _tested(praise, exchange, some)) is not None]
-        deals = deal_often(praise, tested, generator("rings", seed), n_deals)
-        rings = _named(community, praise, tested, deals)
+        praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
+        measured = (_tested(praise, exchange, same_size) for same_size in blocks)
+        tested = [same_size for same_size in measured if same_size is not None]
+        tested = deal_often(praise, tested, generator("rings", seed), n_deals)
+        rings = _named(community, praise, tested)
         pairs = _pairs(community, exchange, praise)
     clusters = _clusters(community, exchange, blocks, tested, rings)
     note = _note(community, exchange, len(rows), rings, clusters)
-    return Rings(
-        rings, pairs, clusters, deals.strongest_p(tested), len(deals.maxima), note, community.people
-    )
+    n_dealt = len(tested[0].by_chance) if tested else 0
+    return Rings(rings, pairs, clusters, strongest_p(tested), n_dealt, note, community.people)
 
 
 def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
@@ -180,23 +176,26 @@ class TestedBlocks:
     blocks: ExchangeBlocks
     variance: Floats
     z: Floats
+    by_chance: Floats  # the largest z of each deal
+
+    def standardised(self, z: Floats) -> Floats:
+        """A z beside the largest ones by chance."""
+        return (z - self.by_chance.mean()) / max(float(self.by_chance.std()), 1e-9)
 
 
 def _tested(praise: Praise, exchange: Exchange, blocks: ExchangeBlocks) -> TestedBlocks | None:
     """The blocks of which something can be told, measured; None where there are none."""
-    n_rows = np.diff(praise.starts).astype(np.float64)
-    busy = np.flatnonzero(blocks.sums(n_rows) >= MIN_EACH * blocks.size)
-    blocks = blocks.only(busy)
+    n_rows = blocks.sums(np.diff(praise.starts))
+    blocks = blocks.only(np.flatnonzero(n_rows >= MIN_EACH * blocks.size))
     weight, variance = weigh_blocks(praise, exchange, blocks)
-    told = np.flatnonzero(weight >= MIN_WEIGHT)
-    if not len(told):
+    weighty = np.flatnonzero(weight >= MIN_WEIGHT)
+    if not len(weighty):
         return None
-    blocks, weight, variance = blocks.only(told), weight[told], variance[told]
+    blocks, weight, variance = blocks.only(weighty), weight[weighty], variance[weighty]
     excess = blocks.sums(praise.excess(praise.positive, praise.real))
-    close = blocks.sums(exchange.pull)
-    tolerance, spread = _tolerance(blocks, close, weight, variance, excess)
+    tolerance, spread = _tolerance(blocks, blocks.sums(exchange.pull), weight, variance, excess)
     z = (excess - tolerance * weight) / np.sqrt(variance + spread * weight**2 + HALF)
-    return TestedBlocks(blocks, variance, z)
+    return TestedBlocks(blocks, variance, z, np.zeros(0))
 
 
 def _tolerance(
@@ -236,86 +235,77 @@ def _tolerance(
 
 def _disjoint(members: Ints, order: Ints) -> Ints:
     """Of sets in this order, those that share nobody with one before."""
-    taken = np.zeros(int(members.max()) + 1, dtype=bool)
-    kept = []
+    placed = np.zeros(int(members.max()) + 1, dtype=bool)
+    disjoint = []
     for place in order.tolist():
         people = members[place]
-        if not taken[people].any():
-            taken[people] = True
-            kept.append(place)
-    return np.array(kept, dtype=np.int64)
+        if not placed[people].any():
+            placed[people] = True
+            disjoint.append(place)
+    return np.array(disjoint, dtype=np.int64)
 
 
 # -- against opinions dealt again -------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Deals:
-    """The largest z of each size of block, in each deal."""
-
-    maxima: Floats
-
-    def standardised(self, z: Floats, size: int) -> Floats:
-        """A z beside the largest ones of its size by chance."""
-        by_chance = self.maxima[:, size]
-        return (z - by_chance.mean()) / max(float(by_chance.std()), 1e-9)
-
-    def p(self, scaled: float) -> float:
-        """The part of deals, the real one among them, whose strongest block is as strong."""
-        by_chance = [self.standardised(z, k) for k, z in enumerate(self.maxima.T)]
-        n_beyond = int(np.count_nonzero(np.max(by_chance, axis=0) >= scaled))
-        return (1 + n_beyond) / (1 + len(self.maxima))
-
-    def strongest_p(self, tested: Sequence[TestedBlocks]) -> float | None:
-        if not tested or not len(self.maxima):
-            return None
-        return self.p(max(float(self.standardised(t.z, k).max()) for k, t in enumerate(tested)))
-
-
 def deal_often(
     praise: Praise, tested: Sequence[TestedBlocks], rng: np.random.Generator, n_deals: int
-) -> Deals:
-    """What chance makes of the blocks; fewer deals where few settle that nothing stands out."""
+) -> Sequence[TestedBlocks]:
+    """Blocks with what chance makes of them; fewer deals where few settle that none stands out."""
     maxima: list[list[float]] = []
     while tested and len(maxima) < n_deals:
         dealt = deal_again(praise.exposed, praise.n_positive, praise.real, rng)
-        by_pair = praise.excess(dealt, refit(praise.exposed, dealt, praise.real))
+        by_pair = praise.excess(dealt, fit(praise.exposed, dealt, praise.real))
         maxima.append(
             [float((t.blocks.sums(by_pair) / np.sqrt(t.variance + HALF)).max()) for t in tested]
         )
-        if len(maxima) in STAGES:
-            p = Deals(np.array(maxima)).strongest_p(tested)
-            if p is not None and p > CLEARLY:
+        if len(maxima) in (*STAGES, n_deals):
+            columns = zip(tested, np.array(maxima).T, strict=True)
+            tested = [replace(blocks, by_chance=by_chance) for blocks, by_chance in columns]
+            if (strongest_p(tested) or 0.0) > CLEARLY:
                 break
-    return Deals(np.array(maxima).reshape(len(maxima), len(tested)))
+    return tested
+
+
+def strongest_p(tested: Sequence[TestedBlocks]) -> float | None:
+    """The p of the block that stands out most; None without blocks or deals."""
+    if not tested or not len(tested[0].by_chance):
+        return None
+    return _p(tested, max(float(t.standardised(t.z).max()) for t in tested))
+
+
+def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
+    """The part of deals, the real one among them, whose strongest block is as strong."""
+    strongest = np.max([t.standardised(t.by_chance) for t in tested], axis=0)
+    return (1 + int(np.count_nonzero(strongest >= scaled))) / (1 + len(strongest))
 
 
 # -- who is named -----------------------------------------------------------------------------
 
 
 def _named(
-    community: Community, praise: Praise, tested: Sequence[TestedBlocks], deals: Deals
+    community: Community, praise: Praise, tested: Sequence[TestedBlocks]
 ) -> tuple[Ring, ...]:
     """The blocks that stand out and share no member, each cut to those who take part."""
     outstanding = []
-    for k, one in enumerate(tested):
-        scaled = deals.standardised(one.z, k)
+    for k, blocks in enumerate(tested):
+        scaled = blocks.standardised(blocks.z)
         outstanding += [
             (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
         ]
-    taken = np.zeros(community.n_people, dtype=bool)
+    named = np.zeros(community.n_people, dtype=bool)
     rings: list[Ring] = []
     for scaled_down, k, place in sorted(outstanding):
-        p = deals.p(-scaled_down)
+        p = _p(tested, -scaled_down)
         if p > P_FLAGGED or len(rings) == MAX_LISTED:
             break
         members = tested[k].blocks.members[place]
-        if taken[members].any():
+        if named[members].any():
             continue
         members = _taking_part(praise, members)
         ring = _ring(community, members, p) if len(members) >= MIN_MEMBERS else None
         if ring is not None:
-            taken[members] = True
+            named[members] = True
             rings.append(ring)
     return tuple(sorted(rings, key=lambda ring: (-ring.gap, ring.members.tolist())))
 
@@ -333,14 +323,14 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     rows, author = praise.rows[inside], author[inside]
     giver = community.reviewer[rows]
     excess = praise.positive[rows] - praise.real.chance[rows]
-    told = praise.told(rows, praise.place[rows])
-    unsure = told * praise.habit_sd[rows]
-    given = sums_by(giver, excess, n)
-    both = given + sums_by(author, excess, n)
-    weight = sums_by(giver, told, n) + sums_by(author, told, n)
+    evidence = praise.evidence(rows, praise.place[rows])
+    unsure = evidence * praise.habit_sd[rows]
+    excess_given = sums_by(giver, excess, n)
+    both = excess_given + sums_by(author, excess, n)
+    weight = sums_by(giver, evidence, n) + sums_by(author, evidence, n)
     variance = weight + sums_by(giver, unsure, n) ** 2 + sums_by(author, unsure**2, n)
     n_own = np.bincount(giver, minlength=n) + np.bincount(author, minlength=n)
-    part = (given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
+    part = (excess_given > 0.0) & (both >= MEMBER_Z * np.sqrt(variance + HALF))
     part &= 2 * n_own >= np.median(n_own[members])
     return np.sort(members[part[members]])
 
@@ -357,9 +347,9 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
     supports = community.value[inside] > community.middle
     names, n = community.people, community.n_people
     pairs = cells_of(community.reviewer[inside], author[inside], n)
-    seen, which = np.unique(pairs, return_inverse=True)
-    n_support = np.bincount(which[supports], minlength=len(seen))
-    columns = (seen.tolist(), n_support.tolist(), np.bincount(which).tolist())
+    pairs, which = np.unique(pairs, return_inverse=True)
+    n_support = np.bincount(which[supports], minlength=len(pairs))
+    columns = (pairs.tolist(), n_support.tolist(), np.bincount(which).tolist())
     evidence = {
         "opinions_inside": len(inside),
         "support_inside": int(supports.sum()),
@@ -368,27 +358,23 @@ def _ring(community: Community, members: Ints, p: float) -> Ring | None:
         "outsiders_mean": beside.outsiders_mean,
         "gap": beside.gap,
         "support": [
-            {"from": names[key // n], "to": names[key % n], "n": liked, "of": said}
-            for key, liked, said in zip(*columns, strict=True)
+            {"from": names[key // n], "to": names[key % n], "n": liked, "of": n_opinions}
+            for key, liked, n_opinions in zip(*columns, strict=True)
         ],
     }
-    density = len(seen) / (len(members) * (len(members) - 1))
-    return Ring(members, p, density, beside.gap, beside.low, beside.high, evidence)
+    density = len(pairs) / (len(members) * (len(members) - 1))
+    return Ring(members, p, density, *beside[:3], evidence)
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(NamedTuple):
     """Members' opinions on members' items beside outsiders' on the same ones, in points."""
 
-    members_mean: float
-    outsiders_mean: float
+    gap: float
     low: float | None
     high: float | None
+    members_mean: float
+    outsiders_mean: float
     support_expected: float  # positive opinions inside, had members said what outsiders say
-
-    @property
-    def gap(self) -> float:
-        return self.members_mean - self.outsiders_mean
 
 
 def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
@@ -416,11 +402,10 @@ def _beside_outsiders(community: Community, member: Bools) -> Beside | None:
     rivals = np.where(both, n_in * sum_out / share, 0.0)
     own, weight = np.where(both, sum_in, 0.0), np.where(both, n_in, 0)
     _, by = np.unique(community.author[places], return_inverse=True)
-    found = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
-    low, high = (None, None) if found is None else (found.low, found.high)
-    total = float(weight.sum())
-    means = float(own.sum()) / total, float(rivals.sum()) / total
-    return Beside(*means, low, high, float(expected))
+    gap = ratio_interval(sums_by(by, own - rivals, 0), sums_by(by, weight, 0))
+    low, high = (None, None) if gap is None else (gap.low, gap.high)
+    members, outsiders = (float(side.sum()) / float(weight.sum()) for side in (own, rivals))
+    return Beside(members - outsiders, low, high, members, outsiders, float(expected))
 
 
 # -- clusters, pairs and the note -------------------------------------------------------------
@@ -437,23 +422,24 @@ def _clusters(
     rings: Sequence[Ring],
 ) -> tuple[Cluster, ...]:
     """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
-    taken = np.zeros(community.n_people, dtype=bool)
+    listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
-        taken[ring.members] = True
-    told = {one.blocks.size: {tuple(m) for m in one.blocks.members.tolist()} for one in tested}
+        listed[ring.members] = True
+    measured = {tuple(people) for told in tested for people in told.blocks.members.tolist()}
     clusters: list[Cluster] = []
-    for some in reversed(blocks):
-        n = some.sums(exchange.n.astype(np.float64))
-        density = np.bincount(some.block, minlength=len(some)) * 2.0 / (some.size * (some.size - 1))
-        dense = (density >= DENSE) & (n >= MIN_EACH * some.size)
-        for place in np.lexsort((-n, -density))[: int(dense.sum())].tolist():
-            members = some.members[place]
+    for sized in reversed(blocks):
+        n, size = sized.sums(exchange.n), sized.size
+        density = np.bincount(sized.block, minlength=len(sized)) * 2.0 / (size * (size - 1))
+        dense = (density >= DENSE) & (n >= MIN_EACH * size)
+        order = np.lexsort((-n, -density))
+        for place in order[dense[order]].tolist():
+            members = sized.members[place]
             if len(clusters) == MAX_LISTED:
                 return tuple(clusters)
-            if not dense[place] or taken[members].any():
+            if listed[members].any():
                 continue
-            taken[members] = True
-            known = tuple(members.tolist()) in told.get(some.size, ())
+            listed[members] = True
+            known = tuple(members.tolist()) in measured
             beside = _beside_outsiders(community, _mask(community, members)) if known else None
             gap, note = (None, UNTOLD) if beside is None else (beside.gap, FAIR)
             clusters.append(Cluster(members, float(density[place]), int(n[place]), gap, note))
@@ -479,17 +465,19 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
     forth = community.reviewer[liked] == exchange.a[exchange.pair[liked]]
     mutual = np.bincount(exchange.pair[liked[forth]], minlength=n_pairs) > 0
     mutual &= np.bincount(exchange.pair[liked[~forth]], minlength=n_pairs) > 0
-    weight, variance = weigh_blocks(praise, exchange, pair_blocks(exchange))
+    weight, variance = weigh_blocks(
+        praise, exchange, blocks_of(exchange, np.column_stack((exchange.a, exchange.b)))
+    )
     beyond = praise.excess(praise.positive, praise.real) - TOLERANCE * weight
     z = beyond / np.sqrt(variance + HALF)
     listed = np.flatnonzero(mutual)
-    told = (weight > 0.0) & (n > 0)
-    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if told[k] else None for k in listed]
-    found = []
+    known = (weight > 0.0) & (n > 0)
+    ps = [math.erfc(float(z[k]) / math.sqrt(2.0)) / 2.0 if known[k] else None for k in listed]
+    pairs = []
     for k, p, q in zip(listed.tolist(), ps, benjamini_hochberg(ps), strict=True):
         apart = float(gap[k]) if n[k] else None
-        found.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
-    return tuple(sorted(found, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
+        pairs.append(Pair(int(exchange.a[k]), int(exchange.b[k]), apart, int(n[k]), p, q))
+    return tuple(sorted(pairs, key=lambda two: (2.0 if two.p is None else two.p, two.a, two.b)))
 
 
 def _note(
@@ -500,22 +488,22 @@ def _note(
     clusters: Sequence[Cluster],
 ) -> str:
     """What was found, in a few plain sentences."""
-    said = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
+    sentences = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
     n_untold = sum(cluster.gap is None for cluster in clusters)
     if not len(exchange.a):
-        said.append("No two people reviewed each other's items: there is nothing to test.")
+        sentences.append("No two people reviewed each other's items: there is nothing to test.")
     elif not n_informative:
-        said.append("On every item all opinions are alike: nothing can be told.")
+        sentences.append("On every item all opinions are alike: nothing can be told.")
     elif rings:
-        said.append(
+        sentences.append(
             "Rings are unexplained mutual praise, beyond members' habits and what others think "
             "of the same items; look at the evidence before you act."
         )
     else:
-        said.append("No unexplained mutual praise stands out from chance.")
+        sentences.append("No unexplained mutual praise stands out from chance.")
     if n_told := len(clusters) - n_untold:
-        told = how_many(n_told, "cluster exchanges", "clusters exchange")
-        said.append(f"{told} many reviews, without standing out.")
+        exchange_clusters = how_many(n_told, "cluster exchanges", "clusters exchange")
+        sentences.append(f"{exchange_clusters} many reviews, without standing out.")
     if n_untold:
-        said.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
-    return " ".join(said)
+        sentences.append(f"Of {n_untold} more nothing can be told: outsiders are missing.")
+    return " ".join(sentences)

@@ -19,7 +19,7 @@ from peerage.config.checks import validated
 from peerage.config.rubrics import rubric, rubric_names
 from peerage.config.settings import Origin, Settings
 from peerage.config.sources import CONFIG, merge
-from peerage.errors import ConfigError, Problem, config_error, meant, shown
+from peerage.errors import ConfigError, meant, shown
 from peerage.text import visible
 from peerage.types import Seat
 
@@ -79,19 +79,18 @@ def load(
     path: str | Path | None = None,
     *,
     flags: Mapping[str, object] = NO_FLAGS,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Settings:
     """The settings that a file, the environment and flags (by dotted names) come to.
 
     Everything wrong is refused in one error. A flag that is None was not given. The file that
     merely lies in the working directory may be somebody else's: the settings' `notes` say so.
     """
-    environ = os.environ if environ is None else environ
     file = find(path, environ)
     is_chosen = path is not None or CONFIG in environ
     notes = () if file is None or is_chosen else _notes_on_owner(file)
     settings = validated(merge(file, environ, flags))
-    settings._notes, settings._origin = notes, Origin(file)
+    settings._origin = Origin(file, notes)
     return settings
 
 
@@ -107,41 +106,40 @@ def changed(settings: Settings, flags: Mapping[str, object]) -> Settings:
     council = {**tree["council"], **merged.tree.get("council", {})}
     merged.tree = {**tree, **merged.tree, "council": council}
     result = validated(merged)
-    result._notes, result._origin = settings.notes, Origin(settings.file)
+    result._origin = settings._origin
     return result
 
 
 def seated(settings: Settings, names: Sequence[str]) -> Settings:
     """The settings with only these seats, in the order of the file; a chair left out is none."""
     known = [seat.name for seat in settings.seat]
-    wanted = {name.strip() for name in names}
-    for name in sorted(wanted - set(known)):
+    chosen = {name.strip() for name in names}
+    for name in sorted(chosen - set(known)):
         near = meant(name, known)
         listed = "" if near.startswith("Known") else f" Known: {', '.join(known)}."
         raise ConfigError(f"there is no seat {shown(name)}.", hint=near + listed)
     council = settings.council
-    if council.chair not in wanted:
+    if council.chair not in chosen:
         council = council.model_copy(update={"chair": None})
-    seats = [seat.model_dump() for seat in settings.seat if seat.name in wanted]
+    seats = [seat.model_dump() for seat in settings.seat if seat.name in chosen]
     return changed(settings.model_copy(update={"council": council}), {"seat": seats})
 
 
 def with_note(settings: Settings, note: str) -> Settings:
     """The settings with one more thing that a person should be told about them."""
     result = settings.model_copy()
-    result._notes = (*settings.notes, note)
+    result._origin = Origin(settings.file, (*settings.notes, note))
     return result
 
 
-def find(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:
+def find(path: str | Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
     """The file that would be read: the one asked for, PEERAGE_CONFIG's, or one here, if any."""
-    environ = os.environ if environ is None else environ
     if path is not None:
         return Path(path)
     if CONFIG in environ:
         named = environ[CONFIG]
         if not named.strip():
-            raise config_error([Problem("it is set but empty.", "Unset it.", place=CONFIG)])
+            raise ConfigError("it is set but empty.", place=CONFIG, hint="Unset it.")
         return Path(named)
     try:
         return FILE if FILE.exists() else None
@@ -161,7 +159,7 @@ def _notes_on_owner(file: Path) -> tuple[str, ...]:
         return ()  # reading the file will say so
     place = visible(str(folder / file.name))
     if not stat.S_ISREG(here.st_mode):
-        raise config_error([Problem("it is not a plain file.", place=place)])
+        raise ConfigError("it is not a plain file.", place=place)
     if not hasattr(os, "geteuid"):
         return ()
     trusted = {os.geteuid(), 0}
@@ -180,13 +178,12 @@ def _others_write(status: os.stat_result) -> bool:
     return bool(by_group or status.st_mode & stat.S_IWOTH)
 
 
-def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
+def default_seats(environ: Mapping[str, str] = os.environ) -> list[dict[str, Any]]:
     """Seats as [[seat]] tables for the keys that are set; none where there is no key.
 
     Different vendors come first, because a panel of one family agrees with itself. A key
     of OpenRouter's reaches them all and stands alone.
     """
-    environ = os.environ if environ is None else environ
     text = (files("peerage.config") / "default_seats.toml").read_text(encoding="utf-8")
     vendors = [
         vendor
@@ -210,23 +207,23 @@ def default_seats(environ: Mapping[str, str] | None = None) -> list[dict[str, An
 # -- keys of models ----------------------------------------------------------------------------
 
 
-def secret(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+def secret(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """The key that a variable holds, or None where it is not named, not set or blank.
 
     A line end that came along from a file is no part of a key, and a header that carried
     it would be refused by a library that prints the header.
     """
-    return ((os.environ if environ is None else environ).get(name) or "").strip() or None
+    return environ.get(name, "").strip() or None
 
 
-def key_name(seat: Seat, environ: Mapping[str, str] | None = None) -> str:
+def key_name(seat: Seat, environ: Mapping[str, str] = os.environ) -> str:
     """The variable with a seat's key: its own, or the vendor's usual one; empty where none is."""
     if seat.api_key_env or seat.provider != "openai":
         return seat.api_key_env
     return usual_key_name(seat.base_url or OPENAI_URL, environ)
 
 
-def usual_key_name(base_url: str, environ: Mapping[str, str] | None = None) -> str:
+def usual_key_name(base_url: str, environ: Mapping[str, str] = os.environ) -> str:
     """The usual variable for an address, of several the one that is set; empty for others."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""

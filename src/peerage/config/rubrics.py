@@ -11,7 +11,7 @@ from fractions import Fraction
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from peerage.errors import Problem, config_error, meant, shown
+from peerage.errors import ConfigError, Problem, config_error, meant, shown
 from peerage.types import Dimension, Rubric
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def rubric(name: str, settings: Settings | None = None) -> Rubric:
         return settings.rubrics[name]
     if name not in shipped_names():
         hint = meant(name, rubric_names(settings))
-        raise config_error([Problem(f"there is no rubric {shown(name)}.", hint)])
+        raise ConfigError(f"there is no rubric {shown(name)}.", hint=hint)
     return shipped_rubric(name)
 
 
@@ -179,21 +179,20 @@ def _check_dimension(entry: Dimension, is_weighed: bool) -> Iterator[Problem]:
     hint = 'Write bands as "9-10", "7-8" or "5", each with what it means.'
     if len(entry.anchors) < 2:
         yield Problem("a dimension needs at least two anchors.", hint, (*at, "anchors"))
-    taken: set[int] = set()
+    marks_so_far: set[int] = set()
     for band, meaning in entry.anchors:
         low, high = _band(band)
         marks = set(range(low, high + 1))
+        message = ""
         if not (LOWEST <= low <= high <= HIGHEST):
             message = f"{shown(band)} is no band of marks 1 to 10."
-        elif taken & marks:
+        elif marks_so_far & marks:
             message = f"the band {shown(band)} overlaps another."
         elif not meaning.strip():
             message = f"the band {shown(band)} has no meaning."
-        else:
-            message = ""
         if message:
             yield Problem(message, hint, (*at, "anchors", band))
-        taken |= marks
+        marks_so_far |= marks
 
 
 def _band(text: str) -> tuple[int, int]:

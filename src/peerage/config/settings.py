@@ -73,7 +73,7 @@ def _name_or_false(value: object) -> object:
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     """A table whose missing keys have these defaults."""
     return BeforeValidator(
-        lambda given: {**defaults, **given} if isinstance(given, Mapping) else given
+        lambda table: {**defaults, **table} if isinstance(table, Mapping) else table
     )
 
 
@@ -240,9 +240,10 @@ class CommunitySettings(Table):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The file that settings were read from; settings that say the same are equal all the same."""
+    """Where settings came from; those that say the same are equal, whichever file they are of."""
 
     file: Path | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = ()
 
 
 class Settings(Table):
@@ -257,13 +258,12 @@ class Settings(Table):
     rubric_by_category: Mapping[Name, Name] = Field(default_factory=dict)
     audit: AuditSettings = AuditSettings()
     community: CommunitySettings = CommunitySettings()
-    _notes: tuple[str, ...] = PrivateAttr(default=())
     _origin: Origin = PrivateAttr(default=Origin())
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a person should be told about where these settings came from."""
-        return self._notes
+        return self._origin.notes
 
     @property
     def file(self) -> Path | None:

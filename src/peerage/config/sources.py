@@ -1,9 +1,17 @@
-"""Where settings come from: a file, the environment and flags, merged into one tree with places."""
+"""Where settings come from: a file, the environment and flags, merged into one tree with places.
+
+The file may come from a stranger's folder, so its size, the number of its keys and their depth
+are bounded before it is parsed: the parser's time grows with the square of a key's depth.
+"""
 
 from __future__ import annotations
 
+import bisect
 import difflib
 import functools
+import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +21,7 @@ from pydantic import BaseModel
 
 from peerage.config import rubrics
 from peerage.config.settings import CouncilSettings, GivenText, Settings
-from peerage.config.toml_file import read_toml
-from peerage.errors import KeyPath, Problem, meant, shown
+from peerage.errors import ConfigError, KeyPath, Problem, meant, shown
 from peerage.text import visible
 
 PREFIX = "PEERAGE_"
@@ -38,6 +45,21 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "LLM_COUNCIL_LENGTH_CORRELATION_THRESHOLD": ("audit", "length_correlation"),
     "LLM_COUNCIL_POSITION_VARIANCE_THRESHOLD": ("audit", "position_variance"),
 }
+
+MAX_BYTES = 1 << 20
+MAX_TOKENS = 60_000  # names, values and marks: a full panel with every key of a seat has 50,000
+MAX_DEPTH = 20  # parts of a dotted key; brackets within brackets
+
+# Every alternative consumes what it looks at, ended or not, so that scanning is linear.
+TOKEN = re.compile(
+    r'''(?P<string>"""(?:[^"\\]++|\\.|"{1,2}(?!"))*+"{0,5}'''
+    r"""|\'\'\'(?:[^']++|'{1,2}(?!'))*+'{0,5}"""
+    r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?)"""
+    r"""|(?P<skip>[ \t\r]++|\#[^\n]*+)"""
+    r"""|(?P<mark>[\[\]{},=.\n])"""
+    r"""|(?P<word>[^\s\[\]{},=.\#"']++)""",
+    re.DOTALL,
+)
 
 
 @dataclass(slots=True)
@@ -110,6 +132,122 @@ def key_name(path: KeyPath, tree: dict[str, Any]) -> str:
         return f"[{'.'.join(names)}]"
     *table, last = names
     return f"[{'.'.join(table)}] {last}" if table else last
+
+
+# -- the file: a tree with the line of every key, which the standard parser does not keep --------
+
+
+def read_toml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """The tree that a TOML file holds and the line of each key; one error if it cannot be read."""
+    place = visible(str(path))
+    text = _text(path, place)
+    try:
+        _refuse_excess(text, place)
+        return tomllib.loads(text), key_lines(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _not_toml(place, text, str(error)) from None
+    except ValueError:  # an integer of thousands of digits
+        raise ConfigError("it holds a number too long to be read.", place=place) from None
+
+
+def _text(path: Path, place: str) -> str:
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: no file can have such a name
+        reason = (getattr(error, "strerror", None) or "no such name").lower()
+        hint = "Leave --config and PEERAGE_CONFIG out to use the defaults."
+        raise ConfigError(f"it cannot be read ({reason}).", place=place, hint=hint) from None
+    if len(raw) > MAX_BYTES:
+        raise ConfigError(f"it is larger than {MAX_BYTES} bytes: not settings.", place=place)
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        at = f"{place}, line {line}"
+        raise ConfigError("it is not UTF-8 text.", place=at, hint="Save it as UTF-8.") from None
+
+
+def _refuse_excess(text: str, place: str) -> None:
+    """Refuse a text whose keys are too many or too deep, before anything else looks at it."""
+    n_open = n_dots = 0
+    for n_tokens, (mark, _, line) in enumerate(_tokens(text)):
+        n_open += (mark in ("[", "{")) - (mark in ("]", "}"))
+        n_dots = n_dots + 1 if mark == "." else 0 if mark in "=[]{},\n" else n_dots
+        what = "deeply nested" if max(n_open, n_dots) > MAX_DEPTH else "long"
+        if what != "long" or n_tokens > MAX_TOKENS:
+            at = f"{place}, line {line}"
+            raise ConfigError(f"it is too {what} to be settings.", place=at)
+
+
+def _not_toml(place: str, text: str, reason: str) -> ConfigError:
+    """The parser's complaint, its line and column moved to the place."""
+    match = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)$", reason)
+    if match is None:
+        return ConfigError(f"it is not TOML: {reason}.", place=place)
+    line = match[1] or str(text.count("\n") + 1)
+    column = f", column {match[2]}" if match[2] else ""
+    message = f"it is not TOML: {reason[: match.start()]}."
+    return ConfigError(message, place=f"{place}, line {line}{column}")
+
+
+def _tokens(text: str) -> Iterator[tuple[str, bool, int]]:
+    """Each piece of a TOML text, whether it is a string, and the line it starts on.
+
+    A string keeps its quotes, so it is never mistaken for a mark.
+    """
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    for match in TOKEN.finditer(text):
+        if match.lastgroup != "skip":
+            line = bisect.bisect_right(starts, match.start())
+            yield match.group(), match.lastgroup == "string", line
+
+
+def key_lines(text: str) -> dict[KeyPath, int]:
+    """Each key's and table's line in a valid TOML text, counted from 1, by its path.
+
+    A table in an array stands in the path as its index, so the second [[seat]] is
+    ("seat", 1); a table that is written twice keeps the line it was opened on.
+    """
+    line_by_path: dict[KeyPath, int] = {}
+    n_tables: Counter[KeyPath] = Counter()  # how many [[…]] each array has so far
+    table: KeyPath = ()
+    path: KeyPath = ()  # of the key or the value at hand
+    around: list[tuple[str, KeyPath]] = []  # the lists and inline tables that it is in
+    n_brackets = 0  # of a header, still open
+    is_key = True
+
+    def latest(path: KeyPath) -> KeyPath:
+        """The path itself, or the latest table of the array that it names."""
+        return (*path, n_tables[path] - 1) if n_tables[path] else path
+
+    for mark, is_string, line in _tokens(text):
+        if mark == "\n":
+            if not around:
+                path, is_key = table, True
+        elif mark == ",":
+            kind, outer = around[-1]
+            path, is_key = (outer, True) if kind == "{" else ((*outer, int(path[-1]) + 1), False)
+        elif around and mark in ("]", "}"):
+            (_, path), is_key = around.pop(), False
+        elif mark == "=":
+            is_key = False
+        elif not is_key and mark in ("[", "{"):
+            around.append((mark, path))
+            path, is_key = (path, True) if mark == "{" else ((*path, 0), False)
+        elif is_key and mark == "[":
+            path, n_brackets = (), n_brackets + 1
+        elif is_key and mark == "]":
+            if n_brackets == 2:
+                n_tables[path] += 1
+                path = latest(path)
+                line_by_path[path] = line
+            table, n_brackets = path, n_brackets - 1
+        elif is_key and mark != ".":
+            part = tomllib.loads(f"key = {mark}")["key"] if is_string else mark
+            path = (*(latest(path) if n_brackets else path), part)
+            line_by_path.setdefault(path, line)
+    return line_by_path
 
 
 # -- the environment ---------------------------------------------------------------------------

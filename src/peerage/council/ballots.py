@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,7 +46,7 @@ from peerage.council.replies import (
     FENCE_AND_SPACE,
     MAX_REPLY_CHARACTERS,
     OWN_WORDS,
-    Found,
+    ReplyObject,
     ReplyObjects,
     objects_of,
 )
@@ -131,7 +132,7 @@ def _stated(text: str, ballot: Ballot) -> tuple[_Reading, tuple[str, ...]] | str
 
     reply = objects_of(text, VOTE_KEYS | {"abstained", "notes"}, read)
     last = reply.last_word()
-    if isinstance(last, Found):
+    if isinstance(last, ReplyObject):
         if says_worst_first(last.context):
             return "ambiguous"
         if last.verdict is None:
@@ -146,10 +147,10 @@ def _stated(text: str, ballot: Ballot) -> tuple[_Reading, tuple[str, ...]] | str
         if reading:
             return reading, how
     prose = reply.prose()
-    told = stated_in_prose(prose, labels)
-    if isinstance(told, tuple):
-        return _Reading(told[0], ballot, labels), told[1]
-    return told or _reason(prose, reply)
+    verdict = stated_in_prose(prose, labels)
+    if isinstance(verdict, tuple):
+        return _Reading(verdict[0], ballot, labels), verdict[1]
+    return verdict or _reason(prose, reply)
 
 
 def _ends_in_backticks(reply: ReplyObjects) -> bool:
@@ -171,17 +172,17 @@ def _recoveries(reply: ReplyObjects) -> Iterator[tuple[Object, tuple[str, ...]]]
         body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
         yield {"ranking": _loaded(body, "[", "]")}, ("bare_list",)
         return
-    found = reply.objects[0]
-    if len(reply.objects) > 1 or found.state != "whole" or found.standing != "own":
+    only = reply.objects[0]
+    if len(reply.objects) > 1 or only.state != "whole" or only.standing != "own":
         return
-    if reply.text[found.end :].strip(FENCE_AND_SPACE) or says_worst_first(found.context):
+    if reply.text[only.end :].strip(FENCE_AND_SPACE) or says_worst_first(only.context):
         return
-    renamed = {OTHER_NAMES.get(key, key): value for key, value in found.value.items()}
-    yield renamed, (*found.repairs, "other_names")
-    inside = [found.value[key] for key in found.value.keys() & ENVELOPES]
+    renamed = {OTHER_NAMES.get(key, key): value for key, value in only.value.items()}
+    yield renamed, (*only.repairs, "other_names")
+    inside = [only.value[key] for key in only.value.keys() & ENVELOPES]
     inside = [value for value in inside if isinstance(value, dict)]
     if len(inside) == 1:
-        yield folded(inside[0]), (*found.repairs, "envelope")
+        yield folded(inside[0]), (*only.repairs, "envelope")
 
 
 def _loaded(body: str, start: str, end: str) -> Any:
@@ -194,8 +195,8 @@ def _loaded(body: str, start: str, end: str) -> Any:
 
 def _reason(prose: str, reply: ReplyObjects) -> str:
     """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
-    own = [found for found in reply.objects if found.standing == "own"]
-    if any(not VOTE_KEYS.isdisjoint(found.value) for found in own):
+    own = [item for item in reply.objects if item.standing == "own"]
+    if any(not VOTE_KEYS.isdisjoint(item.value) for item in own):
         return "no_labels"
     if not own and not prose.strip():
         return "only_thoughts"
@@ -268,8 +269,8 @@ def parse_decision(text: str) -> Decision:
         return Decision(None if approved else False, flag="contradicted")
     reasons = last.value.get("reasons")
     reasons = reasons if isinstance(reasons, list) else [reasons]
-    told = tuple(valid_text(why) for why in reasons if isinstance(why, str) and why)
-    return Decision(approved, told, "+".join(last.repairs))
+    texts = tuple(valid_text(reason) for reason in reasons if isinstance(reason, str) and reason)
+    return Decision(approved, texts, "+".join(last.repairs))
 
 
 def _approval(value: Object) -> bool | None:
@@ -286,16 +287,19 @@ def _approval(value: Object) -> bool | None:
     return decided.pop() if "approved" in value and len(decided) == 1 else None
 
 
-def _is_plain(found: Found, text: str) -> bool:
-    """Whether an approval is whole, was read without guessing at quotes, and ends its line."""
-    rest = text[found.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
-    rest = "" if CLOSING_TAG.fullmatch(rest) else rest
-    before = text[: found.start].rpartition("\n")[2]
-    lead = found.context.partition("\n")[0]
-    clean = "unescaped_quotes" not in found.repairs and (
-        OWN_CUE.search(lead) or not LETTER.search(lead)
+def _is_plain(approval: ReplyObject, text: str) -> bool:
+    """Whether an approval was read without guessing at quotes, is introduced as one's own if it
+    is introduced, and ends its line.
+    """
+    rest = text[approval.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
+    before = text[: approval.start].rpartition("\n")[2]
+    lead = approval.context.partition("\n")[0]
+    return (
+        "unescaped_quotes" not in approval.repairs
+        and (OWN_CUE.search(lead) is not None or not LETTER.search(lead))
+        and (not rest or CLOSING_TAG.fullmatch(rest) is not None)
+        and '"' not in before
     )
-    return bool(clean) and not rest and '"' not in before
 
 
 # -- from a verdict to a review --------------------------------------------------------------------
@@ -333,8 +337,8 @@ def abstention(data: Object) -> str:
             return ""
     elif not (value is True or (isinstance(value, NUMBERS) and value == 1)):
         return ""
-    said = valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
-    return said or "abstained"
+    line = valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
+    return line or "abstained"
 
 
 class _Reading:
@@ -414,31 +418,29 @@ class _Reading:
             tiers, self.unclear = [], "worst_first"
         if self.unclear:
             self._flag(f"ranking_unclear:{self.unclear}")
-        seen: set[str] = set()
-        for label in (label for tier in tiers for label in tier):  # the count drops these
+        n_by_label = Counter(label for tier in tiers for label in tier)
+        for label, n in n_by_label.items():  # the count drops these
             if label not in self.ballot.author_by_label:
                 self._flag(f"unknown_label:{shown(label)}")
-            elif label in seen:
+            elif n > 1:
                 self._flag(f"repeated_label:{label}")
-            seen.add(label)
         return tiers
 
     def _labelled(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
         """Entries under the ballot's labels; unknown ones and repeats are flagged and left out."""
-        seen: set[str] = set()
+        labels: set[str] = set()
         for phrase, value in entries:
             label = self.labels.find(phrase)
             if label is None:
                 if self.labels.is_lookalike(phrase):
                     self.unclear = "lookalike_label"
-                name = self.labels.read(phrase) if isinstance(phrase, str) else phrase
+                name = canonical_label(phrase) if isinstance(phrase, str) else phrase
                 self._flag(f"unknown_label:{shown(name)}")
-                continue
-            self.names_a_label = True
-            if label in seen:
+            elif label in labels:
                 self._flag(f"repeated_label:{label}")
             else:
-                seen.add(label)
+                self.names_a_label = True
+                labels.add(label)
                 yield label, value
 
     def _evaluations(self, name: str, value: Any) -> None:
@@ -452,13 +454,18 @@ class _Reading:
         elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
         self._flag_repeats(value)
-        for label, said in self._labelled(entries):
-            if isinstance(said, dict):
-                self._evaluation(label, said)
-            elif name == "evaluations" and isinstance(said, str) and _is_prose(said):
-                self._note(label, said)
+        for label, word in self._labelled(entries):
+            if isinstance(word, dict):
+                self._evaluation(label, word)
+            elif (
+                name == "evaluations"
+                and isinstance(word, str)
+                and " " in word.strip()
+                and read_mark(word) is None
+            ):
+                self._note(label, word)
             else:
-                self._score(label, said)
+                self._score(label, word)
 
     def _score(self, label: str, value: Any) -> None:
         score = read_mark(value)
@@ -538,10 +545,6 @@ def _is_note(name: str, value: Any) -> bool:
     if isinstance(value, NUMBERS):
         return False
     return name in REMARK_KEYS or read_mark(_inner_mark(value)) is None
-
-
-def _is_prose(value: str) -> bool:
-    return " " in value.strip() and read_mark(value) is None
 
 
 def _inner_mark(value: Any) -> Any:

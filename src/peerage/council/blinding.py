@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import product
 from string import ascii_uppercase
 
@@ -100,11 +100,20 @@ def deal_order(
     return tuple(names[symbols[s]] for s in square_row(n, rows[place % n])) if n else ()
 
 
-def slot_of(label: str, author: str, answer: Response | None) -> Slot:
-    """An answer as a reviewer sees it; None where its text is not known here."""
-    if answer is None:
-        return Slot(label, author)
-    return Slot(label, author, answer.text, answer.truncated)
+def slots_of(
+    order: Sequence[str], responses: Iterable[Response], labels: Sequence[str] = ()
+) -> tuple[Slot, ...]:
+    """The answers in this order as a reviewer sees them, under A, B, C … or these labels.
+
+    The text is None where it is not known here.
+    """
+    answers = {response.model: response for response in responses}
+    slots = []
+    for i, author in enumerate(order):
+        name, answer = labels[i] if labels else label(i), answers.get(author)
+        text, truncated = (answer.text, answer.truncated) if answer else (None, False)
+        slots.append(Slot(name, author, text, truncated))
+    return tuple(slots)
 
 
 def deal(
@@ -119,10 +128,9 @@ def deal(
 
     Same seed, season and seats: same ballots, so an audit can deal them again.
     """
-    answers = {response.model: response for response in responses}
+    names = tuple({response.model for response in responses})
     ballots = []
-    for index, reviewer in enumerate(reviewers):
-        shown = deal_order(tuple(answers), ordinal + index, seed, round, order)
-        slots = tuple(slot_of(label(i), name, answers[name]) for i, name in enumerate(shown))
-        ballots.append(Ballot(reviewer, slots, round))
+    for place, reviewer in enumerate(reviewers, ordinal):
+        shown_order = deal_order(names, place, seed, round, order)
+        ballots.append(Ballot(reviewer, slots_of(shown_order, responses), round))
     return tuple(ballots)

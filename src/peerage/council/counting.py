@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -62,7 +62,7 @@ def count(
             flags=(*flags, f"abstained:{review.abstained[:MAX_REASON_CHARACTERS]}"),
         )
     author_by_label = ballot.author_by_label
-    said = tuple(tuple(author_by_label.get(name) for name in tier) for tier in review.ranking)
+    ranking = tuple(tuple(author_by_label.get(name) for name in tier) for tier in review.ranking)
     scores = {
         author_by_label[name]: exact(score)
         for name, score in review.scores.items()
@@ -75,22 +75,22 @@ def count(
     elif rubric is not None:
         flags.append("no_rubric_score")
     scores = {name: min(score, cap) if name in gated else score for name, score in scores.items()}
-    if _at_odds(said, scores):
+    if _at_odds(ranking, scores):
         flags.append("rank_mark_mismatch" if by_marks else "rank_score_mismatch")
     if by_marks:
-        said = _by_score(scores, said, gated)
-    elif not any(name for tier in said for name in tier):
-        said = _by_score(scores, (), gated)
-        flags += ["ranking_from_scores"] if said else ["nothing_to_count"]
-    return Counted(review.reviewer, ballot.authors, said, gated, scores, flags=tuple(flags))
+        ranking = _by_score(scores, ranking, gated)
+    elif not any(name for tier in ranking for name in tier):
+        ranking = _by_score(scores, (), gated)
+        flags += ["ranking_from_scores"] if ranking else ["nothing_to_count"]
+    return Counted(review.reviewer, ballot.authors, ranking, gated, scores, flags=tuple(flags))
 
 
 def places(counted: Counted) -> dict[str, int]:
     """Where a ballot puts each candidate it ranks: 1 is best, ties share a place."""
-    found: dict[str, int] = {}
+    place: dict[str, int] = {}
     for tier in counted.tiers:
-        found |= dict.fromkeys(tier, len(found) + 1)
-    return found
+        place |= dict.fromkeys(tier, len(place) + 1)
+    return place
 
 
 def _overall_by_author(
@@ -125,10 +125,10 @@ def _places(tiers: Iterable[Iterable[str | None]]) -> dict[str, int]:
     return place
 
 
-def _at_odds(said: Tiers, scores: Mapping[str, Fraction]) -> bool:
+def _at_odds(ranking: Tiers, scores: Mapping[str, Fraction]) -> bool:
     """Whether somebody placed above another has the lower score."""
     scores_by_place: dict[int, list[Fraction]] = {}
-    for name, at in _places(said).items():
+    for name, at in _places(ranking).items():
         if name in scores:
             scores_by_place.setdefault(at, []).append(scores[name])
     lowest_above: Fraction | float = math.inf
@@ -139,10 +139,10 @@ def _at_odds(said: Tiers, scores: Mapping[str, Fraction]) -> bool:
     return False
 
 
-def _by_score(scores: Mapping[str, Fraction], said: Tiers, gated: frozenset[str]) -> Tiers:
+def _by_score(scores: Mapping[str, Fraction], ranking: Tiers, gated: frozenset[str]) -> Tiers:
     """Tiers from the highest score down; equal scores are parted only by the reviewer's ranking."""
-    place = _places(said)
-    unplaced = len(said)
+    place = _places(ranking)
+    unplaced = len(ranking)
     tiers: dict[tuple[bool, Fraction, int], list[str]] = {}
     for name, score in scores.items():
         tiers.setdefault((name in gated, -score, place.get(name, unplaced)), []).append(name)
@@ -160,14 +160,14 @@ def place(counted: Counted, own_votes: OwnVotes, n_candidates: int) -> Placing |
         return None
     own = counted.reviewer
     dropped = set() if own_votes == "in" else {own}
-    tiers, shown, n = counted.said, set(counted.shown), n_candidates
+    tiers, candidates, n = counted.ranking, set(counted.shown), n_candidates
     if own_votes != "seed":
         tiers = tuple(tuple(x for x in tier if x not in dropped) for tier in counted.tiers)
-        shown -= dropped
-        n = len(shown)
+        candidates -= dropped
+        n = len(candidates)
     passed = [tuple(name for name in tier if name not in counted.gated) for tier in tiers]
     failed = [tuple(name for name in tier if name in counted.gated) for tier in tiers]
-    n_passed = max(sum(map(len, passed)), len(shown - counted.gated))
+    n_passed = max(sum(map(len, passed)), len(candidates - counted.gated))
     doubled = _doubled(passed, 0) | _doubled(failed, n_passed)
     first = next((name for name, at in doubled.items() if at == 0), None)
     doubled = {name: at for name, at in doubled.items() if name not in dropped}
@@ -316,11 +316,11 @@ def _confidence(votes: int, possible: int, n_ballots: int) -> Confidence:
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, float]:
     """The mean score each candidate was given, own scores already out where they do not count."""
-    given: dict[str, list[Fraction]] = {}
+    scores_by_name: dict[str, list[Fraction]] = {}
     for placing in placings:
         for name, score in placing.scores.items():
-            given.setdefault(name, []).append(score)
-    return {name: float(sum(scores) / len(scores)) for name, scores in given.items()}
+            scores_by_name.setdefault(name, []).append(score)
+    return {name: float(sum(scores) / len(scores)) for name, scores in scores_by_name.items()}
 
 
 def _intervals(
@@ -368,19 +368,26 @@ MOST_QUOTES = 2
 MAX_QUOTE_CHARACTERS = 280
 
 
-def dissent_of(session: Session, counted: Sequence[Counted]) -> tuple[Dissent, ...]:
-    """The dissenters that have something to say, the furthest first, in their ballots' labels."""
+def dissent_of(
+    session: Session,
+    counted: Sequence[Counted],
+    reword: Callable[[str, Ballot], str] | None = None,
+) -> tuple[Dissent, ...]:
+    """Quotes of the dissenters that have something to say, the furthest first.
+
+    A quote speaks its ballot's labels until it is reworded: by default, to the authors' names.
+    """
     rank = {score.model: score.rank for score in session.scores}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
-    found = []
+    quotes = []
     for ballot, reading in zip(session.ballots, counted, strict=True):
         far = distance(reading, rank)
-        review = reviews[ballot.reviewer, ballot.round]
-        quote = _quote(ballot, review, reading, rank)
+        quote = _quote(ballot, reviews[ballot.reviewer, ballot.round], reading, rank)
         if far is not None and far >= LEAST_DISTANCE and quote:
-            found.append(Dissent(ballot.reviewer, float(far), quote, ballot.round))
-    found.sort(key=lambda words: (-(words.distance or 0.0), words.reviewer))
-    return tuple(found[:MOST_QUOTES])
+            quote = (reword or with_names)(quote, ballot)
+            quotes.append(Dissent(ballot.reviewer, float(far), quote, ballot.round))
+    quotes.sort(key=lambda words: (-(words.distance or 0.0), words.reviewer))
+    return tuple(quotes[:MOST_QUOTES])
 
 
 def with_names(quote: str, ballot: Ballot) -> str:
@@ -402,9 +409,8 @@ def with_names(quote: str, ballot: Ballot) -> str:
 
 def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
     """The part of pairs that a ballot orders against the result, own answer left out."""
-    at = {
-        name: i for i, tier in enumerate(reading.tiers) for name in tier if name != reading.reviewer
-    }
+    at = _places(reading.tiers)
+    at.pop(reading.reviewer, None)
     pairs = [(a, b) for a, b in combinations(at, 2) if at[a] != at[b] and rank[a] != rank[b]]
     if not pairs:
         return None
@@ -414,11 +420,11 @@ def distance(reading: Counted, rank: dict[str, int]) -> Fraction | None:
 
 def _quote(ballot: Ballot, review: Review, reading: Counted, rank: dict[str, int]) -> str:
     """What the reviewer wrote on the answer of another that it places most differently."""
-    at = {name: i + 1 for i, tier in enumerate(reading.tiers) for name in tier}
+    at = _places(reading.tiers)
     at.pop(ballot.reviewer, None)
     by_gap = sorted(
         (slot for slot in ballot.slots if slot.author in at and note_of(review, slot.label)),
-        key=lambda slot: (-abs(at[slot.author] - rank[slot.author]), slot.label),
+        key=lambda slot: (-abs(at[slot.author] + 1 - rank[slot.author]), slot.label),
     )
     if not by_gap:
         return ""

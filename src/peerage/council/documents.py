@@ -95,11 +95,11 @@ def session_of(document: Any, place: str = "ballots") -> Session:
         raise InputError(f"a session is an object, not {_kind(document)}.", place=place, hint=SHAPE)
     responses, flags = _responses(document, place)
     entries = _entries(document, place)
-    shown, labelled = _shown(document, responses, entries, place)
+    common, labelled = _common_ballot(document, responses, entries, place)
     judged: dict[tuple[str, int], Judged] = {}
     for i, entry in enumerate(entries):
         here = f"{place}, rankings[{i}]"
-        ballot, review = _reviewed(entry, shown, labelled, here)
+        ballot, review = _reviewed(entry, common, labelled, here)
         key = (ballot.reviewer, ballot.round)
         if key in judged:
             earlier = list(judged).index(key)
@@ -110,7 +110,7 @@ def session_of(document: Any, place: str = "ballots") -> Session:
             )
         judged[key] = ballot, review
     candidates = {name for ballot, _ in judged.values() for name in ballot.authors}
-    candidates.update(shown.authors)
+    candidates.update(common.authors)
     if not candidates:
         raise InputError(
             "there are no candidates in this session.",
@@ -142,16 +142,16 @@ def _entries(document: Row, place: str) -> list[Any]:
     """The rankings of a session as objects, each with its reviewer; a bare list gets a number."""
     rankings = _first(document, RANKINGS)
     if isinstance(rankings, Mapping) and rankings:
-        return [_entry(name, said) for name, said in rankings.items()]
+        return [_entry(name, ranking) for name, ranking in rankings.items()]
     return [
         _entry(f"ballot {i}", entry) if isinstance(entry, list) else entry
         for i, entry in enumerate(_list(document, RANKINGS, place), 1)
     ]
 
 
-def _entry(reviewer: str, said: Any) -> dict[str, Any]:
-    key = "text" if isinstance(said, str) else "parsed_ranking"
-    return {"model": reviewer, key: {"ranking": said} if isinstance(said, list) else said}
+def _entry(reviewer: str, ranking: Any) -> dict[str, Any]:
+    key = "text" if isinstance(ranking, str) else "parsed_ranking"
+    return {"model": reviewer, key: {"ranking": ranking} if isinstance(ranking, list) else ranking}
 
 
 def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
@@ -168,7 +168,7 @@ def _responses(document: Row, place: str) -> tuple[list[Response], list[str]]:
     return list(responses.values()), flags
 
 
-def _shown(
+def _common_ballot(
     document: Row, responses: Sequence[Response], entries: Sequence[Any], place: str
 ) -> tuple[Ballot, bool]:
     """The ballot that every reviewer has unless it says otherwise, and whether it has labels.
@@ -187,14 +187,14 @@ def _shown(
 
 
 def _names_in(entry: Any) -> Iterator[str]:
-    ranking = (_said(entry) or {}).get("ranking")
+    ranking = (_verdict_of(entry) or {}).get("ranking")
     for tier in ranking if isinstance(ranking, list) else ():
         for name in tier if isinstance(tier, list) else (tier,):
             if isinstance(name, str) and name.strip():
                 yield name.strip()
 
 
-def _said(entry: Any) -> Any:
+def _verdict_of(entry: Any) -> Any:
     """What an entry says that needs no parsing, or None."""
     if not isinstance(entry, Mapping):
         return None
@@ -242,15 +242,15 @@ def _author(value: Any, place: str) -> tuple[str, int | None]:
     return _model(value, place), index
 
 
-def _reviewed(entry: Any, shown: Ballot, labelled: bool, place: str) -> Judged:
+def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str) -> Judged:
     reviewer = _model(entry, place, ("model", "reviewer"))
     own = entry.get(LABELLED)
     if own is not None:
-        texts = {slot.author: slot.text for slot in shown.slots}
-        shown, labelled = _ballot(own, texts, f"{place}, {LABELLED}"), True
+        texts = {slot.author: slot.text for slot in common.slots}
+        common, labelled = _ballot(own, texts, f"{place}, {LABELLED}"), True
     round_ = entry.get("round", 0)
     _check_index("round", round_, place)
-    ballot = replace(shown, reviewer=reviewer, round=round_)
+    ballot = replace(common, reviewer=reviewer, round=round_)
     parsed = _parsed_by_label(entry, ballot, labelled)
     if parsed is not None:
         return ballot, review_of(parsed, ballot, raw=json.dumps(parsed))
@@ -263,22 +263,20 @@ def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
 
     A label stands for itself where the session has labels, even if a candidate has its name.
     """
-    said = _said(entry)
+    verdict = _verdict_of(entry)
     label_by_author = {slot.author: slot.label for slot in ballot.slots}
     labels = {text for slot in ballot.slots for text in (slot.label, f"Response {slot.label}")}
 
     def by_label(value: Any) -> Any:
         if isinstance(value, list):
-            return [by_label(one) for one in value]
+            return [by_label(name) for name in value]
         if not isinstance(value, str) or (labelled and value in labels):
             return value
         return label_by_author.get(value.strip(), value)
 
-    if isinstance(said, list):
-        return by_label(said)
-    if not isinstance(said, Mapping):
-        return said
-    parsed = dict(said)
+    if not isinstance(verdict, Mapping):
+        return by_label(verdict) if isinstance(verdict, list) else verdict
+    parsed = dict(verdict)
     if "ranking" in parsed:
         parsed["ranking"] = by_label(parsed["ranking"])
     for key in ("scores", "evaluations"):
@@ -310,7 +308,7 @@ def _reviewed_sessions(rows: Sequence[Row], place: str) -> tuple[Session, ...]:
             )
         ballot[candidate] = (i, row)
     return tuple(
-        _session(session, [_ranked(*key, held, place) for key, held in ballots.items()], place)
+        _session(session, [_ranked(*key, rows, place) for key, rows in ballots.items()], place)
         for session, ballots in rows_by_ballot.items()
     )
 

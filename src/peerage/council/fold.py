@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from peerage.council.ballots import parse
-from peerage.council.blinding import label, slot_of
+from peerage.council.blinding import slots_of
 from peerage.errors import UnreadableError
 from peerage.events import (
     Answered,
@@ -100,7 +100,7 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Gate():
             return replace(session, gates=(*session.gates, fact))
         case Dealt():
-            dealt = (_ballot(session, session_id, one, fact.round) for one in fact.ballots)
+            dealt = (_ballot(session, session_id, ballot, fact.round) for ballot in fact.ballots)
             return replace(session, ballots=(*session.ballots, *dealt))
         case Reviewed():
             return _reviewed(session, session_id, fact)
@@ -132,10 +132,7 @@ def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) 
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
-    answers = {response.model: response for response in session.responses}
-    labels = dealt.labels or [label(i) for i in range(len(dealt.order))]
-    shown = zip(labels, dealt.order, strict=True)
-    slots = tuple(slot_of(name, author, answers.get(author)) for name, author in shown)
+    slots = slots_of(dealt.order, session.responses, dealt.labels)
     return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)
 
 
@@ -178,12 +175,12 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
     """A review for the log beside its reply, within bounds; these dimensions are kept first."""
     reading = reading_of(review)
     marks = {
-        label_: {
-            name: given[name]
-            for name in sorted(given, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
+        label: {
+            name: marks[name]
+            for name in sorted(marks, key=lambda name: name not in dimensions)[:MAX_DIMENSIONS]
             if len(name) <= MAX_NAME_CHARACTERS
         }
-        for label_, given in reading.marks.items()
+        for label, marks in reading.marks.items()
     }
     ranking: list[tuple[str, ...]] = []
     left = MAX_MENTIONS
@@ -196,7 +193,7 @@ def bounded_reading(review: Review, dimensions: Collection[str] = ()) -> ReviewR
         flags.append("too_many_dimensions")
     if tuple(ranking) != reading.ranking:
         flags.append("ranking_too_long")
-    notes = {label_: note[:MAX_NOTE_CHARACTERS] for label_, note in reading.notes.items()}
+    notes = {label: note[:MAX_NOTE_CHARACTERS] for label, note in reading.notes.items()}
     return replace(reading, ranking=tuple(ranking), marks=marks, notes=notes, flags=tuple(flags))
 
 
@@ -205,10 +202,10 @@ def reviewed_ballots(session: Session) -> Session:
 
     A reviewer that failed could have voted, which is what confidence is measured against.
     """
-    said = {(review.reviewer, review.round) for review in session.reviews}
+    answered = {(review.reviewer, review.round) for review in session.reviews}
     silent = tuple(
         Review(ballot.reviewer, abstained="no_reply", round=ballot.round)
         for ballot in session.ballots
-        if (ballot.reviewer, ballot.round) not in said
+        if (ballot.reviewer, ballot.round) not in answered
     )
     return replace(session, reviews=(*session.reviews, *silent))

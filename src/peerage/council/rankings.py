@@ -92,12 +92,8 @@ class Labels:
     def find(self, phrase: object) -> str | None:
         """The label that a phrase names, a remark behind it allowed; None if it names none."""
         text = phrase_of(phrase)
-        if text is None:
-            return None
-        label = self.exactly(text)
-        if label is not None or NOT_APPLICABLE.fullmatch(text):
-            return label
-        return next(filter(None, map(self.exactly, _labels_in(text))), None)
+        labels = () if text is None else map(self.exactly, _label_forms(text))
+        return next((label for label in labels if label is not None), None)
 
     def read(self, phrase: str) -> str:
         """The label that a phrase names, or the phrase's own form."""
@@ -106,24 +102,26 @@ class Labels:
 
     def mentioned(self, text: str) -> set[str]:
         """The labels of the ballot that a text names in full ("Response A"), anywhere."""
-        found = (self.exactly(match[1]) for match in MENTIONED.finditer(text))
-        return {label for label in found if label is not None}
+        labels = (self.exactly(match[1]) for match in MENTIONED.finditer(text))
+        return {label for label in labels if label is not None}
 
     def is_lookalike(self, phrase: object) -> bool:
         """Whether a phrase seems to be a letter but is none of ours, as a Cyrillic А is not."""
         if not isinstance(phrase, str) or phrase.isascii() or self.find(phrase) is not None:
             return False
-        text = _compatible(phrase[:MAX_PHRASE])
-        for part in (text, *_labels_in(text)):
-            words = part.strip(WRAPPING).split()
+        for form in _label_forms(_compatible(phrase[:MAX_PHRASE])):
+            words = form.strip(WRAPPING).split()
             letters = words[-1].strip(WRAPPING) if words and len(words) <= 2 else ""
             if letters and len(letters) <= 2 and letters.isalpha() and not letters.isascii():
                 return True
         return False
 
 
-def _labels_in(phrase: str) -> Iterator[str]:
-    """What may be the label of a phrase with more in it: before a remark, or named in full."""
+def _label_forms(phrase: str) -> Iterator[str]:
+    """What may be the label of a phrase: all of it, the part before a remark, or one in full."""
+    yield phrase
+    if NOT_APPLICABLE.fullmatch(phrase):
+        return
     phrase = phrase[:MAX_PHRASE]
     if remark := REMARK.search(phrase, 1):
         yield phrase[: remark.start()]
@@ -172,22 +170,23 @@ def label_of(item: Any, labels: Labels) -> str | None:
 
 def read_rank(value: Any) -> float | None:
     """A rank as a number, "2" or "2nd"; else None."""
-    if isinstance(value, str):
-        match = RANK.fullmatch(value)
-        return float(match[1]) if match else None
-    if isinstance(value, bool) or not isinstance(value, NUMBERS):
-        return None
-    return float(value) if abs(value) < 10**6 else None  # NaN is not below anything
+    number = _number(value, RANK)
+    return number if number is not None and abs(number) < 10**6 else None
 
 
 def read_mark(value: Any) -> float | None:
     """A mark from 1 to 10, also as "9" or "9/10"; None for anything else."""
-    if isinstance(value, str):
-        match = MARK.fullmatch(value) if len(value) <= MAX_MARK_TEXT else None
-        value = None if match is None else float(match[1])
-    if isinstance(value, bool) or not isinstance(value, NUMBERS):
-        return None
-    return float(value) if LOWEST <= value <= HIGHEST else None
+    is_long = isinstance(value, str) and len(value) > MAX_MARK_TEXT
+    number = None if is_long else _number(value, MARK)
+    return number if number is not None and LOWEST <= number <= HIGHEST else None
+
+
+def _number(value: Any, form: re.Pattern[str]) -> float | None:
+    """A number, or a text of that form; NaN is none."""
+    match = form.fullmatch(value) if isinstance(value, str) else None
+    value = match[1] if match else value
+    is_number = match is not None or (isinstance(value, NUMBERS) and not isinstance(value, bool))
+    return float(value) if is_number and (match or abs(value) < 10**9) else None
 
 
 def shown(value: Any) -> str:

@@ -13,7 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from itertools import accumulate, groupby, pairwise, zip_longest
+from itertools import groupby, pairwise
 from typing import Any, Literal, NamedTuple
 
 from peerage.council.jsonish import (
@@ -39,7 +39,7 @@ Standing = Literal["own", "quoted", "doubtful"]
 Spans = list[tuple[int, int]]
 
 
-class Found(NamedTuple):
+class ReplyObject(NamedTuple):
     """An object of the reply: whole, or broken (it ends, but not as JSON), or cut off."""
 
     start: int
@@ -49,23 +49,27 @@ class Found(NamedTuple):
     state: Literal["whole", "broken", "cut"] = "whole"
     standing: Standing = "own"
     verdict: Any = None  # what it says, where it is a verdict
-    is_verdict: bool = False  # or the ruin of one
+    is_ruin: bool = False  # of a verdict
     context: str = ""  # the clauses right before and behind it
+
+    @property
+    def is_verdict(self) -> bool:
+        return self.verdict is not None or self.is_ruin
 
 
 class ReplyObjects(NamedTuple):
     """A reply's objects in order, and the spans in which nothing is the reviewer's word."""
 
     text: str
-    objects: tuple[Found, ...]
+    objects: tuple[ReplyObject, ...]
     hidden: Spans
 
     @property
-    def verdicts(self) -> list[Found]:
+    def verdicts(self) -> list[ReplyObject]:
         """The objects that are verdicts or the ruins of verdicts, quoted ones included."""
-        return [found for found in self.objects if found.is_verdict]
+        return [item for item in self.objects if item.is_verdict]
 
-    def last_word(self) -> Found | str:
+    def last_word(self) -> ReplyObject | str:
         """The verdict that stands, or why none does.
 
         Where the reviewer gave another before, the last must be introduced as its own, or
@@ -73,7 +77,7 @@ class ReplyObjects(NamedTuple):
         always mark it.
         """
         verdicts = self.verdicts
-        own = [found for found in verdicts if found.standing != "quoted"]
+        own = [item for item in verdicts if item.standing != "quoted"]
         if not own:
             return "quoted" if verdicts else "none"
         last, tail = own[-1], self.text[own[-1].end :]
@@ -91,41 +95,35 @@ class ReplyObjects(NamedTuple):
         rivals = [f for f in own[:-1] if f.standing == "own" and f.value and f.value != last.value]
         return "contested" if rivals and not self._replaces(last, rivals[-1]) else last
 
-    def _replaces(self, last: Found, rival: Found) -> bool:
+    def _replaces(self, last: ReplyObject, rival: ReplyObject) -> bool:
         """Whether a verdict is told to replace the one before, or follows it without a word."""
         between = self.text[rival.end : last.start]
-        said = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
+        words = between.strip(FENCE_AND_SPACE).removesuffix("json").strip(FENCE_AND_SPACE)
         lead = lead_of(between)
         if lead:
             return OWN_WORDS.fullmatch(lead) is not None
-        if said or self.text[last.end :].strip(FENCE_AND_SPACE) or "    " in between:
-            return RECONSIDERED.search(said[-MAX_CONTEXT:]) is not None
-        fenced = [self.text.count("```", 0, found.start) % 2 for found in (rival, last)]
+        if words or self.text[last.end :].strip(FENCE_AND_SPACE) or "    " in between:
+            return RECONSIDERED.search(words[-MAX_CONTEXT:]) is not None
+        fenced = [self.text.count("```", 0, item.start) % 2 for item in (rival, last)]
         return fenced != [0, 1]  # as one shows what somebody else wrote
 
     def prose(self) -> str:
         """The text outside objects, thoughts and quotations."""
         spans = [(f.start, f.end) for f in self.objects if f.state != "cut" or f.is_verdict]
-        parts = (self.text[start:end] for start, end in _gaps(self.text, [*spans, *self.hidden]))
-        return "\n".join(parts)
-
-
-def _gaps(text: str, spans: Spans) -> Iterator[tuple[int, int]]:
-    at = 0
-    for start, end in sorted(spans):
-        yield at, max(at, start)
-        at = max(at, end)
-    yield at, len(text)
+        parts, at = [], 0
+        for start, end in sorted((*spans, *self.hidden)):
+            parts.append(self.text[at : max(at, start)])
+            at = max(at, end)
+        return "\n".join((*parts, self.text[at:]))
 
 
 # -- what is not the reviewer's word ------------------------------------------------------------
 
-THINK_TAG = re.compile(
-    r"[<&\[](?:lt;)?/?(?:(?i:think|thinking|thought|reasoning)(?:>|&gt;)|THINK\])"
-)
-# In pairs, the same name at both ends: fences of our prompt, tags, quotations in BBCode.
-BLOCK = re.compile(
-    r"\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
+# Thoughts; and in pairs, the same name at both ends: fences of our prompt, tags, [quote]s.
+TAG = re.compile(
+    r"[<&\[](?:lt;)?/?(?:(?P<thought>think|thinking|thought|reasoning)(?:>|&gt;)"
+    r"|(?P<think>(?-i:THINK))\])"
+    r"|\[(?P<fence>BEGIN|END) (?P<title>[^\[\]\n]{1,200})\]"
     r"|(?:[<\[]|&lt;)(?P<slash>/?)(?P<tag>(?<=\[)(?:quote|cite)|(?<=\[/)(?:quote|cite)"
     r"|(?<!\[)(?<!\[/)[a-z][\w.:-]{0,40}+)"
     r"(?:[ =][^<>\[\]\n]{0,200}?)?(?:[>\]]|&gt;)|(?P<comment><!--|-->)",
@@ -145,9 +143,9 @@ QUOTES = {"„": "“”", "“": "”", "‟": "”", "”": "”", "‚": "‘
 QUOTES |= {"«": "»", "»": "«", "‹": "›", "›": "‹", "「": "」", "『": "』", "《": "》", "〈": "〉"}
 QUOTES |= {"＂": "＂", "｢": "｣", "❮": "❯", "⟪": "⟫", "`": "`"}
 MARKS = "".join(sorted({*QUOTES, *"".join(QUOTES.values())}))
-# What stands for a span of one line, or of several, where only the prose counts: no character of
-# a valid text.
-SPAN, LONG_SPAN = "\ud800", "\ud801"
+# What a span of one line, or of several, begins with and goes on with where only the prose counts:
+# no characters of a valid text.
+SPAN, LONG_SPAN, FILL = "\ud800", "\ud801", "\ud802"
 QUOTE_MARK = re.compile(rf"`{{1,64}}+|[{MARKS}]|[\n{LONG_SPAN}]")
 MENTION = MARKS + "'\""
 STRAIGHT = re.compile('"')
@@ -210,8 +208,7 @@ Event = tuple[int, int, str]  # where an aside, the end of a thought or an objec
 
 def _asides(text: str) -> Iterator[Event]:
     """Every thought and quotation of a reply."""
-    yield from _thoughts(text)
-    yield from _blocks(text)
+    yield from _tagged(text)
     for match in QUOTATION.finditer(text):
         yield match.start(), match.end(), "quotes"
     for opening, closing in pairwise(CODE_FENCE.finditer(text)):
@@ -219,35 +216,36 @@ def _asides(text: str) -> Iterator[Event]:
             yield opening.start(), closing.end(), "quotes"
 
 
-def _thoughts(text: str) -> Iterator[Event]:
-    """Thinking tags: an opening one reaches to the next closing one, or drifts to the end.
+def _tagged(text: str) -> Iterator[Event]:
+    """Thoughts, and blocks that end under the name they began with; the inner ones are part of it.
 
-    A tag between quotation marks is spoken about, not used.
+    A thought reaches to the next tag that ends one, or drifts to the end. A tag between
+    quotation marks is spoken about, not used.
     """
-    end: int | None = None
-    for match in reversed(list(THINK_TAG.finditer(text))):
-        start, stop = match.span()
-        if _between_quotes(text, start, stop):
-            continue
-        if "/" in match[0]:
-            yield start, stop, "thought"
-            end = stop
-        else:
-            yield (start, len(text), "drifts") if end is None else (start, end, "thinks")
-
-
-def _blocks(text: str) -> Iterator[Event]:
-    """Blocks that end under the name they began with; the inner ones are part of the outer."""
+    thought_end: int | None = None
     ends: dict[str, list[int]] = defaultdict(list)
-    for match in reversed(list(BLOCK.finditer(text))):
-        name = match["title"] or (match["tag"] or "<!--").casefold()
+    for match in reversed(list(TAG.finditer(text))):
+        start, end = match.span()
+        name = (
+            match["title"]
+            or (match["tag"] or match["thought"] or match["think"] or "<!--").casefold()
+        )
         closes = match["slash"] or match["comment"] == "-->" or match[0][1:4].upper() == "END"
-        if name in OWN_TAGS or _between_quotes(text, *match.span()):
+        if name in OWN_TAGS or _between_quotes(text, start, end):
             continue
-        if closes:
-            ends[name].append(match.end())
+        if match["thought"] or match["think"]:
+            if "/" in match[0]:
+                yield start, end, "thought"
+                thought_end = end
+                ends[name].append(end)  # it may have begun with attributes
+            else:
+                reaches = thought_end is not None
+                yield start, thought_end or len(text), "thinks" if reaches else "drifts"
+                ends[name][-1:] = []
+        elif closes:
+            ends[name].append(end)
         elif ends[name]:
-            yield match.start(), ends[name].pop() if match["tag"] else ends[name][-1], "quotes"
+            yield start, ends[name].pop() if match["tag"] else ends[name][-1], "quotes"
 
 
 def _between_quotes(text: str, start: int, end: int) -> bool:
@@ -274,25 +272,19 @@ def objects_of(text: str, keys: frozenset[str], read: Callable[[Object], Any]) -
     """
     scan = _Scan(text, keys, read)
     scan.run()
-    return ReplyObjects(text, tuple(_with_standing(text, scan.found, scan.hidden)), scan.hidden)
+    return ReplyObjects(text, tuple(_with_standing(text, scan.objects, scan.hidden)), scan.hidden)
 
 
 class _Scan:
     """One pass over a reply that gathers its objects, and spans that are not its author's word."""
 
     def __init__(self, text: str, keys: frozenset[str], read: Callable[[Object], Any]) -> None:
-        self.text = text
-        self.keys = keys
-        self.read = read
+        self.text, self.keys, self.read = text, keys, read
         self.reader = Reader(text)
         self.votes = [match.start() for match in VOTE_KEY.finditer(text)]
         self.n_refused = self.n_reread = 0
-        self._begin([])
-
-    def _begin(self, hidden: Spans) -> None:
-        """Begin behind what is hidden: no object so far that another could be a part of."""
-        self.found: list[Found] = []
-        self.hidden = hidden
+        self.objects: list[ReplyObject] = []
+        self.hidden: Spans = []
         self.doubtful_until = 0  # all before this may be a part of an object without end
         self.indented_until = 0  # or whatever does not begin at the margin
         self.after_verdict = False  # or whatever does not begin a line
@@ -314,11 +306,11 @@ class _Scan:
         the reply began with it; later it may be a word about a tag, and is passed in doubt.
         """
         if kind == "thought" and not (self.doubtful_until or self.after_verdict):
-            self._begin([(0, end)])
+            self.objects, self.hidden = [], [(0, end)]
         elif kind == "thought":  # the tag may be in a string of a verdict
             self.doubtful_until = len(self.text)
         elif kind == "drifts" and self.text[:start].strip():
-            if self.found or self._begins_line(start):
+            if self.objects or self._begins_line(start):
                 self.doubtful_until = len(self.text)
             return start + 1
         else:
@@ -334,16 +326,15 @@ class _Scan:
             return start + 1, start + 1
         read = whole or self.reader.read(start)
         if isinstance(read, Whole):
+            value = folded(read.value)
             standing: Standing = "doubtful" if self._is_in_a_ruin(start) else "own"
-            self._add(Found(start, read.end, folded(read.value), read.repairs, standing=standing))
+            verdict = self.read(value)
+            self.objects.append(
+                ReplyObject(start, read.end, value, read.repairs, "whole", standing, verdict)
+            )
             return read.end, read.end
         self.n_reread += read.resume - start
         return self._ruin(start, read) if read.open_braces else (start + 1, start + 1)
-
-    def _add(self, found: Found) -> None:
-        verdict = self.read(found.value)
-        is_verdict = found.is_verdict or verdict is not None
-        self.found.append(found._replace(verdict=verdict, is_verdict=is_verdict))
 
     def _is_in_a_ruin(self, start: int) -> bool:
         """Whether an object may be part of an earlier one that never ended."""
@@ -356,24 +347,24 @@ class _Scan:
 
         Where its braces end, all between them is its part. Otherwise what follows may be.
         """
-        value, end = folded(broken.value), self.closing.get(start)
-        begins_line, inside = self._begins_line(start), self._is_in_a_ruin(start)
-        n_votes = self._n_votes(start, end or len(self.text))
+        end, begins_line = self.closing.get(start), self._begins_line(start)
+        inside, n_votes = self._is_in_a_ruin(start), self._n_votes(start, end or len(self.text))
+        value = folded(broken.value)
         is_like = (
             not self.keys.isdisjoint((*value, fold_key(broken.open_key or "")))
             or self._n_votes(start, broken.resume) > 0
         )
-        resume = max(broken.resume, start + 1)
-        self._add(
-            Found(
+        value = {} if broken.misquoted or n_votes > 1 else value  # some may have been in a string
+        self.objects.append(
+            ReplyObject(
                 start,
-                end or resume,
-                # some of it may have been said in a string
-                {} if broken.misquoted or n_votes > 1 else value,
+                end or max(broken.resume, start + 1),
+                value,
                 broken.repairs,
                 "broken" if end else "cut",
                 "own" if begins_line and not inside else "doubtful",
-                is_verdict=n_votes > 0 or (is_like and (begins_line or not inside)),
+                self.read(value),
+                is_ruin=n_votes > 0 or (is_like and (begins_line or not inside)),
             )
         )
         if end:
@@ -385,7 +376,7 @@ class _Scan:
         elif begins_line:
             self.doubtful_until = max(self.doubtful_until, broken.resume)
         again = LINE_OPENER.search(self.text, start + 1, broken.resume)
-        return again.end() - 1 if again else resume, start + 1
+        return again.end() - 1 if again else self.objects[-1].end, start + 1
 
     @cached_property
     def closing(self) -> dict[int, int]:
@@ -412,20 +403,20 @@ class _Scan:
 # -- whose word an object is ---------------------------------------------------------------------
 
 
-def _with_standing(text: str, found: list[Found], hidden: Spans) -> Iterator[Found]:
+def _with_standing(text: str, objects: list[ReplyObject], hidden: Spans) -> Iterator[ReplyObject]:
     """The objects, each with whose word it is as far as the prose around it tells."""
-    marks = _Quotations(text, [*((item.start, item.end) for item in found), *hidden])
-    ends = [0, *(item.end for item in found)]
-    starts = [*(item.start for item in found[1:]), len(text)]
-    for item, after, until in zip(found, ends, starts, strict=False):
+    quoted, doubtful = _quotations(text, [*((item.start, item.end) for item in objects), *hidden])
+    ends = [0, *(item.end for item in objects)]
+    starts = [*(item.start for item in objects[1:]), len(text)]
+    for item, after, until in zip(objects, ends, starts, strict=False):
         before = text[max(after, item.start - MAX_CONTEXT) : item.start]
         lead, behind = lead_of(before), text[item.end : min(until, item.end + MAX_CONTEXT)]
-        standing, at = item.standing, marks.place_by_start[item.start]
+        standing = item.standing
         if standing == "own":
-            is_quoted = _between_quotes(text, item.start, item.end) or marks.quoted[at]
+            is_quoted = _between_quotes(text, item.start, item.end) or quoted[item.start]
             if is_quoted and not before.endswith("```"):  # no mark quotes a code fence
                 standing = "quoted"
-            elif marks.doubtful[at] or _is_attributed(lead, behind):
+            elif doubtful[item.start] or _is_attributed(lead, behind):
                 standing = "doubtful"
         context = f"{lead}\n{CLAUSE_END.split(behind)[0]}"
         yield item._replace(standing=standing, context=context)
@@ -433,77 +424,73 @@ def _with_standing(text: str, found: list[Found], hidden: Spans) -> Iterator[Fou
 
 def standing_in(prose: str, start: int, end: int) -> Standing:
     """Whose word a passage of prose is; between straight quotation marks it is in doubt."""
-    standing = next(_with_standing(prose, [Found(start, end, {})], [])).standing
+    standing = next(_with_standing(prose, [ReplyObject(start, end, {})], [])).standing
     between = '"' in prose[:start] and '"' in prose[end:]
     if standing == "own" and (between or ATTRIBUTED.search(prose[start:end])):
         return "doubtful"
     return standing
 
 
-class _Quotations:
-    """Which places of a text its quotation marks quote, or may quote.
+def _quotations(text: str, spans: Spans) -> tuple[bytearray, bytearray]:
+    """Which places of a text its quotation marks quote, and which they may quote.
 
-    Objects and other spans are a single character each: marks inside them quote nothing.
+    Marks inside the spans, which are objects and asides, quote nothing.
     """
+    characters = list(text)
+    for start, end in sorted(spans):
+        first = LONG_SPAN if "\n" in text[start:end] else SPAN
+        characters[start:end] = [first, *FILL * (end - start - 1)]
+    prose = "".join(characters)
+    quoted, doubtful = bytearray(len(text)), bytearray(len(text))
+    _pair_marks(prose, quoted, doubtful)
+    _pair_straight_marks(prose, quoted, doubtful)
+    return quoted, doubtful
 
-    def __init__(self, text: str, spans: Spans) -> None:
-        spans = sorted(spans)
-        pieces = [text[start:end] for start, end in _gaps(text, spans)]
-        holders = [LONG_SPAN if "\n" in text[start:end] else SPAN for start, end in spans]
-        self.prose = "".join(map("".join, zip_longest(pieces, holders, fillvalue="")))
-        places = accumulate(len(piece) + 1 for piece in pieces)
-        self.place_by_start = {
-            start: place - 1 for (start, _), place in zip(spans, places, strict=False)
-        }
-        self.quoted, self.doubtful = bytearray(len(self.prose)), bytearray(len(self.prose))
-        self._pair_marks()
-        self._pair_straight_marks()
 
-    def _pair_marks(self) -> None:
-        """Note what stands between marks with two sides, and between backticks.
+def _pair_marks(prose: str, quoted: bytearray, doubtful: bytearray) -> None:
+    """Note what stands between marks with two sides, and between backticks.
 
-        Over several paragraphs, or without end, it is in doubt who speaks.
-        """
-        prose, mark, opened = self.prose, "", 0
-        for match in QUOTE_MARK.finditer(prose):
-            char, at = match[0], match.start()
-            is_apostrophe = char == "’" and prose[at + 1 : at + 2].isalnum()
-            if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
-                continue
-            if char in ("\n", LONG_SPAN):
-                mark = "" if mark == "`" else mark  # backticks quote within a line
-            elif not mark:
-                mark, opened = (char[0], at) if char[0] in QUOTES else ("", 0)
-            elif char[0] in QUOTES[mark]:
-                goes_on = prose.find("\n\n", opened, at) >= 0
-                _set(self.doubtful if goes_on else self.quoted, opened, at)
-                mark = ""
-        if mark and mark != "`":
-            end = prose.find("\n\n", opened)
-            _set(self.doubtful, opened, len(prose) if end < 0 else end)
+    Over several paragraphs, or without end, it is in doubt who speaks.
+    """
+    mark, opened = "", 0
+    for match in QUOTE_MARK.finditer(prose):
+        char, at = match[0], match.start()
+        is_apostrophe = char == "’" and prose[at + 1 : at + 2].isalnum()
+        if len(char) > 2 or is_apostrophe:  # a code fence; an apostrophe
+            continue
+        if char in ("\n", LONG_SPAN):
+            mark = "" if mark == "`" else mark  # backticks quote within a line
+        elif not mark:
+            mark, opened = (char[0], at) if char[0] in QUOTES else ("", 0)
+        elif char[0] in QUOTES[mark]:
+            _set(doubtful if prose.find("\n\n", opened, at) >= 0 else quoted, opened, at)
+            mark = ""
+    if mark and mark != "`":
+        end = prose.find("\n\n", opened)
+        _set(doubtful, opened, len(prose) if end < 0 else end)
 
-    def _pair_straight_marks(self) -> None:
-        """Note what stands between marks that are the same on both sides.
 
-        Two that are near each other on one line quote. Whatever else is among the marks of a
-        paragraph is in doubt, and so is all behind one that has no second in its paragraph.
-        """
-        prose = self.prose
-        all_marks = [match.start() for match in STRAIGHT.finditer(prose)]
-        ends = [*(match.start() for match in BLANK_LINE.finditer(prose)), len(prose)]
-        odd = None
-        for i, group in groupby(all_marks, key=lambda mark: bisect_left(ends, mark)):
-            marks = list(group)
-            is_odd = len(marks) % 2 == 1
-            odd = marks[0] if is_odd and odd is None else odd
-            _set(self.doubtful, marks[0], ends[i] if is_odd else marks[-1])
-            for start, end in zip(marks[::2], marks[1::2], strict=False):
-                between = prose[start : min(end, start + MAX_CONTEXT + 2)]
-                lines = between.replace(LONG_SPAN, "", SPAN not in between)  # it may be the object
-                if len(between) <= MAX_CONTEXT and not {"\n", LONG_SPAN}.intersection(lines):
-                    _set(self.quoted, start, end)
-        if odd is not None:
-            _set(self.doubtful, odd, all_marks[-1])
+def _pair_straight_marks(prose: str, quoted: bytearray, doubtful: bytearray) -> None:
+    """Note what stands between marks that are the same on both sides.
+
+    Two that are near each other on one line quote. Whatever else is among the marks of a
+    paragraph is in doubt, and so is all behind one that has no second in its paragraph.
+    """
+    all_marks = [match.start() for match in STRAIGHT.finditer(prose)]
+    ends = [*(match.start() for match in BLANK_LINE.finditer(prose)), len(prose)]
+    odd = None
+    for i, group in groupby(all_marks, key=lambda mark: bisect_left(ends, mark)):
+        marks = list(group)
+        is_odd = len(marks) % 2 == 1
+        odd = marks[0] if is_odd and odd is None else odd
+        _set(doubtful, marks[0], ends[i] if is_odd else marks[-1])
+        for start, end in zip(marks[::2], marks[1::2], strict=False):
+            between = prose[start:end].replace(FILL, "")
+            n_long = between.count(LONG_SPAN) - (SPAN not in between)  # it may be the object
+            if len(between) <= MAX_CONTEXT and "\n" not in between and n_long <= 0:
+                _set(quoted, start, end)
+    if odd is not None:
+        _set(doubtful, odd, all_marks[-1])
 
 
 def _set(places: bytearray, start: int, end: int) -> None:

@@ -132,17 +132,15 @@ def _gate(response: Response) -> Gate:
 
 def _matches(reading: FoldedText) -> Iterator[_Match]:
     families = {name: family for family, name in PATTERNS}
-    for found in _any_phrase().finditer(reading.flat):
-        name = found.lastgroup or ""
-        span = reading.flat_origin[found.start()], reading.flat_origin[found.end() - 1] + 1
-        yield _Match(span, *found.span(), families[name], name)
+    for match in _any_phrase().finditer(reading.flat):
+        name = match.lastgroup or ""
+        span = reading.flat_origin[match.start()], reading.flat_origin[match.end() - 1] + 1
+        yield _Match(span, *match.span(), families[name], name)
+    origin = reading.folded_origin
     for (family, name), phrase in PATTERNS.items():
-        for found in compiled(phrase).finditer(reading.folded) if family == PII else ():
-            if name != "payment_card" or luhn_holds(found.group()):
-                span = (
-                    reading.folded_origin[found.start()],
-                    reading.folded_origin[found.end() - 1] + 1,
-                )
+        for match in compiled(phrase).finditer(reading.folded) if family == PII else ():
+            if name != "payment_card" or luhn_holds(match.group()):
+                span = origin[match.start()], origin[match.end() - 1] + 1
                 start, end = (bisect_left(reading.flat_origin, index) for index in span)
                 yield _Match(span, start, end, family, name)
 

@@ -1,8 +1,13 @@
-"""DuckDB, embedded: Parquet, CSV and JSON lines from disk, or any table in memory."""
+"""DuckDB, embedded: Parquet, CSV and JSON lines from disk, or any table in memory.
+
+In a fold, texts leave DuckDB as hashes, and small codes arrive. Where the rows of each group
+stand together (as an export, an import and the mirror write them) no row need be kept, sorted or
+looked at twice. Whether they do is seen on the way; a group that comes up again ends the attempt,
+and the slower way takes over.
+"""
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
@@ -22,10 +27,11 @@ from numpy.typing import NDArray
 
 from peerage.embedded import database, located, pattern
 from peerage.engines import (
-    NUMBER_DIGITS,
+    TEXT_KINDS,
     Add,
     Block,
     Columns,
+    Engine,
     EngineError,
     EngineMemoryError,
     Frame,
@@ -33,21 +39,27 @@ from peerage.engines import (
     Source,
     added,
     engines,
+    framed,
     paths_of,
     unwrapped,
-    zone_of,
 )
-from peerage.engines.blocks import Encoder, filled, streamed
-from peerage.engines.sql import Sql, is_safe, listed, quoted, sql
+from peerage.engines.sql import Sql, listed, quoted, sql
 from peerage.errors import InputError
 from peerage.reviews.columns import NAMES
+from peerage.reviews.rows import Ints, clusters_of
 
 Relation = duckdb.DuckDBPyRelation
+Batch = Mapping[str, NDArray[Any]]
+Hashes = NDArray[np.uint64]
 T = TypeVar("T")
 
 N_DATABASES = 16  # of this process, each with the files that it may reach
 TABLE_NUMBERS = count()  # of tables in them
 BLOCK_ROWS = 2_000_000  # rows worked on at a time: about 60 bytes each as they arrive
+BATCH_ROWS = 1_000_000  # the same where they come in the order of the file
+NARROW_BITS = (8, 10, 12, 14, 16)  # of a hash: where so few tell all names apart, few are sent
+SPARE_BITS, MAX_BITS = 3, 24  # slots of a table: at least 2^3 for each name, 2^24 at most
+SEVERAL = -2  # in place of a code, where two names meet in a slot
 READERS = {
     ".parquet": "read_parquet",
     ".pq": "read_parquet",
@@ -96,7 +108,7 @@ def first_line(error: Exception) -> str:
 
 def kinds_of(relation: Relation) -> dict[str, str]:
     """The type of each column, by DuckDB's name for it."""
-    return dict(zip(relation.columns, (str(one).upper() for one in relation.dtypes), strict=True))
+    return dict(zip(relation.columns, (str(kind).upper() for kind in relation.dtypes), strict=True))
 
 
 def timestamp(column: Sql, cast: Sql) -> Sql:
@@ -113,14 +125,14 @@ CAST, TRY_CAST = sql("cast"), sql("try_cast")
 
 
 @engines.register("duckdb")
-class DuckDB:
+class DuckDB(Engine):
     """A database that reaches the files it was given; it never writes to what it reads.
 
     A file that comes later takes another database, because what one may reach is settled when
-    it starts: files that are to be joined are admitted together. Relations are wrapped by
-    narwhals' stable interface: the other one keeps DuckDB's types alive past the interpreter's
-    end, and DuckDB complains on stderr.
+    it starts: files that are to be joined are admitted together.
     """
+
+    row_number = sql("row_number() over ()")
 
     def __init__(
         self,
@@ -158,84 +170,59 @@ class DuckDB:
 
     def admit(self, *sources: Source | None) -> None:
         paths = {located(path) for source in sources for path in paths_of(source)}
-        new = {path for path in paths - self._files if not self._within_folders(path)}
+        new = {
+            path
+            for path in paths - self._files
+            if not any(Path(path).is_relative_to(folder) for folder in self._folders)
+        }
         folders = {path for path in new if Path(path).is_dir()}
         if new:
             self._folders = (*self._folders, *sorted(folders))
             self._files |= new - folders
             self._connect()
 
-    def _within_folders(self, file: str) -> bool:
-        return any(
-            file == one or file.startswith(os.path.join(one, ""))  # noqa: PTH118
-            for one in self._folders
-        )
-
-    def open(self, source: Source) -> Frame:
-        relation = self._relation(source)
-        if not all(map(is_safe, relation.columns)):
-            safe = listed(quoted(name) for name in relation.columns if is_safe(name))
-            relation = relation.project(safe or sql("null as nothing"))
-        return nw.from_native(relation)
-
     def arrays(self, frame: Frame) -> Columns:
         with reported(self._place):
-            return {name: filled(values) for name, values in _native(frame).fetchnumpy().items()}
+            return {name: filled(values) for name, values in frame.to_native().fetchnumpy().items()}
 
-    def epoch(self, frame: Frame, column: str) -> Frame:
-        relation, name = _native(frame), quoted(column)
-        kind = kinds_of(relation)[column]
-        if kind.startswith(("TIMESTAMP", "DATE")):
-            seconds = sql("epoch({})", name)
-        elif kind == "VARCHAR":
-            seconds = sql("epoch({})", timestamp(name, CAST))
-        else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = sql("cast({} as double)", name)
-            seconds = sql("case when abs({0}) >= 1e11 then {0} / 1e3 else {0} end", number)
-        others = [quoted(other) for other in relation.columns if other != column]
+    def _kinds(self, table: Relation) -> Mapping[str, str]:
+        return kinds_of(table)
+
+    def _select(self, table: Relation, *parts: Sql) -> Relation:
+        return table.project(listed(parts))
+
+    def _seconds(self, table: Relation, column: str, kind: str) -> Sql:
+        if kind not in TEXT_KINDS:
+            return sql("epoch({})", quoted(column))
+        seconds = sql("epoch({})", timestamp(quoted(column), CAST))
         try:
-            changed = relation.project(listed([*others, sql("{} as {}", seconds, name)]))
-            if kind == "VARCHAR":  # only a text can fail, and it should fail here
-                changed.aggregate(sql("max({})", name)).fetchall()
+            table.aggregate(sql("max({})", seconds)).fetchall()
         except (duckdb.ConversionException, duckdb.InvalidInputException) as error:
             raise InputError(
                 f"`{column}` holds something that is no time: {first_line(error)}",
                 hint="Write ISO 8601 or seconds since 1970.",
             ) from None
-        return nw.from_native(changed)
-
-    def number(self, frame: Frame, column: str) -> Frame:
-        number = "*, lpad(cast(row_number() over () as varchar), {}, '0') as {}"
-        numbered = sql(number, NUMBER_DIGITS, quoted(column))
-        return nw.from_native(_native(frame).project(numbered))
+        return seconds
 
     def keep(self, frame: Frame) -> Frame:
         with reported(self._place):
-            kept, drop = self._kept(_native(frame))
+            table, drop = self._kept(frame.to_native())
         self._drops.append(drop)
-        return nw.from_native(kept)
-
-    def zones(self, frame: Frame, column: str) -> set[str]:
-        relation = _native(frame)
-        if kinds_of(relation).get(column) != "VARCHAR":
-            return set()
-        with reported(self._place):
-            written = relation.project(zone_of(quoted(column))).distinct().fetchall()
-        return {zone or "" for (zone,) in written}
+        return framed(table)
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
-        relation = _native(frame)
+        relation: Relation = frame.to_native()
         with reported(self._place):
             encode = Encoder(self.connection, relation, reading)
+
+            def each(rows: Batch) -> T:
+                return kernel(encode.block(rows))
+
             projected = relation.project(encode.projection())
             n_rows = int(relation.aggregate("count(*)").fetchall()[0][0])
             n_blocks = -(-n_rows // self.block_rows)
             if n_blocks <= 1:
-                return add([kernel(encode.block(projected.fetchnumpy()))])
-
-            def each(rows: Mapping[str, NDArray[Any]]) -> T:
-                return kernel(encode.block(rows))
-
+                return add([each(projected.fetchnumpy())])
             if not reading.whole_queries and find_spec("pyarrow") is not None:
                 total = streamed(projected, reading.group, each, add)
                 if total is not None:
@@ -243,8 +230,8 @@ class DuckDB:
             # Rows are kept once, narrow, and then chosen block by block: whole queries, so that
             # whoever repeats one meets its other sessions. Which block it is changes nothing.
             block = sql("cast(hash({}) % 65521 as usmallint) as block", reading.unit())
-            kept, drop = self._kept(relation.project(listed([encode.projection(), block])))
-            blocks = (kept.filter(sql("block % {} = {}", n_blocks, i)) for i in range(n_blocks))
+            narrow, drop = self._kept(relation.project(listed([encode.projection(), block])))
+            blocks = (narrow.filter(sql("block % {} = {}", n_blocks, i)) for i in range(n_blocks))
             try:
                 return added((each(rows.fetchnumpy()) for rows in blocks), add)
             finally:
@@ -259,7 +246,7 @@ class DuckDB:
             return rows, lambda: None
         name = f"peerage_{next(TABLE_NUMBERS)}"
         rows.create(name)
-        connection = next(one for one in reversed(self._databases) if _has(one, name))
+        connection = next(db for db in reversed(self._databases) if _has(db, name))
         drop = sql("drop table if exists {}", quoted(name))
         return connection.table(name), lambda: connection.execute(drop)
 
@@ -271,23 +258,23 @@ class DuckDB:
 
     # -- sources -------------------------------------------------------------------------------
 
-    def _relation(self, source: Source) -> Relation:
+    def _table(self, source: Source) -> Relation:
         """A table in memory is read by DuckDB itself where it can, else column by column."""
-        given = unwrapped(source)
-        if isinstance(given, duckdb.DuckDBPyRelation):
+        table = unwrapped(source)
+        if isinstance(table, duckdb.DuckDBPyRelation):
             self._all_ours = False
-            return given
-        if paths := paths_of(given):
+            return table
+        if paths := paths_of(table):
             return self._file(paths)
-        if isinstance(given, Sequence) and all(isinstance(one, Mapping) for one in given):
-            names = dict.fromkeys(name for row in given for name in row)
-            given = {name: [row.get(name) for row in given] for name in names}
-        if not isinstance(given, Mapping):
+        if isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
+            names = dict.fromkeys(name for row in table for name in row)
+            table = {name: [row.get(name) for row in table] for name in names}
+        if not isinstance(table, Mapping):
             try:
-                return self._registered(given)
+                return self._registered(table)
             except duckdb.Error:
-                given = _columns_of(given)
-        columns = {name: _column(values) for name, values in given.items()}
+                table = _columns_of(table)
+        columns = {name: _column(values) for name, values in table.items()}
         try:
             return self._registered(columns)
         except (duckdb.Error, UnicodeError) as error:
@@ -313,15 +300,14 @@ class DuckDB:
             how = {"union_by_name": True} if reader == "read_parquet" else {"sample_size": -1}
             how["hive_partitioning"] = False  # the name of a folder is no column
             opening = getattr(self.connection, reader)
-            found = [pattern(located(path)) for path in paths]
-            relation = opening(found if len(found) > 1 else found[0], **how)
+            files = [pattern(located(path)) for path in paths]
+            relation: Relation = opening(files if len(files) > 1 else files[0], **how)
             names = [name for name in relation.columns if name in NAMES]  # a bad file says so here
             if reader == "read_csv" and names:  # an id such as 007 is a text, not the number 7
-                relation = opening(found, dtype=dict.fromkeys(names, "VARCHAR"), **how)
+                relation = opening(files, dtype=dict.fromkeys(names, "VARCHAR"), **how)
         except (duckdb.Error, OSError) as error:
             raise InputError(f"cannot be read: {first_line(error)}", place=paths[0]) from None
-        opened: Relation = relation
-        return opened
+        return relation
 
     def _registered(self, table: Any) -> Relation:
         name = f"peerage_{next(TABLE_NUMBERS)}"
@@ -359,23 +345,15 @@ CASTS = {
 }
 
 
-def _native(frame: Frame) -> Relation:
-    relation: Relation = frame.to_native()
-    return relation
-
-
 def _column(values: Any) -> NDArray[Any]:
     """A column that DuckDB reads as it is meant: texts and gaps as objects, numbers as numbers."""
     array = np.asarray(values)
-    if array.dtype.kind in "USO":
-        listed = list(values)
-        if any(one is not None for one in listed) and all(
-            one is None or (isinstance(one, (int, float)) and not isinstance(one, bool))
-            for one in listed
-        ):
-            return np.array([np.nan if one is None else one for one in listed], dtype=np.float64)
-        return np.array(listed, dtype=object)
-    return array
+    if array.dtype.kind not in "USO":
+        return array
+    cells = list(values)
+    there = [cell for cell in cells if cell is not None]
+    numeric = all(isinstance(c, (int, float)) and not isinstance(c, bool) for c in there)
+    return np.array(cells, dtype=np.float64 if there and numeric else object)  # None becomes NaN
 
 
 def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
@@ -389,3 +367,209 @@ def _columns_of(table: Any) -> dict[str, NDArray[Any]]:
         ) from None
     eager = frame.collect() if isinstance(frame, nw.LazyFrame) else frame
     return {name: eager[name].to_numpy() for name in eager.columns}
+
+
+def filled(values: Any) -> NDArray[Any]:
+    """Masked values as NaN, or as None among objects."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return np.asarray(values)
+    if values.dtype.kind == "O":
+        out: NDArray[Any] = np.array(values.data, dtype=object)
+        out[np.ma.getmaskarray(values)] = None  # filled(None) would fill in a question mark
+        return out
+    return floats(values)
+
+
+def floats(values: Any) -> NDArray[np.float64]:
+    """Numbers as floats, masked ones as NaN."""
+    array: NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, np.float64), np.nan)
+    return array
+
+
+# -- texts as codes ------------------------------------------------------------------------------
+
+
+class Codes:
+    """From hashes of texts to their places in a list: the one table of names that there is.
+
+    The hash is DuckDB's own and never leaves: it only finds equal texts. The table is on its
+    first bits, ten times as quick as searching; only where two names meet is one searched for.
+    """
+
+    def __init__(self, hashes: Hashes, codes: NDArray[np.int32]) -> None:
+        n = len(hashes)
+        self.bits = next((bits for bits in NARROW_BITS if _apart(hashes, bits)), None)
+        bits = self.bits or min(MAX_BITS, n.bit_length() + SPARE_BITS)
+        self.shift = 64 - bits
+        slots = (hashes >> np.uint64(self.shift)).astype(np.int64)
+        self._table = np.full(1 << bits, -1, dtype=np.int32)
+        self._table[slots] = codes
+        met = np.zeros(n, dtype=bool)
+        if self.bits is None:
+            contested = np.bincount(slots, minlength=1 << bits) > 1
+            self._table[contested] = SEVERAL
+            met = contested[slots]
+        order = np.argsort(hashes[met])
+        self._hashes, self._codes = hashes[met][order], codes[met][order]
+        if (self._hashes[1:] == self._hashes[:-1]).any():
+            raise InputError(
+                "two names in a table have the same 64-bit hash.",
+                hint="That happens once in a billion tables: rename one of your ids.",
+            )
+
+    def __call__(self, hashes: NDArray[Any]) -> NDArray[np.int32]:
+        """The codes of whole hashes, or of the first bits alone if they were sent alone."""
+        if hashes.dtype == np.uint16:
+            return self._table.take(hashes)
+        codes = self._table.take((hashes >> np.uint64(self.shift)).view(np.int64))
+        if len(self._hashes):
+            rest = np.flatnonzero(codes == SEVERAL)
+            codes[rest] = self._codes[np.searchsorted(self._hashes, hashes[rest])]
+        return codes
+
+
+def _apart(hashes: Hashes, bits: int) -> bool:
+    """Whether the first bits of the hashes are all different."""
+    few = len(hashes) ** 2 < 64 << bits  # else there is no hope, by the birthday rule
+    return few and len(np.unique(hashes >> np.uint64(64 - bits))) == len(hashes)
+
+
+class Encoder:
+    """Hashes into codes, as one reading asks for them."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, relation: Relation, reading: Reading
+    ) -> None:
+        self.reading = reading
+        self.n_clusters = 1
+        if reading.clusters:
+            self._groups, self._cluster, self.n_clusters = _clusters(relation, reading)
+        self._null = _hashes(connection, [])[-1]
+        tables: dict[int, Codes] = {}  # reviewers and candidates share their names
+        for names in reading.names.values():
+            if id(names) not in tables:
+                codes = np.append(np.arange(len(names), dtype=np.int32), np.int32(-1))
+                tables[id(names)] = Codes(_hashes(connection, names), codes)
+        self._codes = {column: tables[id(names)] for column, names in reading.names.items()}
+
+    def projection(self) -> Sql:
+        """Narrow columns: hashes for texts, or a few bits of them, and floats for the rest."""
+        parts = []
+        for column in dict.fromkeys((self.reading.group, *self._codes)):
+            name, codes = quoted(column), self._codes.get(column)
+            if column == self.reading.group or codes is None or codes.bits is None:
+                parts.append(sql("hash({0}) as {0}", name))
+            else:
+                bits = sql("hash({}) >> cast({} as ubigint)", name, codes.shift)
+                parts.append(sql("cast({} as usmallint) as {}", bits, name))
+        parts += [sql("cast({0} as double) as {0}", quoted(name)) for name in self.reading.numbers]
+        parts += [sql("hash(query_id) as query_id")] if self.reading.query_id else []
+        parts += [sql("text")] if self.reading.text else []
+        return listed(parts)
+
+    def block(self, arrays: Batch) -> Block:
+        reading, query_id, cluster = self.reading, None, None
+        codes: dict[str, Ints] = {name: of(arrays[name]) for name, of in self._codes.items()}
+        if reading.group not in codes:
+            codes[reading.group], groups = _counted(arrays[reading.group])
+            cluster = self._cluster[self._groups(groups)] if reading.clusters else None
+        if reading.query_id:
+            hashes = np.asarray(arrays["query_id"], dtype=np.uint64)
+            query_id = np.where(hashes == self._null, -1, (hashes >> np.uint64(1)).view(np.int64))
+        return Block(
+            codes,
+            {name: floats(arrays[name]) for name in reading.numbers},
+            query_id,
+            filled(arrays["text"]) if reading.text else None,
+            cluster,
+            self.n_clusters,
+        )
+
+
+def _counted(hashes: Hashes) -> tuple[Ints, Hashes]:
+    """Groups numbered in the order in which they appear, and their hashes; cheap for runs."""
+    starts = _starts(hashes)
+    runs = hashes[starts]
+    groups, first, code = np.unique(runs, return_index=True, return_inverse=True)
+    place = np.empty(len(groups), dtype=np.int64)
+    place[np.argsort(first)] = np.arange(len(groups))
+    rows = np.repeat(place[code], np.diff(np.append(starts, len(hashes))))
+    return rows, runs[np.sort(first)]
+
+
+def _clusters(relation: Relation, reading: Reading) -> tuple[Codes, Ints, int]:
+    """A table of the groups, the cluster that each is in, and how many there are."""
+    unit = reading.unit(query_id=sql("min(query_id)"))
+    columns = sql("hash({}) as hash, {} as unit", quoted(reading.group), unit)
+    groups = relation.aggregate(columns, quoted(reading.group)).fetchnumpy()
+    cluster, n_clusters = clusters_of(groups["unit"].tolist())
+    hashes = np.asarray(groups["hash"], dtype=np.uint64)
+    return Codes(hashes, np.arange(len(hashes), dtype=np.int32)), cluster, n_clusters
+
+
+def _hashes(connection: duckdb.DuckDBPyConnection, texts: Sequence[str]) -> Hashes:
+    """DuckDB's hash of each text, and last that of null."""
+    column = np.empty(len(texts) + 1, dtype=object)
+    column[:-1] = texts
+    connection.register("peerage_texts", {"text": column})
+    try:
+        hashed = "select hash(cast(text as varchar)) as hash from peerage_texts"
+        return np.asarray(connection.execute(hashed).fetchnumpy()["hash"], dtype=np.uint64)
+    finally:
+        connection.unregister("peerage_texts")
+
+
+# -- one batch after the other -----------------------------------------------------------------
+
+
+class ScatteredError(Exception):
+    """A group's rows do not all stand together."""
+
+
+def streamed(projected: Relation, group: str, each: Callable[[Batch], T], add: Add[T]) -> T | None:
+    """The sum of a function's values on batches of whole groups; None if rows are not in runs."""
+    runs: list[Hashes] = []
+
+    def parts() -> Iterator[T]:
+        for batch in _whole_groups(projected, group):
+            runs.append(batch[group][_starts(batch[group])])
+            if _repeats(runs[-1]):
+                raise ScatteredError
+            yield each(batch)
+
+    try:
+        total = added(parts(), add)
+    except ScatteredError:
+        return None
+    return None if _repeats(np.concatenate(runs)) else total
+
+
+def _repeats(hashes: Hashes) -> bool:
+    ordered = np.sort(hashes)
+    return bool((ordered[1:] == ordered[:-1]).any())
+
+
+def _whole_groups(projected: Relation, group: str) -> Iterator[Batch]:
+    """The rows in the order of the file, about a million at a time, cut where a group ends."""
+    rest: Batch | None = None
+    for part in projected.to_arrow_reader(BATCH_ROWS):
+        columns = [column.to_numpy(zero_copy_only=False) for column in part.columns]
+        batch = dict(zip(part.schema.names, columns, strict=True))
+        if rest is not None:
+            batch = {name: np.concatenate([rest[name], batch[name]]) for name in batch}
+        starts = _starts(batch[group])
+        if len(starts) == 0:
+            continue
+        last = int(starts[-1])
+        if last > 8 * BATCH_ROWS:
+            raise ScatteredError
+        rest = {name: values[last:] for name, values in batch.items()}
+        if last:
+            yield {name: values[:last] for name, values in batch.items()}
+    if rest is not None:
+        yield rest
+
+
+def _starts(hashes: Hashes) -> NDArray[np.intp]:
+    """Where runs of equal hashes begin."""
+    return np.flatnonzero(np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)])

@@ -21,22 +21,9 @@ import narwhals.stable.v2 as nw
 
 from peerage.embedded import located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Source
-from peerage.engines.duckdb import (
-    READERS,
-    TRY_CAST,
-    DuckDB,
-    first_line,
-    kinds_of,
-    timestamp,
-)
+from peerage.engines.duckdb import READERS, TRY_CAST, DuckDB, first_line, kinds_of, timestamp
 from peerage.engines.review_tables import refuse_many_marks
-from peerage.engines.sql import (
-    MAX_NAME_CHARACTERS,
-    is_safe,
-    listed,
-    quoted,
-    sql,
-)
+from peerage.engines.sql import MAX_NAME_CHARACTERS, is_safe, listed, quoted, sql
 from peerage.errors import InputError, few
 from peerage.reviews.columns import KEYS, NAMES, is_number
 from peerage.text import is_unicode
@@ -102,15 +89,13 @@ def readable(folder: Path, files: Sequence[str]) -> list[str]:
     folder.mkdir()
     ready = _ready(files)
 
-    def converted(number: int, file: Path) -> str:
-        target = folder / f"{number}.parquet"
-        copy = in_little_memory(folder, file, lambda engine, _: as_parquet(engine, file, target))
-        return str(copy)
+    def converted(number: int, file: str) -> str:
+        if file in ready:
+            return file
+        path, target = Path(file), folder / f"{number}.parquet"
+        return str(in_little_memory(folder, path, lambda db, _: as_parquet(db, path, target)))
 
-    return [
-        file if file in ready else converted(number, Path(file))
-        for number, file in enumerate(files)
-    ]
+    return [converted(number, file) for number, file in enumerate(files)]
 
 
 def _ready(files: Sequence[str]) -> set[str]:
@@ -121,14 +106,14 @@ def _ready(files: Sequence[str]) -> set[str]:
     parquet = all(READERS.get(Path(file).suffix.lower()) == "read_parquet" for file in files)
     if not parquet or not all(map(os.path.isfile, files)):
         return set()
-    engine, found = DuckDB(), set()
+    engine, ready = DuckDB(), set()
     engine.admit(list(files))
     for file in files:
         with suppress(duckdb.Error, InputError):  # whoever copies it says what is wrong
             rows, names = _parquet(engine.connection, pattern(located(file)))
-            found |= {file} if rows.columns == list(names.values()) else set()
+            ready |= {file} if rows.columns == list(names.values()) else set()
     engine.close()
-    return found
+    return ready
 
 
 def rows_in(path: Path, most: int) -> list[dict[str, object]]:
@@ -137,8 +122,8 @@ def rows_in(path: Path, most: int) -> list[dict[str, object]]:
 
         def fetch(engine: DuckDB, _: bool) -> list[dict[str, object]]:
             table = engine.open(as_parquet(engine, path, Path(folder) / "rows.parquet")).to_native()
-            found = table.limit(most + 1).fetchall()
-            return [dict(zip(table.columns, values, strict=True)) for values in found]
+            rows = table.limit(most + 1).fetchall()
+            return [dict(zip(table.columns, values, strict=True)) for values in rows]
 
         rows = in_little_memory(Path(folder), path, fetch)
     if len(rows) > most:
@@ -164,7 +149,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
         rows, names = _parquet(engine.connection, file)
         if rows.columns == list(names.values()):
             return path
-        _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
+        _write(rows, names, target)
     else:
         engine.open(path)  # says that it is nothing that can be read
     return target
@@ -172,18 +157,13 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
 def _copy_csv(db: duckdb.DuckDBPyConnection, file: str, target: Path) -> None:
     """Text where texts are due, else what the reader guesses, corrected until every row fits."""
-    guessed = kinds_of(db.read_csv(file, store_rejects=True, hive_partitioning=False))
+    opened = partial(db.read_csv, file, store_rejects=True, hive_partitioning=False)
+    guessed = kinds_of(opened())
     names, kinds = _safe_names(guessed), _safe_kinds(guessed)
     while True:
         db.execute("drop table if exists reject_errors; drop table if exists reject_scans")
-        rows = db.read_csv(
-            file,
-            dtype=kinds,
-            store_rejects=True,
-            rejects_limit=N_REJECTS,
-            hive_partitioning=False,
-        )
-        _renamed(rows, names).write_parquet(str(target), row_group_size=GROUP_ROWS)
+        rows = opened(dtype=kinds, rejects_limit=N_REJECTS)
+        _write(rows, names, target)
         misread = _rejected_columns(db)
         if not misread:
             return
@@ -235,10 +215,10 @@ def _shown(names: Iterable[str]) -> str:
     return few([repr(name[:80]) for name in names])
 
 
-def _renamed(rows: Relation, names: Mapping[str, str]) -> Relation:
-    return rows.project(
-        listed(sql("{} as {}", quoted(name), quoted(safe)) for name, safe in names.items())
-    )
+def _write(rows: Relation, names: Mapping[str, str], target: Path) -> None:
+    """Rows as Parquet, their columns renamed."""
+    renamed = listed(sql("{} as {}", quoted(name), quoted(safe)) for name, safe in names.items())
+    rows.project(renamed).write_parquet(str(target), row_group_size=GROUP_ROWS)
 
 
 def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
@@ -248,8 +228,8 @@ def _rejected_columns(db: duckdb.DuckDBPyConnection) -> list[str]:
         " where error_type <> 'CAST' group by line order by line"
     ).fetchall()
     _refuse_lines(f"line {line}: {text!r} ({why})" for line, text, why in torn)
-    found = db.execute("select distinct column_name from reject_errors").fetchall()
-    return [str(name) for (name,) in found]
+    rejected = db.execute("select distinct column_name from reject_errors").fetchall()
+    return [str(name) for (name,) in rejected]
 
 
 def _refuse_lines(lines: Iterable[str]) -> None:
@@ -264,35 +244,26 @@ def _copy_json(db: duckdb.DuckDBPyConnection, path: Path, file: str, target: Pat
     the rest) only where a later one names more columns or does not fit.
     """
     try:
-        few = db.execute(
+        keys = db.execute(
             "select distinct unnest(json_keys(json)) from read_json_objects(?) limit ?",
             [file, MAX_COLUMNS + 1],
         )
-        named = {str(name) for (name,) in few.fetchall()}
-        names = _safe_names(named)
+        names = _safe_names(str(name) for (name,) in keys.fetchall())
         opened = partial(db.read_json, file, maximum_depth=MAX_DEPTH, hive_partitioning=False)
+
+        def copy(kinds: Mapping[str, str]) -> None:
+            rows = db.read_json(file, columns=_safe_kinds(kinds), hive_partitioning=False)
+            _write(rows, {name: names.get(name, name) for name in rows.columns}, target)
+
         kinds = kinds_of(opened())
-        if named <= kinds.keys():
+        if names.keys() <= kinds.keys():
             with suppress(*MISFITS):
-                return _copy_typed(db, file, target, kinds, names)
-        kinds = kinds_of(opened(sample_size=-1))
-        _copy_typed(db, file, target, kinds, names)
+                return copy(kinds)
+        copy(kinds_of(opened(sample_size=-1)))
     except MISFITS:
         if path.suffix.lower() != ".json":
             _refuse_lines(_torn_lines(path))
         raise
-
-
-def _copy_typed(
-    db: duckdb.DuckDBPyConnection,
-    file: str,
-    target: Path,
-    kinds: Mapping[str, str],
-    names: Mapping[str, str],
-) -> None:
-    rows = db.read_json(file, columns=_safe_kinds(kinds), hive_partitioning=False)
-    held = {name: names.get(name, name) for name in rows.columns}
-    _renamed(rows, held).write_parquet(str(target), row_group_size=GROUP_ROWS)
 
 
 def _torn_lines(path: Path) -> Iterator[str]:
@@ -339,10 +310,10 @@ def refuse_untimely(engine: DuckDB, path: Path) -> None:
     numbered = relation.project(sql(columns, at, timestamp(at, TRY_CAST)))
     untimely = sql("{} is not null and time is null", at)
     wrong = numbered.filter(untimely).order("row").limit(N_SHOWN)
-    shown = "; ".join(f"row {row}: {text!r}" for row, text, _ in wrong.fetchall())
-    if shown:
+    rows = "; ".join(f"row {row}: {text!r}" for row, text, _ in wrong.fetchall())
+    if rows:
         raise InputError(
-            f"`at` is not a time everywhere: {shown}.",
+            f"`at` is not a time everywhere: {rows}.",
             hint="Write ISO 8601 or seconds since 1970.",
         )
 
@@ -359,16 +330,15 @@ def row_flags(engine: Engine, name: str, rows: Frame, kind: str) -> list[str]:
     if not n:
         return []
     first = engine.arrays(rows.select(*KEYS[kind]).sort(*KEYS[kind]).head(N_SHOWN))
-    told = (ROW_WORDS[kind].format(*row) for row in zip(*first.values(), strict=True))
-    return [f"{name}:{n}: {', '.join(told)}"]
+    rows_told = (ROW_WORDS[kind].format(*row) for row in zip(*first.values(), strict=True))
+    return [f"{name}:{n}: {', '.join(rows_told)}"]
 
 
 def zones_of(engine: Engine, source: Source) -> list[str]:
     """The zones in which a table writes its times, if they are several; one without is UTC."""
-    named = engine.zones(engine.open(source), "at")
-    east = sorted({_minutes_east(one) for one in named})
-    spelt = [f"{'-' if one < 0 else '+'}{abs(one) // 60:02}:{abs(one) % 60:02}" for one in east]
-    return ["UTC" if one == "+00:00" else one for one in spelt] if len(east) > 1 else []
+    east = sorted({_minutes_east(zone) for zone in engine.zones(engine.open(source), "at")})
+    spelt = [f"{'-' if m < 0 else '+'}{abs(m) // 60:02}:{abs(m) % 60:02}" for m in east]
+    return ["UTC" if zone == "+00:00" else zone for zone in spelt] if len(east) > 1 else []
 
 
 def _minutes_east(zone: str) -> int:

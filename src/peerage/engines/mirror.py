@@ -41,6 +41,7 @@ MAX_SUMS = 2_000  # files of sums that are kept beside the segments; the oldest 
 FORMAT = 6  # another format writes other names, and so begins again
 SEGMENT = re.compile(r"([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.parquet")
 LEFT_OUT = re.compile(r"left-out-([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.json")
+Covering = tuple[int, int, Path]  # the first and the last row of the log that a file covers
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 COLUMNS_BY_TABLE = {
@@ -125,19 +126,21 @@ class Mirror:
     @property
     def segments(self) -> list[Path]:
         """The segments of this format, in the order of the log, without those that were joined."""
-        found = self._files(SEGMENT)
+        return [path for *_, path in self._segments()]
+
+    def _segments(self) -> list[Covering]:
         newest = {folder: i for i, folder in enumerate(self._folders)}
         # Of those that begin together the longest is first, and of equals the newest.
-        order = sorted((first, -last, -newest[path.parent], path) for first, last, path in found)
-        kept: list[Path] = []
-        done = 0
-        for first, less_last, _, path in order:
-            if first > done:
-                kept.append(path)
-                done = -less_last
-        return kept
+        files = sorted(
+            self._files(SEGMENT), key=lambda file: (file[0], -file[1], -newest[file[2].parent])
+        )
+        segments: list[Covering] = []
+        for first, last, path in files:
+            if not segments or first > segments[-1][1]:
+                segments.append((first, last, path))
+        return segments
 
-    def _files(self, names: re.Pattern[str]) -> list[tuple[int, int, Path]]:
+    def _files(self, names: re.Pattern[str]) -> list[Covering]:
         """The files of this format with such names, each with the rows of the log it covers."""
         return [
             (int(match[2]), int(match[3]), path)
@@ -150,34 +153,32 @@ class Mirror:
     @property
     def synced_to(self) -> int:
         """The last row of the log that a segment covers; 0 for none."""
-        segments = self.segments
-        return self.rows_of(segments[-1])[1] if segments else 0
+        return max((last for _, last, _ in self._segments()), default=0)
 
     def is_segment(self, file: Path) -> bool:
         """Whether a file was written from this store's own sessions."""
         return SEGMENT.fullmatch(file.name) is not None
 
-    def rows_of(self, segment: Path) -> tuple[int, int]:
-        """The first and the last row of the log that a segment covers."""
-        _, first, last = SEGMENT.fullmatch(segment.name).groups()  # type: ignore[union-attr]
-        return int(first), int(last)
-
     @property
     def left_out(self) -> list[str]:
         """The sessions that could not be read, and so are in no segment."""
         done = self.synced_to
-        known = [path for _, last, path in self._files(LEFT_OUT) if last <= done]
-        lists = [json.loads(path.read_text(encoding="utf-8")) for path in known]
-        return sorted({str(session) for one in lists for session in one})
+        files = [path for _, last, path in self._files(LEFT_OUT) if last <= done]
+        lists = (json.loads(path.read_text(encoding="utf-8")) for path in files)
+        return sorted({str(session) for sessions in lists for session in sessions})
 
     def keep(self, name: str, parts: Iterable[bytes]) -> Path:
         """A file of that name with these bytes; one that is there already is right."""
-        for folder in self._folders:
-            if (folder / name).exists():
-                return folder / name
+        path = self._path(name)
+        if not path.exists():
+            replace_file(path, parts)
+        return path
+
+    def _path(self, name: str) -> Path:
+        """Where a file or folder of that name is, or may be written."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        replace_file(self.folder / name, parts)
-        return self.folder / name
+        paths = [folder / name for folder in self._folders]
+        return next((path for path in paths if path.exists()), paths[-1])
 
     @contextmanager
     def _scratch(
@@ -220,21 +221,21 @@ class Mirror:
 
     def drop(self, sessions: Collection[str]) -> None:
         """Write segments again without these sessions, which more has been said of since."""
-        for segment in self.segments if sessions else ():
+        for first, last, segment in self._segments() if sessions else ():
             with self._scratch([segment]) as (scratch, db):
                 values = [pattern(located(segment)), sorted(sessions)]
-                held = db.execute(
+                has_some = db.execute(
                     "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
                     " WHERE session_id IN (SELECT unnest(?)) LIMIT 1",
                     values,
                 ).fetchall()
-                if held:
+                if has_some:
                     others = db.sql(
                         "SELECT * FROM read_parquet(?, hive_partitioning = false)"
                         " WHERE session_id NOT IN (SELECT unnest(?))",
                         params=values,
                     )
-                    self._keep(others, *self.rows_of(segment), scratch)
+                    self._keep(others, first, last, scratch)
 
     def keep_parts(
         self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
@@ -244,31 +245,28 @@ class Mirror:
         A window of time then cuts one of them, and not all that was ever imported. They are in
         a folder of that name, which is there as a whole or not at all.
         """
-        for folder in self._folders:
-            if (folder / name).is_dir():
-                return sorted((folder / name).iterdir())
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with self._scratch() as (scratch, db):
-            whole, split = scratch / "whole.parquet", scratch / "parts"
-            replace_file(whole, parts)
-            split.mkdir()
-            _split(db, str(whole), str(split), part_rows)
-            with suppress(OSError):  # somebody else was quicker
-                split.rename(self.folder / name)
-        return sorted((self.folder / name).iterdir())
+        path = self._path(name)
+        if not path.is_dir():
+            with self._scratch() as (scratch, db):
+                whole, split = scratch / "whole.parquet", scratch / "parts"
+                replace_file(whole, parts)
+                split.mkdir()
+                _split(db, str(whole), str(split), part_rows)
+                with suppress(OSError):  # somebody else was quicker
+                    split.rename(path)
+        return sorted(path.iterdir())
 
     def tidy(self) -> None:
         """Joins the small segments at the end where there are many, and drops what was joined."""
-        segments = self.segments
-        small: list[Path] = []
-        while segments and segments[-1].stat().st_size < SMALL_BYTES:
+        segments, small = self._segments(), list[Covering]()
+        while segments and segments[-1][2].stat().st_size < SMALL_BYTES:
             small.insert(0, segments.pop())
         if len(small) >= MANY:
-            first, last = self.rows_of(small[0])[0], self.rows_of(small[-1])[1]
-            with self._scratch(small) as (scratch, db):
-                named = [pattern(located(path)) for path in small]
+            files = [path for *_, path in small]
+            with self._scratch(files) as (scratch, db):
+                named = [pattern(located(path)) for path in files]
                 joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
-                self._keep(joined, first, last, scratch)
+                self._keep(joined, small[0][0], small[-1][1], scratch)
         used = set(self.segments)
         for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
             if path not in used and time.time() - path.stat().st_mtime > GRACE_S:

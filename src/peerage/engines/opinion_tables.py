@@ -6,7 +6,7 @@ over as blocks of whole items, in codes that are places in names sorted by Pytho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -17,9 +17,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.boards.opinions import Community, Names, listed_names
+from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import require, typed
+from peerage.engines.review_tables import latest_of, require, typed
 from peerage.errors import InputError, few, how_many
 from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
 from peerage.reviews.rows import Floats
@@ -70,10 +70,10 @@ def _with(
 ) -> Community:
     """The members with a block's opinions; one without a time counts as of the latest."""
     if levels is None:
-        said = block.numbers["opinion"]
-        level = np.zeros(len(said), dtype=np.int8)
+        opinion = block.numbers["opinion"]
+        level = np.zeros(len(opinion), dtype=np.int8)
         for place, value in enumerate(members.scale[1:], 1):
-            level[said == value] = place
+            level[opinion == value] = place
     else:
         level = levels[block.codes["opinion"]]
     at: Floats | None = None
@@ -88,14 +88,11 @@ def _joined(parts: Sequence[Community]) -> Community:
     """The opinions of several blocks together."""
     if len(parts) == 1:
         return parts[0]
-    at = [one.at for one in parts if one.at is not None]
-    return replace(
-        parts[0],
-        item=np.concatenate([one.item for one in parts]),
-        reviewer=np.concatenate([one.reviewer for one in parts]),
-        level=np.concatenate([one.level for one in parts]),
-        at=np.concatenate(at) if at else None,
-    )
+    names = ("item", "reviewer", "level", *(["at"] if parts[0].at is not None else []))
+    columns: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts]) for name in names
+    }
+    return replace(parts[0], **columns)
 
 
 def read_opinions(
@@ -113,24 +110,27 @@ def read_opinions(
     without either are there too.
     """
     engine.admit(opinions, items, users)
-    frame, numeric = _opened(engine, opinions)
-    columns = frame.collect_schema().names()
+    frame = _opened(engine, opinions, OPINIONS, "opinions")
+    columns = frame.collect_schema()
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
     latest = {"latest": nw.col("at").max()} if "at" in columns else {}
     voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
     known = [name for name in ("item_id", "contributor", "category") if name in columns]
-    found = _distinct(engine, frame, *known)
-    for column, values in (("item_id", found["item_id"]), ("reviewer", voices["reviewer"])):
+    distinct_items = _distinct(engine, frame, *known)
+    for column, values in (
+        ("item_id", distinct_items["item_id"]),
+        ("reviewer", voices["reviewer"]),
+    ):
         if None in values.tolist():
             _refuse_empty(engine.arrays(frame.select(column))[column], column, "opinions")
     levels = _levels(voices["opinion"], scale)
     if -1 in levels.values():
         _refuse_opinions(engine, frame, levels, scale)
-    item_names, authors = _authors(found, contributors)
+    item_names, authors = _authors(distinct_items, contributors)
     reviewers = sorted_names(voices["reviewer"].tolist())
     people = sorted_names(chain(reviewers.tolist(), authors.tolist(), affiliated))
-    category, categories = _categories(item_names, found, category_by_item)
+    category, categories = _categories(item_names, distinct_items, category_by_item)
     members = Community(
         people=people,
         items=item_names,
@@ -138,30 +138,28 @@ def read_opinions(
         item=np.zeros(0, dtype=np.int32),
         reviewer=np.zeros(0, dtype=np.int32),
         level=np.zeros(0, dtype=np.int8),
-        scale=tuple(float(one) for one in scale),
+        scale=tuple(map(float, scale)),
         category=category,
         categories=categories,
     )
     if users is not None:
         members = _standing(members, affiliated, reviewers)
-    times = np.asarray(voices.get("latest", ()), dtype=np.float64)
-    times = times[np.isfinite(times)]
-    end = float(times.max()) if len(times) else None
-    return Opinions(engine, frame, members, None if numeric else levels, end)
+    level_by_text = None if columns["opinion"].is_numeric() else levels
+    return Opinions(engine, frame, members, level_by_text, latest_of(voices))
 
 
 # -- opinions --------------------------------------------------------------------------------
 
 
-def _opened(engine: Engine, source: Source) -> tuple[Frame, bool]:
-    """The opinions with typed columns, and whether opinions are numbers; else all are texts."""
+def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
+    """The known columns of a table, typed; opinions that are not all numbers are texts."""
     opened = engine.open(source)
     schema = dict(opened.collect_schema())
-    require(schema, OPINIONS, "a table of opinions")
-    kinds = {name: one.kind for name, one in OPINIONS.items() if name in schema}
-    if not schema["opinion"].is_numeric():
+    require(schema, columns, f"a table of {table}")
+    kinds = {name: column.kind for name, column in columns.items() if name in schema}
+    if "opinion" in kinds and not schema["opinion"].is_numeric():
         kinds["opinion"] = "text"
-    return typed(engine, opened, kinds), kinds["opinion"] == "number"
+    return typed(engine, opened, kinds)
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
@@ -175,31 +173,31 @@ def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns
 
 def _levels(opinions: NDArray[Any], scale: Sequence[float]) -> dict[Any, int]:
     """The place on the scale of each opinion, or text of one; −1 for what is off it."""
-    found: dict[Any, int] = {}
-    for said in dict.fromkeys(_plain(one) for one in opinions.tolist()):
-        written = str(said).strip().lower()
+    levels: dict[Any, int] = {}
+    for opinion in map(_plain, opinions.tolist()):
+        written = str(opinion).strip().lower()
         try:
             value = WORDS[written] if written in WORDS else float(written)
         except ValueError:
             value = np.nan
-        found[said] = list(scale).index(value) if value in scale else -1
-    return found
+        levels[opinion] = list(scale).index(value) if value in scale else -1
+    return levels
 
 
-def _plain(said: Any) -> Any:
+def _plain(opinion: Any) -> Any:
     """An opinion as it is written, None for one that is not there."""
-    return None if said is None or said != said else said
+    return None if opinion is None or opinion != opinion else opinion
 
 
 def _refuse_opinions(
     engine: Engine, frame: Frame, levels: Mapping[Any, int], scale: Sequence[float]
 ) -> None:
-    values = [_plain(one) for one in engine.arrays(frame.select("opinion"))["opinion"].tolist()]
-    wrong = [row for row, one in enumerate(values) if levels[one] < 0]
-    shown = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
+    values = list(map(_plain, engine.arrays(frame.select("opinion"))["opinion"].tolist()))
+    wrong = [row for row, value in enumerate(values) if levels[value] < 0]
+    examples = ", ".join(dict.fromkeys(_shown(values[row]) for row in wrong[:N_SHOWN]))
     are = how_many(len(wrong), "opinion is", "opinions are")
     raise InputError(
-        f"{are} not on the scale ({shown}): {_row_numbers(wrong)}.",
+        f"{are} not on the scale ({examples}): {_row_numbers(wrong)}.",
         hint=f"Known: {', '.join(f'{level:g}' for level in scale)}; "
         "`[community] scale` sets others.",
     )
@@ -235,32 +233,24 @@ def _places(texts: NDArray[np.object_], names: Names) -> Places:
     return np.array([place[text] for text in texts.tolist()], dtype=np.int32)
 
 
-def _texts(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
-    """The known columns of a small table as texts, those that it needs with no gap."""
-    opened = engine.open(source)
-    schema = dict(opened.collect_schema())
-    require(schema, columns, f"a table of {table}")
-    return engine.arrays(
-        typed(engine, opened, {name: "text" for name in columns if name in schema})
-    )
-
-
 def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], dict[str, str]]:
     """The contributor and the category by item, of a table of items."""
     if source is None:
         return {}, {}
-    found = _texts(engine, source, ITEMS, "items")
+    table = engine.arrays(_opened(engine, source, ITEMS, "items"))
     for name in ("item_id", "contributor"):
-        _refuse_empty(found[name], name, "items")
-    author = dict(pairs := list(_pairs(found, "contributor")))
-    _refuse_two_contributors(pairs)
-    return author, dict(_pairs(found, "category")) if "category" in found else {}
+        _refuse_empty(table[name], name, "items")
+    authors = _pairs(table, "contributor")
+    _refuse_two_contributors(authors)
+    return dict(authors), dict(_pairs(table, "category"))
 
 
-def _pairs(found: Columns, name: str) -> Iterator[tuple[str, str]]:
-    """What is known of items, one after the other."""
-    rows = zip(found["item_id"].tolist(), found[name].tolist(), strict=True)
-    return ((item, value) for item, value in rows if value is not None)
+def _pairs(table: Columns, name: str) -> list[tuple[str, str]]:
+    """Items and what a column says of them, one after the other; none without the column."""
+    if name not in table:
+        return []
+    rows = zip(table["item_id"].tolist(), table[name].tolist(), strict=True)
+    return [(item, value) for item, value in rows if value is not None]
 
 
 def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
@@ -280,19 +270,19 @@ def _refuse_two_contributors(pairs: Iterable[tuple[str, str]]) -> None:
         )
 
 
-def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Names]:
+def _authors(table: Columns, contributors: Mapping[str, str]) -> tuple[Names, Names]:
     """Every item, in order, and its contributor, from opinions and from items.
 
     They may not differ, neither among the opinions nor from the table of items.
     """
-    listed = found["item_id"].tolist()
-    named = found["contributor"].tolist() if "contributor" in found else [None]
-    if not contributors and None not in named and all(map(lt, listed, listed[1:])):
-        return found["item_id"], found["contributor"]  # mostly there is nothing to reconcile
-    pairs = list(_pairs(found, "contributor")) if "contributor" in found else []
-    _refuse_two_contributors(chain(contributors.items(), pairs))
+    items = table["item_id"].tolist()
+    named = table["contributor"].tolist() if "contributor" in table else [None]
+    if not contributors and None not in named and all(map(lt, items, items[1:])):
+        return table["item_id"], table["contributor"]  # mostly there is nothing to reconcile
+    pairs = _pairs(table, "contributor")
+    _refuse_two_contributors([*contributors.items(), *pairs])
     author = {**dict(pairs), **contributors}
-    orphans = sorted({item for item in listed if item not in author})
+    orphans = sorted({item for item in items if item not in author})
     if orphans:
         have = how_many(len(orphans), "item has", "items have")
         raise InputError(
@@ -304,16 +294,16 @@ def _authors(found: Columns, contributors: Mapping[str, str]) -> tuple[Names, Na
 
 
 def _categories(
-    items: Names, found: Columns, given: Mapping[str, str]
+    items: Names, opinions: Columns, category_by_item: Mapping[str, str]
 ) -> tuple[Places | None, Names | None]:
     """The category of each item: by the table of items, else the first that opinions name."""
-    said = sorted(_pairs(found, "category"), reverse=True) if "category" in found else []
-    category_by_item = {**dict(said), **given}
+    by_opinions = dict(sorted(_pairs(opinions, "category"), reverse=True))
+    category_by_item = {**by_opinions, **category_by_item}
     if not category_by_item:
         return None, None
     names = sorted_names(category_by_item.values())
-    place = {name: code for code, name in enumerate(names)}
-    codes = [place[category_by_item[item]] if item in category_by_item else -1 for item in items]
+    place: dict[str | None, int] = {name: code for code, name in enumerate(names)}
+    codes = [place.get(category_by_item.get(item), -1) for item in items]
     return np.array(codes, dtype=np.int32), names
 
 
@@ -321,33 +311,29 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
     """Whether each user is affiliated, of a table of users."""
     if source is None:
         return {}
-    found = _texts(engine, source, USERS, "users")
-    _refuse_empty(found["user_id"], "user_id", "users")
+    table = engine.arrays(_opened(engine, source, USERS, "users"))
+    _refuse_empty(table["user_id"], "user_id", "users")
     affiliated: dict[str, bool] = {}
-    rows = zip(found["user_id"].tolist(), found["affiliated"].tolist(), strict=True)
+    rows = zip(table["user_id"].tolist(), table["affiliated"].tolist(), strict=True)
     for row, (user, text) in enumerate(rows, 1):
-        said = str(text).strip().lower()
-        if said not in YES + NO:
+        answer = str(text).strip().lower()
+        if answer not in YES + NO:
             raise InputError(
                 f"`affiliated` is {text!r} in row {row} of users.", hint="Write true or false."
             )
-        if affiliated.setdefault(user, said in YES) != (said in YES):
+        if affiliated.setdefault(user, answer in YES) != (answer in YES):
             raise InputError(f"user {user!r} is listed twice, once affiliated and once not.")
     return affiliated
 
 
 def _standing(members: Community, affiliated: Mapping[str, bool], reviewers: Names) -> Community:
     """The members with what the list of users says of them, and a flag for unknown reviewers."""
-    people = members.people
-    registered = np.array([name in affiliated for name in people], dtype=bool)
-    heard = np.zeros(len(people), dtype=bool)
-    heard[_places(reviewers, people)] = True
-    strangers = np.flatnonzero(heard & ~registered)
+    strangers = [name for name in reviewers.tolist() if name not in affiliated]
     are = how_many(len(strangers), "reviewer is", "reviewers are")
-    flags = (f"{are} not among the users: {listed_names(people, strangers)}",)
+    flag = f"{are} not among the users: {few(strangers)}"
     return replace(
         members,
-        affiliated=np.array([affiliated.get(name, False) for name in people], dtype=bool),
-        registered=registered,
-        flags=flags if len(strangers) else (),
+        affiliated=np.array([affiliated.get(name, False) for name in members.people], dtype=bool),
+        registered=np.array([name in affiliated for name in members.people], dtype=bool),
+        flags=(flag,) if strangers else (),
     )

@@ -20,7 +20,7 @@ from peerage.reviews.rows import N_PANEL, Rows
 T = TypeVar("T")
 
 REQUIRED = required(REVIEWS)
-AT_LEAST = {name: one.at_least for name, one in REVIEWS.items() if one.at_least is not None}
+AT_LEAST = {name: c.at_least for name, c in REVIEWS.items() if c.at_least is not None}
 N_SHOWN = 10
 N_NAMED = 10_000  # values that a filter may list
 N_LOOKED_AT = 1_000_000  # rows searched for examples of what is wrong
@@ -55,8 +55,8 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     schema = opened.collect_schema()
     if is_comparisons(schema.names()):
         return read_comparisons(engine, opened)
-    _check_columns(tuple(schema.names()))
-    kinds: dict[str, Kind] = {name: one.kind for name, one in REVIEWS.items() if name in schema}
+    _check_columns(schema.names())
+    kinds: dict[str, Kind] = {name: c.kind for name, c in REVIEWS.items() if name in schema}
     for name in sorted(name for name in schema.names() if name.startswith(MARK)):
         kinds[name] = "number"
     numbers = [name for name in kinds if is_number(name)]
@@ -92,7 +92,7 @@ def require(names: Collection[str], columns: Mapping[str, Column], table: str) -
         )
 
 
-def _check_columns(names: tuple[str, ...]) -> None:
+def _check_columns(names: list[str]) -> None:
     require(names, REVIEWS, "a reviews table")
     if not any(name in ("rank", "score") or name.startswith(MARK) for name in names):
         raise InputError(
@@ -130,59 +130,62 @@ def _looked_at(
     engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str]
 ) -> Reviews:
     """One pass over the table: counts of everything that may be wrong with it."""
-    counts = [nw.len().alias("n"), *(nw.col(name).count().alias(name) for name in columns)]
+    counts: dict[str, Any] = {"n": nw.len(), **{name: nw.col(name).count() for name in columns}}
     for name in numbers:
-        counts.append(nw.col(name).is_finite().cast(nw.Int64).sum().alias(f"finite_{name}"))
+        counts[f"finite_{name}"] = nw.col(name).is_finite().cast(nw.Int64).sum()
         if name in AT_LEAST:
-            counts.append((nw.col(name) < AT_LEAST[name]).cast(nw.Int64).sum().alias(f"low_{name}"))
+            counts[f"low_{name}"] = (nw.col(name) < AT_LEAST[name]).cast(nw.Int64).sum()
     if "at" in columns:
-        counts.append(nw.col("at").max().alias("latest"))
+        counts["latest"] = nw.col("at").max()
     if "round" in columns:
-        counts += [nw.col("round").min().alias("first"), nw.col("round").max().alias("last")]
-    seen = {
-        name: 0.0 if value is None or (np.isnan(value) and name != "latest") else float(value)
-        for name, (value,) in engine.arrays(frame.select(*counts)).items()
+        counts |= {"first": nw.col("round").min(), "last": nw.col("round").max()}
+    table = engine.arrays(frame.select(**counts))
+    n_of = {
+        name: 0.0 if value is None or np.isnan(value) else float(value)
+        for name, (value,) in table.items()
     }
-    _refuse(engine, frame, numbers, seen)
-    usable = [n for n in numbers if n in ("score", "rank") or n.startswith(MARK)]
-    latest = seen.get("latest")
+    _refuse(engine, frame, numbers, n_of)
+    usable = [name for name in numbers if name in ("score", "rank") or name.startswith(MARK)]
     # A column that holds nothing is as good as not there, and is said to be missing.
-    kept = {*REQUIRED, "score", "rank"} if seen["n"] else set(columns)
+    always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
     return Reviews(
         frame,
-        tuple(name for name in columns if name in kept or seen[name]),
-        int(seen["n"]),
-        int(seen.get("finite_score", 0)),
-        int(seen.get("finite_rank", 0)),
-        int(sum(seen[name] - seen[f"finite_{name}"] for name in usable)),
-        None if latest is None or not np.isfinite(latest) else latest,
-        seen.get("first") != seen.get("last"),
+        tuple(name for name in columns if name in always or n_of[name]),
+        int(n_of["n"]),
+        int(n_of.get("finite_score", 0)),
+        int(n_of.get("finite_rank", 0)),
+        int(sum(n_of[name] - n_of[f"finite_{name}"] for name in usable)),
+        latest_of(table),
+        n_of.get("first") != n_of.get("last"),
     )
 
 
-def _refuse(engine: Engine, frame: Frame, numbers: list[str], seen: Mapping[str, float]) -> None:
+def latest_of(table: Columns) -> float | None:
+    """The latest of a column of `latest` times; None where there is none."""
+    times = np.asarray(table.get("latest", ()), dtype=np.float64)
+    return max(times[np.isfinite(times)].tolist(), default=None)
+
+
+def _refuse(engine: Engine, frame: Frame, numbers: list[str], n_of: Mapping[str, float]) -> None:
     for name in REQUIRED:
-        if n_empty := int(seen["n"] - seen[name]):
+        if n_empty := int(n_of["n"] - n_of[name]):
             rows = _examples(engine, frame, name, None)
             raise InputError(f"`{name}` is empty in {how_many(n_empty, 'row')}.", hint=rows)
     for name in numbers:
-        if seen.get(f"low_{name}"):
+        if n_of.get(f"low_{name}"):
             rows = _examples(engine, frame, name, AT_LEAST[name])
             raise InputError(f"`{name}` lies below {AT_LEAST[name]:g}.", hint=rows)
 
 
 def _examples(engine: Engine, frame: Frame, name: str, least: float | None) -> str:
     """The first rows in which a column is empty, or less than it may be."""
-    wanted = list(dict.fromkeys((*REQUIRED, name)))
-    columns = engine.arrays(frame.select(*wanted).head(N_LOOKED_AT))
+    columns = engine.arrays(frame.select(*dict.fromkeys((*REQUIRED, name))).head(N_LOOKED_AT))
     rows = []
     for i, value in enumerate(columns[name].tolist()):
         if (value is None) if least is None else (value is not None and value < least):
-            row = ", ".join(f"{column} {columns[column][i]}" for column in wanted)
-            rows.append(f"row {i + 1}: {row}")
-        if len(rows) == N_SHOWN:
-            break
-    return _listed(rows)
+            cells = ", ".join(f"{column} {values[i]}" for column, values in columns.items())
+            rows.append(f"row {i + 1}: {cells}")
+    return _listed(rows[:N_SHOWN])
 
 
 def _listed(rows: list[str]) -> str:
@@ -204,10 +207,9 @@ def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Fra
 
 def repeated_queries(engine: Engine, frame: Frame) -> Frame:
     """The rows of queries that more than one session asked."""
-    asked = frame.group_by("query_id").agg(
-        nw.col("session_id").min().alias("one"), nw.col("session_id").max().alias("other")
-    )
-    again = asked.filter((nw.col("one") != nw.col("other")) & ~nw.col("query_id").is_null())
+    session = nw.col("session_id")
+    sessions = frame.group_by("query_id").agg(first=session.min(), last=session.max())
+    again = sessions.filter((nw.col("first") != nw.col("last")) & ~nw.col("query_id").is_null())
     queries = engine.arrays(again.select("query_id").head(N_NAMED + 1))["query_id"].tolist()
     if not queries:
         return frame.head(0)
@@ -227,7 +229,8 @@ class RowsReading(Reading):
         """A block of whole sessions as the rows that kernels take."""
         names = self.names["reviewer"]
         families = sorted({name for name in self.family_by_name.values() if name})
-        known = [self.family_by_name.get(name) for name in names]
+        code = {name: i for i, name in enumerate(families)}
+        family = np.array([code.get(self.family_by_name.get(name, ""), -1) for name in names])
         keys = {} if block.query_id is None else {"query_id": block.query_id}
         keys |= {"deal": block.codes["deal"].astype(np.int64)} if "deal" in block.codes else {}
         return Rows(
@@ -240,9 +243,7 @@ class RowsReading(Reading):
             numbers=block.numbers,
             keys=keys,
             text=block.text,
-            family=np.array([families.index(one) if one else -1 for one in known])
-            if self.family_by_name
-            else None,
+            family=family if self.family_by_name else None,
             panel=np.array([names.index(name) for name in self.panel], dtype=np.int64),
         )
 
@@ -264,8 +265,8 @@ def counts_of(engine: Engine, frame: Frame, column: str, most: int | None = None
     By a grouping: that is ten times quicker than `unique`.
     """
     counted = frame.group_by(column).agg(nw.len().alias("n"))
-    found = engine.arrays(counted if most is None else counted.head(most))
-    return dict(zip(found[column].tolist(), found["n"].tolist(), strict=True))
+    values = engine.arrays(counted if most is None else counted.head(most))
+    return dict(zip(values[column].tolist(), values["n"].tolist(), strict=True))
 
 
 def names_in(engine: Engine, frame: Frame) -> tuple[str, ...]:
@@ -302,10 +303,10 @@ def _families(engine: Engine, frame: Frame) -> dict[str, str]:
     """The family of each name. The column may speak of candidates or of reviewers: of those
     whom it gives one family each."""
     for column in ("candidate", "reviewer"):
-        found = engine.arrays(frame.select(column, "family").unique())
+        named = engine.arrays(frame.select(column, "family").unique())
         pairs = [
             (str(name), str(family))
-            for name, family in zip(found[column], found["family"], strict=True)
+            for name, family in zip(named[column], named["family"], strict=True)
             if family is not None
         ]
         if len({name for name, _ in pairs}) == len(pairs):
@@ -320,10 +321,10 @@ def refuse_duplicates(engine: Engine, frame: Frame, columns: tuple[str, ...]) ->
     """Raises with the first ten rows that say the same thing twice."""
     key = [*REQUIRED, *(["round"] if "round" in columns else [])]
     twice = frame.group_by(*key).agg(nw.len().alias("n")).filter(nw.col("n") > 1)
-    found: Columns = engine.arrays(twice.sort(*key).head(N_SHOWN))
+    first = engine.arrays(twice.sort(*key).head(N_SHOWN))
     rows = [
-        ", ".join(f"{name} {value}" for name, value in zip((*key, "n"), values, strict=True))
-        for values in zip(*(found[name] for name in (*key, "n")), strict=True)
+        ", ".join(f"{name} {value}" for name, value in zip(first, values, strict=True))
+        for values in zip(*first.values(), strict=True)
     ]
     if rows:
         raise InputError(
@@ -352,19 +353,17 @@ def is_comparisons(columns: Collection[str]) -> bool:
 def read_comparisons(engine: Engine, opened: Frame) -> Reviews:
     """A checked table of comparisons as reviews; what is wrong is refused with examples."""
     comparisons = checked_comparisons(engine, opened)
-    found = comparisons.counts
-    n = int(found["n"].sum())
-    held = [name for name in OPTIONAL if f"n_{name}" in found and found[f"n_{name}"].any()]
-    times = np.asarray(found.get("latest", ()), dtype=np.float64)
-    times = times[np.isfinite(times)]
+    counts = comparisons.counts
+    n = int(counts["n"].sum())
+    optional = [name for name in OPTIONAL if name != "reviewer" and f"n_{name}" in counts]
     return Reviews(
         as_reviews(engine, comparisons.frame),
-        (*REQUIRED, "rank", *(name for name in held if name != "reviewer")),
+        (*REQUIRED, "rank", *(name for name in optional if counts[f"n_{name}"].any())),
         n_rows=2 * n,
         n_scores=0,
         n_ranks=2 * n,
         not_finite=0,
-        latest=float(times.max()) if len(times) else None,
+        latest=latest_of(counts),
         comparisons=comparisons,
     )
 
@@ -424,8 +423,8 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
     if JUDGE in names and "reviewer" not in names:
         opened = opened.rename({JUDGE: "reviewer"})
         names = ["reviewer" if name == JUDGE else name for name in names]
-    held = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
-    frame = typed(engine, opened, {name: "time" if name == "at" else "text" for name in held})
+    known = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
+    frame = typed(engine, opened, {name: "time" if name == "at" else "text" for name in known})
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))
@@ -433,11 +432,11 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
     return frame
 
 
-def _refuse_comparisons(found: Columns) -> None:
-    kinds = list(zip(*(found[name].tolist() for name in SIDES_AND_WINNER), strict=True))
+def _refuse_comparisons(counts: Columns) -> None:
+    kinds = list(zip(*(counts[name].tolist() for name in SIDES_AND_WINNER), strict=True))
     if any(not a or not b for a, b, _ in kinds):
         raise InputError("some comparisons lack a model: `model_a` or `model_b` is empty.")
-    if "n_reviewer" in found and found["n_reviewer"].sum() < found["n"].sum():
+    if "n_reviewer" in counts and counts["n_reviewer"].sum() < counts["n"].sum():
         raise InputError("some comparisons have no `reviewer`.")
     if own := sorted({a for a, b, _ in kinds if a == b}):
         raise InputError(

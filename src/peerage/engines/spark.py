@@ -12,30 +12,29 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeVar
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from peerage.engines import (
     MANY_PARTS,
-    NUMBER_DIGITS,
+    TEXT_KINDS,
     Add,
     Block,
     Columns,
+    Engine,
     EngineError,
     Frame,
     Reading,
     Source,
     engines,
+    framed,
     paths_of,
     unwrapped,
-    zone_of,
 )
-from peerage.engines.sql import SPARK_NAME, Sql, is_safe, quoted, sql
+from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
 from peerage.errors import InputError, MissingExtraError
 from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
 
@@ -59,8 +58,11 @@ LOCAL = {
 
 
 @engines.register("spark")
-class Spark:
+class Spark(Engine):
     """The Spark session of this process, or a new one on `master` (default: all cores here)."""
+
+    mark = SPARK_NAME
+    row_number = sql("monotonically_increasing_id() + 1")
 
     def __init__(self, master: str | None = None, block_rows: int = BLOCK_ROWS) -> None:
         self.block_rows = block_rows
@@ -69,107 +71,72 @@ class Spark:
     def admit(self, *sources: Source | None) -> None:
         """Nothing to do: what a cluster may read is for whoever runs it to say."""
 
-    def open(self, source: Source) -> Frame:
-        table = self._table(source)
-        if not all(map(is_safe, table.columns)):
-            safe = [quoted(name, SPARK_NAME) for name in table.columns if is_safe(name)]
-            table = table.selectExpr(*safe)
-        frame: Frame = nw.from_native(table)
-        return frame
-
     def arrays(self, frame: Frame) -> Columns:
         table = _collected(frame.to_native())
         return {name: _numpy(table.column(name)) for name in table.column_names}
 
-    def epoch(self, frame: Frame, column: str) -> Frame:
-        table = frame.to_native()
-        kind = dict(table.dtypes)[column]
-        name = quoted(column, SPARK_NAME)
-        if kind in ("timestamp", "timestamp_ntz", "date"):
-            seconds = sql("unix_micros(cast({} as timestamp)) / 1e6D", name)
-        elif kind == "string":
-            seconds = sql("unix_micros(try_cast({} as timestamp)) / 1e6D", name)
-            self._refuse_untimely(table, column)
-        else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = sql("cast({} as double)", name)
-            seconds = sql("case when abs({0}) >= 1e11D then {0} / 1e3D else {0} end", number)
-        chosen = [quoted(other, SPARK_NAME) for other in table.columns if other != column]
-        chosen.append(sql("{} as {}", seconds, name))
-        changed: Frame = nw.from_native(table.selectExpr(*chosen))
-        return changed
-
-    def number(self, frame: Frame, column: str) -> Frame:
-        number = "lpad(cast(monotonically_increasing_id() + 1 as string), {}, '0') as {}"
-        text = sql(number, NUMBER_DIGITS, quoted(column, SPARK_NAME))
-        numbered: Frame = nw.from_native(frame.to_native().selectExpr("*", text))
-        return numbered
-
     def keep(self, frame: Frame) -> Frame:
-        kept: Frame = nw.from_native(frame.to_native().cache())
-        return kept
+        return framed(frame.to_native().cache())
 
-    def zones(self, frame: Frame, column: str) -> set[str]:
-        table = frame.to_native()
-        if dict(table.dtypes).get(column) != "string":
-            return set()
-        written = table.selectExpr(zone_of(quoted(column, SPARK_NAME))).distinct().collect()
-        return {zone or "" for (zone,) in written}
+    def _kinds(self, table: Any) -> Mapping[str, str]:
+        return {name: kind.upper() for name, kind in table.dtypes}
+
+    def _select(self, table: Any, *parts: Sql) -> Any:
+        return table.selectExpr(*parts)
+
+    def _seconds(self, table: Any, column: str, kind: str) -> Sql:
+        name = quoted(column, SPARK_NAME)
+        time = sql("try_cast({} as timestamp)", name)
+        untimely = table.where(sql("{} is not null and {} is null", name, time)).selectExpr(name)
+        for (text,) in untimely.limit(1).collect() if kind in TEXT_KINDS else ():
+            raise InputError(
+                f"`{column}` holds something that is no time: {str(text)!r}",
+                hint="Write ISO 8601 or seconds since 1970.",
+            )
+        return sql("unix_micros({}) / 1e6D", time)
 
     def fold(self, frame: Frame, reading: Reading, kernel: Callable[[Block], T], add: Add[T]) -> T:
         table = frame.to_native()
         n_blocks = -(-table.count() // self.block_rows)
         if n_blocks == 0:
             nothing = _collected(table.selectExpr(*_projection(reading, 1)))
-            return add([kernel(_Encoder(reading, ()).block(nothing))])
-        encode = _Encoder(reading, self._units(table, reading))
+            return add([kernel(_block(nothing, reading, ()))])
+        units = self._units(table, reading)
         schema = "block long, part binary"
-        made = (
-            table.selectExpr(*_projection(reading, n_blocks))
-            .groupBy("block")
-            .applyInArrow(_on_worker("block", lambda rows: kernel(encode.block(rows))), schema)
-        )
+        on_block = _on_worker("block", lambda rows: kernel(_block(rows, reading, units)))
+        blocks = table.selectExpr(*_projection(reading, n_blocks)).groupBy("block")
+        sums = blocks.applyInArrow(on_block, schema)
         while n_blocks > MANY_PARTS:  # so that few come back, however many there are
-            joined = made.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
+            piles = sums.selectExpr(sql("block div {} as pile", MANY_PARTS), "block", "part")
             summed = _on_worker("pile", lambda parts: add(_parts(parts)))
-            made = joined.groupBy("pile").applyInArrow(summed, schema)
+            sums = piles.groupBy("pile").applyInArrow(summed, schema)
             n_blocks = -(-n_blocks // MANY_PARTS)
-        return add(_parts(_collected(made)))
+        return add(_parts(_collected(sums)))
 
     def _units(self, table: Any, reading: Reading) -> tuple[str, ...] | None:
         """The units where each is its own cluster; None where there are too many for that."""
         if not reading.clusters:
             return ()
         units = table.selectExpr(sql("{} as unit", reading.unit(SPARK_NAME))).distinct()
-        found = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
-        return tuple(sorted(found)) if len(found) <= N_CLUSTERS else None
-
-    def _refuse_untimely(self, table: Any, column: str) -> None:
-        name = quoted(column, SPARK_NAME)
-        untimely = sql("{0} is not null and try_cast({0} as timestamp) is null", name)
-        wrong = table.where(untimely).selectExpr(name)
-        examples = [str(row[0]) for row in wrong.limit(1).collect()]
-        if examples:
-            raise InputError(
-                f"`{column}` holds something that is no time: {examples[0]!r}",
-                hint="Write ISO 8601 or seconds since 1970.",
-            )
+        names = units.limit(N_CLUSTERS + 1).toArrow().column("unit").to_pylist()
+        return tuple(sorted(names)) if len(names) <= N_CLUSTERS else None
 
     # -- sources -------------------------------------------------------------------------------
 
     def _table(self, source: Source) -> Any:
-        given = unwrapped(source)
-        if isinstance(given, import_module("pyspark.sql").DataFrame):
-            return given
-        if paths := paths_of(given):
+        table = unwrapped(source)
+        if isinstance(table, import_module("pyspark.sql").DataFrame):
+            return table
+        if paths := paths_of(table):
             return self._file(paths)
-        return self.session.createDataFrame(_arrow(given))
+        return self.session.createDataFrame(_arrow(table))
 
     def _file(self, paths: list[str]) -> Any:
         suffix = os.path.splitext(paths[0].rstrip("/"))[1].lower()  # noqa: PTH122 — may be a URL
         kind, options = FORMATS.get(suffix, PARQUET)  # a folder of Parquet has no suffix
         try:
-            found = [re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path) for path in paths]  # no patterns
-            return self.session.read.options(**options).format(kind).load(found)
+            files = [re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path) for path in paths]  # no patterns
+            return self.session.read.options(**options).format(kind).load(files)
         except import_module("pyspark.errors").AnalysisException as error:
             reason = str(error).splitlines()[0]
             raise InputError(f"cannot be read: {reason}", place=paths[0]) from None
@@ -210,10 +177,10 @@ def _session(master: str | None) -> Any:
 # -- on the workers ----------------------------------------------------------------------------
 
 
-def _collected(made: Any) -> Any:
+def _collected(table: Any) -> Any:
     """What the workers made, as Arrow; if they cannot, for want of this package, it is said."""
     try:
-        return made.toArrow()
+        return table.toArrow()
     except import_module("pyspark.errors").PySparkException as error:
         if "No module named" not in str(error):
             reason = str(error).split("\n", 1)[0]
@@ -241,49 +208,42 @@ def _on_worker(key: str, value: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def _parts(table: Any) -> list[Any]:
     """In the order of the blocks, so that the last bit of a sum does not depend on luck."""
     order = np.argsort(_numpy(table.column("block")))
-    found = table.column("part").to_pylist()
-    return [pickle.loads(found[i]) for i in order.tolist()]  # noqa: S301 — written above
+    parts = table.column("part").to_pylist()
+    return [pickle.loads(parts[i]) for i in order.tolist()]  # noqa: S301 — written above
 
 
-@dataclass(frozen=True, slots=True)
-class _Encoder:
-    """Texts into codes; the same codes and clusters as every engine gives."""
+def _block(table: Any, reading: Reading, units: tuple[str, ...] | None) -> Block:
+    """A block as arrays, each group's rows together and in their order; they come in any.
 
-    reading: Reading
-    units: tuple[str, ...] | None
+    Codes and clusters are the same as every engine gives.
+    """
+    cluster = None
+    codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
+    if reading.group not in codes:
+        names, group = _coded(table.column(reading.group))
+        place = np.empty(len(names), dtype=np.int64)
+        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        codes[reading.group] = place[group]
+        if reading.clusters:
+            cluster = np.zeros(len(names), dtype=np.int64)
+            cluster[codes[reading.group]] = _clusters(table.column("unit"), units)
+    order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
+    return Block(
+        {name: code[order] for name, code in codes.items()},
+        {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
+        _coded(table.column("query_id"))[1][order] if reading.query_id else None,
+        _numpy(table.column("text"))[order] if reading.text else None,
+        cluster,
+        N_CLUSTERS if units is None else len(units),
+    )
 
-    def block(self, table: Any) -> Block:
-        """A block as arrays, each group's rows together and in their order; they come in any."""
-        reading, cluster = self.reading, None
-        codes = {name: _placed(table.column(name), of) for name, of in reading.names.items()}
-        if reading.group not in codes:
-            held, group = _coded(table.column(reading.group))
-            place = np.empty(len(held), dtype=np.int64)
-            place[sorted(range(len(held)), key=held.__getitem__)] = np.arange(len(held))
-            codes[reading.group] = group = place[group]
-            if reading.clusters:
-                cluster = self._clusters(table.column("unit"), group, len(held))
-        order = np.lexsort((_numpy(table.column("row")), codes[reading.group]))
-        return Block(
-            {name: code[order] for name, code in codes.items()},
-            {name: _numpy(table.column(name)).astype(float)[order] for name in reading.numbers},
-            _coded(table.column("query_id"))[1][order] if reading.query_id else None,
-            _numpy(table.column("text"))[order] if reading.text else None,
-            cluster,
-            N_CLUSTERS if self.units is None else len(self.units),
-        )
 
-    def _clusters(self, column: Any, group: Ints, n_groups: int) -> Ints:
-        """The cluster of each group, from its rows' unit."""
-        names, unit = _coded(column)
-        if self.units is None:
-            codes = [bucket_of(name) for name in names]
-        else:
-            place = {name: i for i, name in enumerate(self.units)}
-            codes = [place[name] for name in names]
-        cluster = np.zeros(n_groups, dtype=np.int64)
-        cluster[group] = np.array(codes, dtype=np.int64)[unit]
-        return cluster
+def _clusters(column: Any, units: tuple[str, ...] | None) -> Ints:
+    """The cluster of each row, from its unit."""
+    names, unit = _coded(column)
+    place = {name: i for i, name in enumerate(units or ())}
+    clusters = [bucket_of(name) if units is None else place[name] for name in names]
+    return np.array(clusters, dtype=np.int64)[unit]
 
 
 def _projection(reading: Reading, n_blocks: int) -> list[Sql]:
@@ -329,20 +289,18 @@ def _numpy(column: Any) -> NDArray[Any]:
     return values
 
 
-def _arrow(given: Any) -> Any:
+def _arrow(table: Any) -> Any:
     """A table in memory as Arrow."""
     pa = import_module("pyarrow")
-    if isinstance(given, pa.Table):
-        return given
-    if isinstance(given, Mapping):
-        return pa.table({name: _listed(values) for name, values in given.items()})
-    if isinstance(given, Sequence) and all(isinstance(one, Mapping) for one in given):
-        return pa.Table.from_pylist([dict(one) for one in given])
+    if isinstance(table, Sequence) and all(isinstance(row, Mapping) for row in table):
+        return pa.Table.from_pylist([dict(row) for row in table])
+    if isinstance(table, Mapping):
+        table = {name: _listed(values) for name, values in table.items()}
     try:
-        return pa.table(given)
+        return pa.table(table)
     except (TypeError, ValueError):
         raise InputError(
-            f"a {type(given).__name__} is no table.",
+            f"a {type(table).__name__} is no table.",
             hint="Give a path, or a table of polars, pandas, pyarrow or PySpark.",
         ) from None
 

@@ -49,5 +49,5 @@ def sql(template: str, *parts: Sql | float) -> Sql:
 
 def listed(parts: Iterable[Sql]) -> Sql:
     """Pieces of SQL with commas between them."""
-    held = list(parts)
-    return sql(", ".join(["{}"] * len(held)), *held)
+    pieces = list(parts)
+    return sql(", ".join(["{}"] * len(pieces)), *pieces)

@@ -12,7 +12,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields
+from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
@@ -42,6 +42,7 @@ Kind = Literal[
     "provider",  # anything else a provider's library throws
 ]
 
+UNSENT = Usage(0, 0, 0.0)  # of a call that cost nothing
 MAX_REPLY_BYTES = 1_000_000  # of any reply, whole or streamed, with its reasoning
 
 # Which councils a question has passed, so that none is asked by itself: a header of every call.
@@ -90,8 +91,8 @@ class Call:
         stands between the two. Reviewers and the chair have all that in their prompt.
         """
         answers = self.stage == "answer"
-        told = (self.seat.system, self.query.system if answers else "")
-        system = "\n\n".join(text for text in told if text)
+        texts = (self.seat.system, self.query.system if answers else "")
+        system = "\n\n".join(filter(None, texts))
         first = (Turn("system", system),) if system else ()
         return (*first, *(self.query.earlier if answers else ()), Turn("user", self.prompt))
 
@@ -120,26 +121,20 @@ class Reply:
         return len(self.reasoning.split()) or None
 
 
+@dataclass(eq=False)
 class CallError(Exception):
     """A call that failed, with what is needed to decide whether to try again."""
 
-    def __init__(
-        self,
-        kind: Kind,
-        message: str,
-        *,
-        retry_after_s: float | None = None,
-        usage: Usage | None = None,
-        status: int | None = None,
-        parameter: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-        self.retry_after_s = retry_after_s
-        self.usage = usage  # a failed call may still have cost something
-        self.status = status  # of HTTP, where there was one
-        self.parameter = parameter  # of the request, that an endpoint blames
+    kind: Kind
+    message: str
+    _: KW_ONLY
+    retry_after_s: float | None = None
+    usage: Usage | None = None  # a failed call may still have cost something
+    status: int | None = None  # of HTTP, where there was one
+    parameter: str = ""  # of the request, that an endpoint blames
+
+    def __str__(self) -> str:
+        return self.message
 
     @property
     def why(self) -> str:
@@ -191,11 +186,11 @@ class Provider(ABC):
         """Let go of connections, memory and threads; a later call opens them again."""
 
 
-def _provider_class(thing: object, _: Guard[Any]) -> type[Provider]:
+def _provider_class(plugin: object, _: Guard[Any]) -> type[Provider]:
     """A provider of somebody else's; what it raises, `calling` turns into a failure."""
-    if not (isinstance(thing, type) and issubclass(thing, Provider)):
-        raise TypeError(f"{getattr(thing, '__name__', thing)} is no subclass of Provider")
-    return thing
+    if not (isinstance(plugin, type) and issubclass(plugin, Provider)):
+        raise TypeError(f"{getattr(plugin, '__name__', plugin)} is no subclass of Provider")
+    return plugin
 
 
 providers: Registry[type[Provider]] = Registry("provider", "peerage.providers", _provider_class)
@@ -207,17 +202,15 @@ def seat_options(options: type[T], seat: Seat) -> T:
     Every field of the dataclass has a default, whose type is the one asked for.
     """
     default_by_name = {entry.name: entry.default for entry in fields(options)}  # type: ignore[arg-type]
+    place = f"seat {seat.name}"
     for name, value in seat.options.items():
         if name not in default_by_name:
-            raise ConfigError(
-                f"a {seat.provider} seat has no option {name!r}.",
-                place=f"seat {seat.name}",
-                hint=f"Known: {', '.join(default_by_name)}.",
-            )
-        types, wanted = OPTION_TYPES[type(default_by_name[name])]
-        negative_count = type(value) is int and type(default_by_name[name]) is int and value < 0
-        if type(value) not in types or negative_count:
-            raise ConfigError(f"{name} must be {wanted}.", place=f"seat {seat.name}")
+            message = f"a {seat.provider} seat has no option {name!r}."
+            raise ConfigError(message, place=place, hint=f"Known: {', '.join(default_by_name)}.")
+        kind = type(default_by_name[name])
+        types, words = OPTION_TYPES[kind]
+        if type(value) not in types or (kind is int and value < 0):
+            raise ConfigError(f"{name} must be {words}.", place=place)
     return options(**seat.options)
 
 

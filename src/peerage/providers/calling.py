@@ -13,14 +13,15 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from peerage.config import key_name, secret
-from peerage.errors import BudgetError, ConfigError, PeerageError, Problem, config_error
+from peerage.errors import BudgetError, ConfigError, PeerageError, config_error
 from peerage.providers import (
     MAX_REPLY_BYTES,
+    UNSENT,
     Call,
     CallError,
     Kind,
@@ -48,7 +49,6 @@ UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
 )
 TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
-NOTHING = Usage(0, 0, 0.0)
 PING = "Reply with the single word: ready."
 PING_S = 20.0
 
@@ -92,9 +92,8 @@ class SeatChannel:
             async with asyncio.timeout(limit_s):
                 reply = await self.provider.complete(call, stream.feed if stream else None)
             if len(reply.text) + len(reply.reasoning) > MAX_REPLY_BYTES:
-                raise CallError(
-                    "too_long", "the reply is longer than any may be", usage=reply.usage
-                )
+                message = "the reply is longer than any may be"
+                raise CallError("too_long", message, usage=reply.usage)
             if stream is not None:
                 if not self.provider.streams:
                     stream.feed(reply.text)
@@ -107,7 +106,7 @@ class SeatChannel:
                 usage=checked_usage(reply.usage),
             )
         except CallError as error:
-            raise CallError(
+            raise CallError(  # a new one, without the blamed parameter: that is not redacted
                 error.kind,
                 redactor.sentence(error.message),
                 retry_after_s=error.retry_after_s,
@@ -123,11 +122,13 @@ class SeatChannel:
 
 @dataclass(slots=True)
 class Tries:
-    """What the tries of one call have taken so far, and the time that is left to them together.
+    """The tries of one call: where they go, what they took so far, and the time left to them.
 
     Only what is under way counts; pauses between tries, and waits in line, do not.
     """
 
+    channel: SeatChannel
+    on_wait: OnWait | None
     left_s: float
     lost: list[Usage] = field(default_factory=list)  # by tries that gave no reply
     n_by_kind: Counter[Kind] = field(default_factory=Counter)
@@ -229,8 +230,9 @@ class Caller:
         refusal = breaker.refusal(self._clock())
         if refusal is not None:
             return Failure(call.seat.name, "skipped", refusal, call.stage)
+        left_s = math.inf if call.deadline_s is None else call.deadline_s
         try:
-            outcome = await self._tried(call, channel, on_text, on_wait)
+            outcome = await self._tried(call, on_text, Tries(channel, on_wait, left_s))
         except BaseException:
             breaker.give_up()
             raise
@@ -240,14 +242,11 @@ class Caller:
             breaker.fail(outcome.kind, outcome.message, self._clock())
         return outcome
 
-    async def _tried(
-        self, call: Call, channel: SeatChannel, on_text: OnText | None, on_wait: OnWait | None
-    ) -> Reply | Failure:
+    async def _tried(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply | Failure:
         """The reply of the first try that gives one, or the failure of the last."""
-        tries = Tries(math.inf if call.deadline_s is None else call.deadline_s)
         while True:
             try:
-                reply = await self._attempt(call, channel, on_text, on_wait, tries)
+                reply = await self._attempt(call, on_text, tries)
                 if not tries.lost:
                     return reply
                 return replace(reply, usage=total_usage([*tries.lost, reply.usage]))
@@ -264,62 +263,57 @@ class Caller:
                     return Failure(call.seat.name, kind, message, call.stage, usage)
             on_text = None
             call = replace(call, attempt=call.attempt + 1)
-            if on_wait is not None:
-                on_wait(why, wait_s, call.attempt + 1)
-            await self._sleep(wait_s)
+            await self._pause(call, why, wait_s, tries)
 
-    async def _attempt(
-        self,
-        call: Call,
-        channel: SeatChannel,
-        on_text: OnText | None,
-        on_wait: OnWait | None,
-        tries: Tries,
-    ) -> Reply:
+    async def _pause(self, call: Call, why: str, wait_s: float, tries: Tries) -> None:
+        """Wait before a try, and tell whoever watches."""
+        if tries.on_wait is not None:
+            tries.on_wait(why, wait_s, call.attempt + 1)
+        await self._sleep(wait_s)
+
+    async def _attempt(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply:
         """One try: a place in the seat's line and in its endpoint's, the money, and the reply."""
+        channel = tries.channel
         own, shared = channel.limiter, channel.endpoint_limiter
-        await own.acquire()
-        try:
+        with ExitStack() as places:
+            await own.acquire()
+            places.callback(own.release)
             era = await shared.acquire()
             leave: Callable[[], None] = shared.release
+            places.callback(lambda: leave())
+            reserved = await self._cleared(call, tries)
+            started, reply = self._clock(), None
+            usage = Usage()  # called off: what the endpoint will charge for it nobody knows
             try:
-                held = await self._cleared(call, channel, on_wait)
-                started, reply = self._clock(), None
-                usage = Usage()  # called off: what the endpoint will charge for it nobody knows
-                try:
-                    limit_s = min(call.seat.timeout_s, tries.left_s)
-                    reply = await channel.ask(call, on_text, limit_s)
-                    usage, leave = reply.usage, shared.succeed
-                except CallError as error:
-                    tries.left_s -= self._clock() - started
-                    usage = error.usage or (NOTHING if error.kind in UNCHARGED else Usage())
-                    if error.kind in OVERLOADED:
-                        leave = partial(self._strain, shared, era, error)
-                    raise
-                finally:
-                    usage = self._settle(channel, held, usage)
-                    if reply is None:
-                        tries.lost.append(usage)
-                return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
+                limit_s = min(call.seat.timeout_s, tries.left_s)
+                reply = await channel.ask(call, on_text, limit_s)
+                usage, leave = reply.usage, shared.succeed
+            except CallError as error:
+                tries.left_s -= self._clock() - started
+                usage = error.usage or (UNSENT if error.kind in UNCHARGED else Usage())
+                if error.kind in OVERLOADED:
+                    leave = partial(self._strain, shared, era, error)
+                raise
             finally:
-                leave()
-        finally:
-            own.release()
+                cost = channel.cost(usage)
+                self.budget.settle(reserved, cost)
+                usage = usage if cost is None else replace(usage, cost_usd=usd(cost))
+                if reply is None:
+                    tries.lost.append(usage)
+            return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
 
-    async def _cleared(self, call: Call, channel: SeatChannel, on_wait: OnWait | None) -> int:
+    async def _cleared(self, call: Call, tries: Tries) -> int:
         """Wait until the endpoint takes calls again and the money is set aside; how much it is.
 
         Who holds money has a place, so those who wait for money wait only for calls under way.
         """
-        shared = channel.endpoint_limiter
+        shared = tries.channel.endpoint_limiter
         while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
-            if on_wait is not None:
-                on_wait(shared.resume_why, wait_s, call.attempt + 1)
-            await self._sleep(wait_s)
+            await self._pause(call, shared.resume_why, wait_s, tries)
         if not self.budget.is_limited:
             return 0
         try:
-            return await self.budget.reserve(channel.max_cost(call))
+            return await self.budget.reserve(tries.channel.max_cost(call))
         except BudgetError as error:
             raise CallError("budget", str(error)) from None
 
@@ -332,24 +326,18 @@ class Caller:
                 shared.resume_at, shared.resume_why = resume_at, error.why
         shared.strain(era)
 
-    def _settle(self, channel: SeatChannel, held: int, usage: Usage) -> Usage:
-        """The usage with its cost, which is also taken from the budget."""
-        cost = channel.cost(usage)
-        self.budget.settle(held, cost)
-        return usage if cost is None else replace(usage, cost_usd=usd(cost))
-
 
 # -- before any call ---------------------------------------------------------------------------
 
 
 def check_ready(seats: Iterable[Seat]) -> None:
     """Refuse seats that could not be called now, all of them in one error, before any call."""
-    problems: list[Problem] = []
+    problems: list[ConfigError] = []
     for seat in seats:
         try:
             providers.get(seat.provider).check_ready(seat)
         except ConfigError as error:
-            problems.append(Problem(error.message, error.hint, place=error.place))
+            problems.append(error)
     if problems:
         raise config_error(problems)
 

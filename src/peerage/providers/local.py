@@ -7,6 +7,8 @@ told before it starts.
 The seats of a panel that want the same weights share them, and are served one after the other by
 one thread: replies computed side by side would depend on each other's rounding, and a call would
 no longer give the same text twice.
+
+Model servers that run on this machine, which speak OpenAI's protocol, are looked for here too.
 """
 
 from __future__ import annotations
@@ -17,18 +19,19 @@ import json
 import os
 import re
 import secrets
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from peerage.errors import ConfigError
 from peerage.providers import (
+    MAX_REPLY_BYTES,
     Call,
     CallError,
     Kind,
@@ -51,6 +54,11 @@ LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
 ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has nothing more to say
 SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+
+USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
+FIND_S = 0.7  # for a server that is there, on the same machine
+MAX_ID_CHARACTERS = 80
+NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in the ids of other models
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -95,8 +103,8 @@ def local_seats() -> tuple[Seat, ...]:
 def available(path: str = "") -> str | None:
     """None where the local model can be used; else what is missing, and the fix."""
     try:
+        weights_file(path)  # a path that is wrong is told without loading anything
         runtime()
-        weights_file(path)
     except CallError as error:
         return error.message
     return None
@@ -176,9 +184,10 @@ class Local(Provider):
     def loaded(self) -> LoadedModel:
         """The model that all calls share, got ready with the first of them."""
         if self._model is None:
-            runtime()
             path, context_tokens, threads = self._wants
-            self._model = LoadedModel(weights_file(path), context_tokens, threads or _n_threads())
+            weights = weights_file(path)
+            runtime()
+            self._model = LoadedModel(weights, context_tokens, threads or _n_threads())
         return self._model
 
     async def aclose(self) -> None:
@@ -225,14 +234,14 @@ def narrowed(schema: Mapping[str, Any]) -> Schema:
     a review is a vote: not an abstention, and with each place of the ranking filled.
     """
     labels = schema.get("$defs", {}).get("label", {}).get("enum", ())
-    kept = {**schema, "x-guidance": COMPACT}
+    narrow = {**schema, "x-guidance": COMPACT}
     properties = schema.get("properties", {})
     if "abstained" in properties:
         ranking = {"type": "array", "items": {"$ref": "#/$defs/label"}, "minItems": len(labels)}
-        said = {name: _without_null(part) for name, part in properties.items()}
+        opinion = {name: _without_null(part) for name, part in properties.items()}
         vote = {"abstained": {"const": False}, "reason": {"type": "null"}, "ranking": ranking}
-        kept["properties"] = {**said, **vote}
-    bounded: Schema = _bounded(kept, len(labels) or LIST_ITEMS)
+        narrow["properties"] = {**opinion, **vote}
+    bounded: Schema = _bounded(narrow, len(labels) or LIST_ITEMS)
     return bounded
 
 
@@ -246,34 +255,32 @@ def _bounded(part: Any, n_items: int) -> Any:
         return [_bounded(inner, n_items) for inner in part]
     if not isinstance(part, Mapping):
         return part
-    made = {key: _bounded(value, n_items) for key, value in part.items()}
-    if made.get("type") == "string" and "enum" not in made:
+    if part.get("type") == "string" and "enum" not in part:
         return {"type": "string", "pattern": SENTENCE}
-    if made.get("type") == "array":
-        made.setdefault("maxItems", n_items)
-    return made
+    end = {"maxItems": n_items} if part.get("type") == "array" else {}
+    return end | {key: _bounded(value, n_items) for key, value in part.items()}
 
 
-def _reply(made: Generation, call: Call) -> Reply:
+def _reply(generation: Generation, call: Call) -> Reply:
     """The reply once it is over, or why there is none."""
-    usage = Usage(made.tokens_in, made.tokens_out, 0.0)
-    if made.error is not None:
-        raise _refused(made.error)
-    if not made.finish:
+    text, finish = generation.text, generation.finish
+    usage = Usage(generation.tokens_in, generation.tokens_out, 0.0)
+    if generation.error is not None:
+        raise _refused(generation.error)
+    if not finish:
         raise CallError("cancelled", "the local model was closed", usage=usage)
-    if not made.text.strip():
+    if not text.strip():
         raise CallError("empty", "the local model said nothing", usage=usage)
-    if call.schema is None:
-        return Reply(made.text, usage, finish_reason=made.finish)
-    if made.finish == "length":
-        message = f"the reply was not over after {made.tokens_out} tokens"
-        raise CallError("truncated", message, usage=usage)
-    try:
-        json.loads(made.text)
-    except ValueError:  # the runtime ignores a schema that it cannot read
-        message = "the local model cannot be held to this schema"
-        raise CallError("bad_request", message, usage=usage) from None
-    return Reply(made.text, usage, finish_reason=made.finish, constrained=True)
+    if call.schema is not None:
+        if finish == "length":
+            message = f"the reply was not over after {generation.tokens_out} tokens"
+            raise CallError("truncated", message, usage=usage)
+        try:
+            json.loads(text)
+        except ValueError:  # the runtime ignores a schema that it cannot read
+            message = "the local model cannot be held to this schema"
+            raise CallError("bad_request", message, usage=usage) from None
+    return Reply(text, usage, finish_reason=finish, constrained=call.schema is not None)
 
 
 def _refused(error: Mapping[str, Any]) -> CallError:
@@ -377,10 +384,9 @@ class LoadedModel:
             self._generation = None
 
     def _loaded(self) -> Any:
-        self._server = self._server or self._load()
-        return self._server
-
-    def _load(self) -> Any:
+        """The runtime with the weights, loaded by the first who needs it."""
+        if self._server is not None:
+            return self._server
         library = runtime()
         params = library.CommonParams()
         params.model.path = str(self.path)
@@ -398,10 +404,11 @@ class LoadedModel:
         params.ui = False
         params.n_threads_http = 1
         try:
-            return library.Server(params)
+            self._server = library.Server(params)
         except RuntimeError as error:
             message = f"{self.path.name} could not be loaded: is it a GGUF file with a chat model?"
             raise CallError("provider", message) from error
+        return self._server
 
 
 def _n_threads() -> int:
@@ -421,10 +428,10 @@ def weights_file(path: str = "") -> Path:
         return named.resolve()
     spec = find_spec(WEIGHTS_PACKAGE)
     homes = (spec.submodule_search_locations if spec else None) or ()
-    found = [file for home in homes for file in sorted(Path(home).glob("*.gguf"))]
-    if not found:
+    files = [file for home in homes for file in sorted(Path(home).glob("*.gguf"))]
+    if not files:
         raise CallError("provider", f"the local model is not installed: {FIX}")
-    return found[0]
+    return files[0]
 
 
 def runtime() -> Any:
@@ -433,25 +440,58 @@ def runtime() -> Any:
     Left to itself it spins at every barrier, which on a machine with anything else to do
     makes two threads thirty times slower than one.
     """
-    with _set_for_import("OMP_WAIT_POLICY", "PASSIVE"):
-        try:
-            return importlib.import_module("xllamacpp")
-        except ModuleNotFoundError as error:
-            raise CallError("provider", f"the local model is not installed: {FIX}") from error
-        except ImportError as error:
-            message = f"the local model's runtime does not load: {error}"
-            hint = "; on Debian and Ubuntu: apt-get install libgomp1"
-            raise CallError("provider", message + hint * ("gomp" in message)) from error
-
-
-@contextmanager
-def _set_for_import(name: str, value: str) -> Iterator[None]:
-    """A variable of the environment for as long as the library is being loaded."""
-    if "xllamacpp" in sys.modules or name in os.environ:
-        yield
-        return
-    os.environ[name] = value
+    is_chosen = "OMP_WAIT_POLICY" in os.environ
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
-        yield
+        return importlib.import_module("xllamacpp")
+    except ModuleNotFoundError as error:
+        raise CallError("provider", f"the local model is not installed: {FIX}") from error
+    except ImportError as error:
+        message = f"the local model's runtime does not load: {error}"
+        hint = "; on Debian and Ubuntu: apt-get install libgomp1"
+        raise CallError("provider", message + hint * ("gomp" in message)) from error
     finally:
-        del os.environ[name]
+        if not is_chosen:
+            os.environ.pop("OMP_WAIT_POLICY", None)
+
+
+# -- servers on this machine ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelServer:
+    """A server that answers, and the ids of the chat models that it offers."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
+    """The servers on loopback that list chat models, asked side by side and only briefly."""
+    with ThreadPoolExecutor(len(ports)) as executor:
+        servers = executor.map(lambda port: _server(*port), ports)
+        return [server for server in servers if server.models]
+
+
+def _server(name: str, port: int) -> ModelServer:
+    base_url = f"http://127.0.0.1:{port}/v1"
+    try:
+        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
+        with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
+            connection.request("GET", "/v1/models")
+            document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
+        ids = [entry["id"] for entry in document["data"]]
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
+        ids = []  # nothing there, or something else
+    return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
+
+
+def _is_chat_model(id_: object) -> bool:
+    return (
+        isinstance(id_, str)
+        and 0 < len(id_) <= MAX_ID_CHARACTERS
+        and id_.isascii()
+        and id_.isprintable()
+        and not any(word in id_.lower() for word in NO_CHAT)
+    )

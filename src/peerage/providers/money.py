@@ -6,11 +6,11 @@ unknown, which is not free. Prices that rise with the length of the prompt are k
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from peerage.config import OPENAI_URL
 from peerage.errors import BudgetError
@@ -19,12 +19,15 @@ from peerage.providers.pacing import WaitingLine
 from peerage.types import Seat, Usage
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelPrice, TieredPrices
+    from genai_prices.types import TieredPrices
 
 PICO = 10**12  # picodollars in a dollar
 PER_TOKEN = 10**6  # a dollar per million tokens is a million picodollars per token
 MAX_CALL_TOKENS = 10**9  # what is reported beyond these is a mistake or a lie
 MAX_CALL_USD = 10_000.0
+
+# Dollars per million tokens, by the number of prompt tokens above which they hold.
+PriceByStart: TypeAlias = Mapping[int, float | Decimal]
 
 
 def pico(usd: float) -> int:
@@ -50,16 +53,15 @@ def checked_usage(usage: Usage) -> Usage:
 
 def total_usage(usages: Iterable[Usage]) -> Usage:
     """What several calls took together, in any order; unknown where it is unknown of one."""
-    each = list(usages)
+    calls = list(usages)
 
-    def total(parts: list[int | None]) -> int | None:
-        known = [part for part in parts if part is not None]
-        return sum(known) if len(known) == len(parts) else None
+    def total(amounts: list[int | None]) -> int | None:
+        return None if None in amounts else sum(filter(None, amounts))
 
-    cost = total([None if one.cost_usd is None else pico(one.cost_usd) for one in each])
+    cost = total([None if call.cost_usd is None else pico(call.cost_usd) for call in calls])
     return Usage(
-        total([one.tokens_in for one in each]),
-        total([one.tokens_out for one in each]),
+        total([call.tokens_in for call in calls]),
+        total([call.tokens_out for call in calls]),
         None if cost is None else usd(cost),
     )
 
@@ -84,16 +86,16 @@ class Price:
 
     def cost(self, tokens_in: int, tokens_out: int) -> int:
         """Picodollars for a call; caches that make a prompt cheaper are not known here."""
-        step = self.steps[0]
-        for higher in self.steps[1:]:
-            if tokens_in > higher.above:
-                step = higher
-        return tokens_in * step.token_in + tokens_out * step.token_out
+        return self._costs(tokens_in, tokens_out)[-1]
 
     def bound(self, tokens_in: int, tokens_out: int) -> int:
         """The most that a call of at most so many tokens can cost."""
+        return max(self._costs(tokens_in, tokens_out))
+
+    def _costs(self, tokens_in: int, tokens_out: int) -> list[int]:
+        """What the tokens cost by the prices of each step that so long a prompt reaches."""
         reached = [self.steps[0], *(step for step in self.steps[1:] if step.above < tokens_in)]
-        return max(tokens_in * s.token_in + tokens_out * s.token_out for s in reached)
+        return [tokens_in * step.token_in + tokens_out * step.token_out for step in reached]
 
 
 FREE = Price((Step(0, 0, 0),))
@@ -104,32 +106,27 @@ def price_of(seat: Seat) -> Price | None:
 
     Where its provider is free so is the seat, unless it names a price.
     """
-    if seat.price_in is None and seat.price_out is None and providers.get(seat.provider).is_free:
+    own = (seat.price_in, seat.price_out)
+    if own == (None, None) and providers.get(seat.provider).is_free:
         return FREE
-    if seat.price_in is not None and seat.price_out is not None:
-        return Price((Step(0, _per_token(seat.price_in), _per_token(seat.price_out)),))
-    listed = _listed(seat.model, seat.base_url)
+    listed = _listed(seat.model, seat.base_url) if None in own else ({}, {})
     if listed is None:
         return None
-    return Price(
-        tuple(
-            Step(
-                step.above,
-                step.token_in if seat.price_in is None else _per_token(seat.price_in),
-                step.token_out if seat.price_out is None else _per_token(seat.price_out),
-            )
-            for step in listed.steps
-        )
-    )
+    sides = [
+        by_start if price is None else {0: price}
+        for price, by_start in zip(own, listed, strict=True)
+    ]
 
+    def at(side: PriceByStart, start: int) -> int:
+        return round(side[max(above for above in side if above <= start)] * PER_TOKEN)
 
-def _per_token(usd_per_million: float | Decimal) -> int:
-    return round(usd_per_million * PER_TOKEN)
+    starts = sorted({start for side in sides for start in side})
+    return Price(tuple(Step(start, *(at(side, start) for side in sides)) for start in starts))
 
 
 @cache
-def _listed(model: str, base_url: str) -> Price | None:
-    """The table's price for a model at an endpoint it knows.
+def _listed(model: str, base_url: str) -> tuple[PriceByStart, PriceByStart] | None:
+    """The table's prices of a model's input and output; a list that leaves one out says nothing.
 
     An endpoint that it does not know may charge anything for a model of a known name, so
     there is no answer. With no endpoint given the model is OpenAI's.
@@ -138,33 +135,18 @@ def _listed(model: str, base_url: str) -> Price | None:
         return None
     from genai_prices import Usage, calc_price
 
+    usage = Usage(input_tokens=0, output_tokens=0)
     try:
-        found = calc_price(
-            Usage(input_tokens=0, output_tokens=0),
-            model,
-            provider_api_url=base_url or OPENAI_URL,
-        )
+        price = calc_price(usage, model, provider_api_url=base_url or OPENAI_URL).model_price
     except LookupError:
         return None
-    return _steps(found.model_price)
-
-
-def _steps(listed: ModelPrice) -> Price | None:
-    """A listed price as steps; a list that leaves one side out says nothing of it."""
-    token_in, token_out = getattr(listed, "input_mtok", None), getattr(listed, "output_mtok", None)
+    token_in, token_out = getattr(price, "input_mtok", None), getattr(price, "output_mtok", None)
     if token_in is None or token_out is None:
         return None
-    tables = [_by_start(token_in), _by_start(token_out)]
-    starts = sorted({start for table in tables for start in table})
-
-    def at(table: dict[int, Decimal], start: int) -> int:
-        return _per_token(table[max(s for s in table if s <= start)])
-
-    return Price(tuple(Step(start, *(at(table, start) for table in tables)) for start in starts))
+    return _by_start(token_in), _by_start(token_out)
 
 
-def _by_start(side: Decimal | TieredPrices) -> dict[int, Decimal]:
-    """A price by the number of prompt tokens above which it holds."""
+def _by_start(side: Decimal | TieredPrices) -> PriceByStart:
     if isinstance(side, Decimal):
         return {0: side}
     return {0: side.base, **{tier.start: tier.price for tier in side.tiers}}
@@ -218,22 +200,22 @@ class Budget(WaitingLine):
 
     async def reserve(self, most: int) -> int:
         """Set the most a call can cost aside, once it is its turn; how much was set aside."""
-        held = 0
+        reserved = 0
         if self._limit is not None:
             await self.take(most)
-            held = most
+            reserved = most
         if self._whole is None:
-            return held
+            return reserved
         try:
-            return max(held, await self._whole.reserve(most))
+            return max(reserved, await self._whole.reserve(most))
         except BaseException:
-            self.give_back(held)
+            self.give_back(reserved)
             raise
 
-    def settle(self, held: int, cost: int | None) -> None:
+    def settle(self, reserved: int, cost: int | None) -> None:
         """Let go of what was set aside, and count what the call cost, None if nobody knows."""
         if self._limit is not None:
-            self._spent += held if cost is None else cost
-            self.give_back(held)
+            self._spent += reserved if cost is None else cost
+            self.give_back(reserved)
         if self._whole is not None:
-            self._whole.settle(held, cost)
+            self._whole.settle(reserved, cost)

@@ -7,21 +7,23 @@ made again without it, and the model is not asked for it any more.
 The client is aiohttp, because its parser is compiled: a call takes a quarter of the CPU that a
 pure-Python client takes. Nothing is read without a bound. No redirect is followed, since it would
 take the key along, and nothing but the one configured address is ever asked for anything.
+
+Every way in which a completion can be wrong ends in exactly one kind of `CallError`; what servers
+differ in (content in parts, reasoning under three names, tokens left out of a count) is evened
+out here and nowhere else.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import ssl
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from http.client import HTTPConnection, HTTPException
 from io import BytesIO
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
@@ -33,17 +35,19 @@ from peerage.errors import ConfigError
 from peerage.providers import (
     MAX_REPLY_BYTES,
     TRACE_HEADER,
+    UNSENT,
     Call,
     CallError,
+    Kind,
     OnText,
     Provider,
     Reply,
     council_trace,
     providers,
 )
-from peerage.providers.completions import CompletionStream, kind_of, parse_completion, parse_json
+from peerage.providers.money import MAX_CALL_TOKENS, checked_usage
 from peerage.text import valid_text
-from peerage.types import Seat, Usage
+from peerage.types import Seat, Usage, is_cut_off
 
 if TYPE_CHECKING:
     import aiohttp
@@ -52,7 +56,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_S = 30.0  # the whole of a call is timed by whoever makes it
 KEEP_ALIVE_S = 30.0
 LARGE_BYTES = 2**20  # aiohttp asks for a file from here on, to write it piece by piece
-UNSENT = Usage(0, 0, 0.0)
+MAX_STREAM_BYTES = 64_000_000  # of a stream with all its events; each carries one word or so
+THINKING, THOUGHT = "<think>", "</think>"  # how models served locally fence their reasoning
 MAX_ERROR_BYTES = 64_000  # of an error's body; what follows adds nothing to a sentence
 
 # What an endpoint may refuse, with the words by which a refusal is known to mean it.
@@ -63,12 +68,14 @@ REFUSABLE = {
     "reasoning_effort": ("reasoning_effort", "reasoning effort", "reasoning.effort"),
     "stream_options": ("stream_options",),
 }
+KIND_BY_STATUS: dict[int, Kind] = {
+    401: "unauthorized",
+    403: "unauthorized",
+    408: "timeout",
+    429: "rate_limited",
+}
 REFUSALS = frozenset({400, 404, 415, 422, 501})  # 404: OpenRouter, when no host has the feature
 OPTION_HINTS = dict.fromkeys(("model", "max_tokens"), "Write it as a key of the seat.")
-USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
-FIND_S = 0.7  # for a server that is there, on the same machine
-MAX_ID_CHARACTERS = 80
-NO_CHAT = ("embed", "rerank", "whisper", "tts", "bge-", "clip")  # in the ids of other models
 OURS = frozenset(
     {"model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "response_format"}
 )
@@ -81,7 +88,7 @@ class OpenAICompatible(Provider):
     constrains = True
     streams = True
 
-    def __init__(self, seat: Seat, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(self, seat: Seat, environ: Mapping[str, str] = os.environ) -> None:
         self.base_url, self.key_name = self.endpoint(seat)[0], key_name(seat, environ)
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
@@ -204,24 +211,21 @@ class OpenAICompatible(Provider):
             raise _lost(error, str(self._url.origin())) from None
 
     def _body(self, call: Call, without: frozenset[str], stream: bool) -> dict[str, Any]:
+        """What to send, less what the endpoint refused; the token limit has another name then."""
         seat = call.seat
         messages = [asdict(message) for message in call.messages]
         body: dict[str, Any] = {"model": seat.model, "messages": messages, **self._also}
-        body |= seat.options
-        if "temperature" not in without:
-            body["temperature"] = seat.temperature
-        if seat.reasoning_effort and "reasoning_effort" not in without:
+        body |= {**seat.options, "temperature": seat.temperature, "max_tokens": call.max_tokens}
+        if seat.reasoning_effort:
             body["reasoning_effort"] = seat.reasoning_effort
-        limit = "max_completion_tokens" if "max_tokens" in without else "max_tokens"
-        body[limit] = call.max_tokens
-        if call.schema is not None and "response_format" not in without:
+        if call.schema is not None:
             schema = {"name": call.stage, "strict": True, "schema": call.schema}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         if stream:
-            body["stream"] = True
-            if "stream_options" not in without:
-                body["stream_options"] = {"include_usage": True}
-        return body
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if "max_tokens" in without:
+            body["max_completion_tokens"] = call.max_tokens
+        return {name: value for name, value in body.items() if name not in without}
 
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """What a status means, in the endpoint's own words where it has any."""
@@ -243,22 +247,23 @@ def _lost(error: Exception, place: str) -> CallError:
     import aiohttp
     from aiohttp.http_exceptions import ContentEncodingError
 
-    if isinstance(error, aiohttp.ClientPayloadError):
-        if isinstance(error.__cause__, ContentEncodingError):
+    match error:
+        case aiohttp.ClientPayloadError(__cause__=ContentEncodingError()):
             return CallError("bad_encoding", f"{place} sent what cannot be decompressed")
-        return CallError("truncated", f"{place} broke off in the middle of its reply")
-    if isinstance(error, TimeoutError):
-        return CallError("timeout", f"{place} took no connection in time")
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
-    if isinstance(error, aiohttp.ClientResponseError):
-        return CallError("not_json", f"{place} does not speak HTTP")
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        why = f"the certificate of {place} is not trusted: {error.certificate_error}"
-        return CallError("connection", why, usage=UNSENT)
-    if isinstance(error, aiohttp.ClientConnectorError):
-        why = f"no connection to {place}: {error.os_error.strerror or error}"
-        return CallError("connection", why, usage=UNSENT)
+        case aiohttp.ClientPayloadError():
+            return CallError("truncated", f"{place} broke off in the middle of its reply")
+        case TimeoutError():
+            return CallError("timeout", f"{place} took no connection in time")
+        case aiohttp.ClientHttpProxyError():
+            return CallError("connection", f"the proxy answered HTTP {error.status}", usage=UNSENT)
+        case aiohttp.ClientResponseError():
+            return CallError("not_json", f"{place} does not speak HTTP")
+        case aiohttp.ClientConnectorCertificateError():
+            why = f"the certificate of {place} is not trusted: {error.certificate_error}"
+            return CallError("connection", why, usage=UNSENT)
+        case aiohttp.ClientConnectorError():
+            why = f"no connection to {place}: {error.os_error.strerror or error}"
+            return CallError("connection", why, usage=UNSENT)
     return CallError("connection", f"{place} hung up")
 
 
@@ -379,43 +384,211 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
         return None
 
 
-# -- servers on this machine ------------------------------------------------------------------
+def kind_of(status: int) -> Kind:
+    """The kind of failure that an HTTP status means."""
+    return KIND_BY_STATUS.get(status) or ("server_error" if status >= 500 else "bad_request")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelServer:
-    """A server that answers, and the ids of the chat models that it offers."""
-
-    name: str
-    base_url: str
-    models: tuple[str, ...]
+# -- a completion, whole ----------------------------------------------------------------------
 
 
-def model_servers(ports: Sequence[tuple[str, int]] = USUAL_PORTS) -> list[ModelServer]:
-    """The servers on loopback that list chat models, asked side by side and only briefly."""
-    with ThreadPoolExecutor(len(ports)) as executor:
-        found = executor.map(lambda port: _server(*port), ports)
-        return [server for server in found if server.models]
+def parse_completion(body: bytes, content_type: str = "") -> Reply:
+    """The reply in a response's body."""
+    document = _parse_document(decoded(body, content_type))
+    if not document.get("choices") and document.get("error"):
+        raise _reported(document["error"])
+    message, finish = _first(document, "message")
+    if message is None:
+        raise CallError("not_json", "the reply is JSON, but no chat completion")
+    return _reply(*_texts(message), finish, usage_of(document.get("usage")))
 
 
-def _server(name: str, port: int) -> ModelServer:
-    base_url = f"http://127.0.0.1:{port}/v1"
+def decoded(body: bytes, content_type: str = "") -> str:
+    """The text of a body: UTF-8 as JSON must be, or what its header claims."""
     try:
-        # Straight to the port: no proxy is asked, and no redirect leads away from this machine.
-        with closing(HTTPConnection("127.0.0.1", port, timeout=FIND_S)) as connection:
-            connection.request("GET", "/v1/models")
-            document = json.loads(connection.getresponse().read(MAX_REPLY_BYTES))
-        ids = [entry["id"] for entry in document["data"]]
-    except (OSError, HTTPException, ValueError, LookupError, TypeError, RecursionError):
-        ids = []  # nothing there, or something else
-    return ModelServer(name, base_url, tuple(filter(_is_chat_model, ids)))
+        return body.decode("utf-8")
+    except UnicodeDecodeError:
+        _, _, charset = content_type.lower().partition("charset=")
+        charset = charset.split(";")[0].strip(" \"'")
+    try:
+        if charset and charset.replace("-", "") != "utf8":
+            return body.decode(charset)
+    except (LookupError, ValueError):
+        pass
+    raise CallError("bad_encoding", "the reply is not in the encoding it claims to be in")
 
 
-def _is_chat_model(id_: object) -> bool:
+def parse_json(text: str) -> Any:
+    """JSON as it comes from outside; ValueError where it is none, or nested without end."""
+    try:
+        return json.loads(text, parse_int=_parse_int)
+    except RecursionError:
+        raise ValueError("nested without end") from None
+
+
+def _parse_int(digits: str) -> int | float:
+    """A whole number; one too long to be any count is a float, which no count may be."""
+    return int(digits) if len(digits) <= len(str(MAX_CALL_TOKENS)) else float(digits)
+
+
+def _parse_document(text: str) -> dict[str, Any]:
+    """The JSON object in a text; what is none is nothing, half of something, or something else."""
+    try:
+        document = parse_json(text)
+    except ValueError:
+        bare = text.strip().removeprefix("\ufeff")
+        if not bare:
+            raise CallError("not_json", "the reply has no body") from None
+        if bare.startswith("{") and not bare.endswith("}"):
+            message = "the reply's JSON breaks off before its end"
+            raise CallError("truncated", message) from None
+        message = f"not JSON where an answer should be: {bare}"
+        raise CallError("not_json", message) from None
+    if not isinstance(document, dict):
+        raise CallError("not_json", "the reply is JSON, but no chat completion")
+    return document
+
+
+def _reported(error: object) -> CallError:
+    """The failure that a server reports inside a document that should be an answer."""
+    about = error if isinstance(error, Mapping) else {"message": error}
+    code, message = about.get("code"), about.get("message")
+    kind = kind_of(code) if isinstance(code, int) and 400 <= code < 600 else "server_error"
+    words = message if isinstance(message, str) and message else "an error"
+    return CallError(kind, f"the endpoint reports: {words}")
+
+
+# -- streamed ---------------------------------------------------------------------------------
+
+
+class CompletionStream:
+    """A completion as its server-sent events arrive: bytes go in, pieces of text are told."""
+
+    def __init__(self, on_text: OnText | None = None) -> None:
+        self.done = False
+        self._on_text = on_text
+        self._line = bytearray()  # as far as it has come
+        self._n_bytes = 0
+        self._n_characters = 0  # of text, reasoning and refusal
+        self._pieces = [("", "", "")]  # of the same
+        self._finish = ""
+        self._usage = Usage()
+
+    def feed(self, data: bytes) -> None:
+        """Take in some bytes of the stream, cut anywhere."""
+        self._n_bytes += len(data)
+        if self._n_bytes > MAX_STREAM_BYTES:
+            raise CallError("too_long", f"the stream went on after {MAX_STREAM_BYTES} bytes")
+        first, *lines = data.split(b"\n")
+        self._line += first
+        if len(self._line) > MAX_REPLY_BYTES:
+            raise CallError("too_long", "a line of the stream does not end")
+        if not lines:
+            return
+        last, self._line = bytes(self._line), bytearray(lines.pop())
+        for line in (last, *lines):
+            if line.startswith(b"data:"):
+                self._event(line[5:].strip())
+
+    def reply(self) -> Reply:
+        """The whole reply, once the stream has ended."""
+        if not self.done and not self._finish:
+            raise CallError("truncated", "the stream broke off before its end", usage=self._usage)
+        text, reasoning, refusal = map("".join, zip(*self._pieces, strict=True))
+        return _reply(text, reasoning, refusal, self._finish, self._usage)
+
+    def _event(self, data: bytes) -> None:
+        self.done = self.done or data == b"[DONE]"
+        if not data or self.done:
+            return
+        document = _parse_document(decoded(data))
+        if document.get("error"):
+            raise _reported(document["error"])
+        if document.get("usage"):
+            self._usage = usage_of(document["usage"])
+        delta, finish = _first(document, "delta")
+        self._finish = finish or self._finish
+        if delta is None:
+            return
+        piece = _texts(delta)
+        self._n_characters += sum(map(len, piece))
+        if self._n_characters > MAX_REPLY_BYTES:
+            raise CallError("too_long", "the stream went on for longer than any answer may be")
+        self._pieces.append(piece)
+        if piece[0] and self._on_text is not None:
+            self._on_text(piece[0])
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+def _first(document: Mapping[str, Any], part: str) -> tuple[Mapping[str, Any] | None, str]:
+    """A part of the first choice, None if there is none, and the reason why it ended."""
+    choices = document.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict):
+        return None, ""
+    content, finish = choice.get(part), choice.get("finish_reason")
     return (
-        isinstance(id_, str)
-        and 0 < len(id_) <= MAX_ID_CHARACTERS
-        and id_.isascii()
-        and id_.isprintable()
-        and not any(word in id_.lower() for word in NO_CHAT)
+        content if isinstance(content, dict) else None,
+        finish if isinstance(finish, str) else "",
     )
+
+
+def _reply(text: str, reasoning: str, refusal: str, finish: str, usage: Usage) -> Reply:
+    """A reply with something in it; a text cut at its token limit still counts.
+
+    A refusal is no answer, whatever text came with it. Where a model thinks aloud before it
+    answers, the thinking is reasoning, not answer.
+    """
+    if refusal.strip():
+        raise CallError("refused", f"the model declined: {refusal}", usage=usage)
+    if finish == "content_filter":
+        raise CallError("refused", "the endpoint's content filter stepped in", usage=usage)
+    if text.lstrip().startswith(THINKING):
+        thought, closed, rest = text.partition(THOUGHT)
+        reasoning += thought.lstrip().removeprefix(THINKING)
+        text = rest.lstrip() if closed else ""
+    if not text.strip():
+        if is_cut_off(finish):
+            message = "its tokens ran out before it said anything; raise the seat's max_tokens"
+            raise CallError("out_of_tokens", message, usage=usage)
+        raise CallError("empty", "the reply has no text", usage=usage)
+    return Reply(text, usage, reasoning, finish)
+
+
+def usage_of(reported: object) -> Usage:
+    """Tokens and cost as the endpoint reports them; what it leaves out stays unknown.
+
+    Some count thinking only in the total, so what the prompt does not explain was output.
+    """
+    if not isinstance(reported, Mapping):
+        return Usage()
+    usage = checked_usage(
+        Usage(
+            reported.get("prompt_tokens"), reported.get("completion_tokens"), reported.get("cost")
+        )
+    )
+    if reported.get("total_tokens") is None or usage.tokens_in is None:
+        return usage
+    total = checked_usage(Usage(tokens_out=reported["total_tokens"])).tokens_out
+    if total is None or total < usage.tokens_in:
+        return Usage()
+    n_out = max(usage.tokens_out or 0, total - usage.tokens_in)
+    return Usage(usage.tokens_in, n_out, usage.cost_usd)
+
+
+def _text(content: object) -> str:
+    """The text in content, which may be a string, a list of parts, or nothing."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def _texts(message: Mapping[str, Any]) -> tuple[str, str, str]:
+    """The text, the reasoning and the refusal in a message, or in a piece of one."""
+    reasoning = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
+    return _text(message.get("content")), reasoning, _text(message.get("refusal"))

@@ -173,6 +173,7 @@ class RetryPolicy:
         return asked_s + jitter / 4 * max(asked_s, self.first_s)
 
 
+@dataclass(slots=True)
 class Breaker:
     """Leaves a model at an endpoint alone for a while where it only fails, and then probes it.
 
@@ -181,14 +182,11 @@ class Breaker:
     decides whether the pause is over or a longer one begins.
     """
 
-    __slots__ = ("_n_failed", "_pause_s", "_probing", "_reason", "_until")
-
-    def __init__(self) -> None:
-        self._n_failed = 0
-        self._pause_s = FIRST_PAUSE_S
-        self._until = 0.0
-        self._probing = False
-        self._reason = ""
+    _n_failed: int = 0
+    _pause_s: float = FIRST_PAUSE_S
+    _until: float = 0.0
+    _probing: bool = False
+    _reason: str = ""
 
     def refusal(self, now: float) -> str | None:
         """Why a call is not sent now, or None; the first one after a pause is the probe."""

@@ -122,19 +122,19 @@ class RedactedStream:
     def __init__(self, redactor: Redactor, tell: Callable[[str], None]) -> None:
         self._redactor = redactor
         self._tell = tell
-        self._held = ""
+        self._undecided = ""
 
     def feed(self, piece: str) -> None:
-        """Tell what is certainly no part of the key; hold the rest until more is known."""
-        text, self._held = self._redactor.settled(self._held + piece)
+        """Tell what is certainly no part of the key; hold the rest back until more is known."""
+        text, self._undecided = self._redactor.settled(self._undecided + piece)
         if text:
             self._tell(text)
 
     def end(self) -> None:
         """Tell what was held back: no more is coming."""
-        held, self._held = self._redactor.redact(self._held), ""
-        if held:
-            self._tell(held)
+        rest, self._undecided = self._redactor.redact(self._undecided), ""
+        if rest:
+            self._tell(rest)
 
 
 def well_formed(text: str) -> str:
@@ -168,14 +168,14 @@ def _spellings(character: str) -> list[str]:
 
 def _encodings(key: bytes) -> list[str]:
     """The key in hexadecimal and in base64, in the latter at each place within three bytes."""
-    found = [key.hex(), key.hex().upper()]
+    encodings = [key.hex(), key.hex().upper()]
     for encode in (base64.b64encode, base64.urlsafe_b64encode):
         for n_before in range(3):
             text = encode(bytes(n_before) + key).decode()
             first = -(-n_before * 8 // 6)  # what the bytes before or after have a part in is left
             last = (n_before + len(key)) * 8 // 6
-            found.append(text[first:last])
-    return list(dict.fromkeys(found))
+            encodings.append(text[first:last])
+    return list(dict.fromkeys(encodings))
 
 
 def _by_first(spellings: Iterable[str]) -> Spellings:

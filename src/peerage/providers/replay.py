@@ -41,8 +41,8 @@ class Replay(Provider):
             )
 
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
-        shown = tuple(call.ballot.authors) if call.ballot else ()
-        key = _key(call.query, call.stage, self._name, shown)
+        authors = call.ballot.authors if call.ballot else ()
+        key = _key(call.query, call.stage, self._name, authors)
         if key not in self._texts:
             raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
         return Reply(self._texts[key], Usage(cost_usd=0.0))
@@ -70,14 +70,14 @@ def _recorded(url: str) -> dict[bytes, str]:
             if isinstance(fact, Answered):
                 texts[_key(query, "answer", fact.seat, ())] = fact.text
             elif isinstance(fact, Reviewed):
-                shown = ballots[fact.reviewer, fact.round].authors
-                texts[_key(query, "review", fact.reviewer, shown)] = fact.text
+                authors = ballots[fact.reviewer, fact.round].authors
+                texts[_key(query, "review", fact.reviewer, authors)] = fact.text
             elif isinstance(fact, Advised):
                 texts[_key(query, "conclude", fact.seat, ())] = fact.text
     return texts
 
 
-def _key(query: Query, stage: str, seat: str, shown: tuple[str, ...]) -> bytes:
+def _key(query: Query, stage: str, seat: str, authors: tuple[str, ...]) -> bytes:
     turns = (part for turn in query.earlier for part in (turn.role, turn.content))
-    parts = "\x1f".join((query.text, query.system, *turns, stage, seat, *shown))
+    parts = "\x1f".join((query.text, query.system, *turns, stage, seat, *authors))
     return hashlib.sha256(parts.encode("utf-8", "surrogatepass")).digest()

@@ -89,13 +89,18 @@ class SimulatedProvider(Provider):
             await asyncio.sleep(temper.latency_ms / 1000)
         if rng.random() < temper.failure_rate:
             raise CallError(temper.failure_kind, "this seat was told to fail now and then")
-        text, finish = self._text(call, rng), ""
+        finish = ""
+        if call.stage == "answer":
+            text = self._answer(rng)
+        elif call.ballot is not None:
+            text = self._review(call.ballot, call.schema, rng)
+        else:
+            text = _conclusion(call, rng)
         if call.stage == "answer" and temper.truncation_rate:
+            finish = "length" if rng.random() < temper.truncation_rate else "stop"
+        if finish == "length":
             words = text.split()
-            if rng.random() < temper.truncation_rate:
-                text, finish = " ".join(words[: len(words) // 2]), "length"
-            else:
-                finish = "stop"
+            text = " ".join(words[: len(words) // 2])
         tokens_in = sum(len(message.content.split()) for message in call.messages)
         tokens_out = len(text.split())
         price_in, price_out = call.seat.price_in or 0, call.seat.price_out or 0
@@ -107,13 +112,6 @@ class SimulatedProvider(Provider):
             latency_ms=temper.latency_ms,
             constrained=call.schema is not None,
         )
-
-    def _text(self, call: Call, rng: random.Random) -> str:
-        if call.stage == "answer":
-            return self._answer(rng)
-        if call.ballot is not None:
-            return self._review(call.ballot, call.schema, rng)
-        return _conclusion(call, rng)
 
     def _answer(self, rng: random.Random) -> str:
         temper = self._temper
@@ -163,23 +161,22 @@ class SimulatedProvider(Provider):
 
 def latent_quality(text: str) -> float:
     """The quality a simulated answer carries; any other text has one drawn from its words."""
-    found = LATENT.search(text)
-    if found:
-        return float(found[1])
+    if match := LATENT.search(text):
+        return float(match[1])
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
     return 3 + 5 * int.from_bytes(digest[:4], "big") / 2**32
 
 
 def _conclusion(call: Call, rng: random.Random) -> str:
     """A chair's words: a decision where one is asked for, else a paragraph."""
-    wanted = (call.schema or {}).get("properties", {})
-    if "approved" in wanted:
-        found = [float(quality) for quality in LATENT.findall(call.prompt)]
-        mean = sum(found) / len(found) if found else 5.0
+    properties = (call.schema or {}).get("properties", {})
+    if "approved" in properties:
+        qualities = [float(quality) for quality in LATENT.findall(call.prompt)]
+        mean = sum(qualities) / len(qualities) if qualities else 5.0
         approved = mean + rng.gauss(0, 1) > 5
         reason = f"the responses come to {mean:.1f} on average"
         return json.dumps({"reasons": [reason], "approved": approved, "confidence": None})
-    if "ranking" in wanted:
+    if "ranking" in properties:
         labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
         return json.dumps({"reason": "a closer look", "ranking": labels})
     return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."

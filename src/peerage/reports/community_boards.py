@@ -16,12 +16,10 @@ import numpy as np
 from peerage.boards import Board
 from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
-    Alignment,
+    ByPerson,
     ItemSums,
-    OpinionSums,
-    Standings,
-    add_sums,
     alignment,
+    by_item,
     contributors,
     items,
     reviewers,
@@ -50,6 +48,7 @@ from peerage.reports.options import (
     ReputationKind,
     ReviewerBoardOptions,
 )
+from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.rows import Bools
 from peerage.reviews.times import instant_s, iso, span_s
 from peerage.rules import rules
@@ -148,7 +147,7 @@ class CommunityBoards:
     @cached_property
     def community(self) -> Community:
         """The opinions that count, row by row."""
-        return self._counted.kept(~self._flagged) if self.options.without_flagged else self._counted
+        return self._counted.only(~self._flagged) if self.options.without_flagged else self._counted
 
     @cached_property
     def reputation(self) -> Reputation | None:
@@ -162,11 +161,11 @@ class CommunityBoards:
         return None if self.options.reputation == "fixed" else dawid_skene(self.community)
 
     @cached_property
-    def sums(self) -> OpinionSums:
+    def sums(self) -> Mapping[str, Cells]:
         """The sums of the opinions: made of rows where they are needed here anyway."""
         n_min, literal = self.coefficients.min_reviews_for_quality, self.options.literal
         if self.reputation is None and not self.options.without_flagged:
-            return self.table.fold(partial(_summed, self.counting, n_min), add_sums)
+            return self.table.fold(partial(_summed, self.counting, n_min), merge_tables)
         weights = decay(self.community, self.counting)
         if self.reputation is not None:
             word = self.reputation.weight[self.community.reviewer]
@@ -175,14 +174,14 @@ class CommunityBoards:
 
     @cached_property
     def by_item(self) -> ItemSums:
-        return self.sums.by_item(self.members.n_items)
+        return by_item(self.sums, self.members.n_items)
 
     @cached_property
-    def standings(self) -> Standings:
+    def standings(self) -> ByPerson:
         return standings(self.members, self.by_item, self.coefficients)
 
     @cached_property
-    def alignment(self) -> Alignment:
+    def alignment(self) -> ByPerson:
         return alignment(self.sums, self.members.n_people, self.members.scale)
 
     def under(self, coefficients: Coefficients) -> CommunityBoards:
@@ -228,7 +227,8 @@ class CommunityBoards:
         return self._echoed(self._beside(board, self.members.people, "accuracy"))
 
     def items(self) -> Board:
-        board = items(self.members, self.by_item, self.standings.total, self.coefficients)
+        total = self.standings["total_score"]
+        board = items(self.members, self.by_item, total, self.coefficients)
         return self._echoed(self._beside(board, self.members.items, "quality"))
 
     def _beside(self, board: Board, names: Names, value: str) -> Board:
@@ -247,8 +247,8 @@ class CommunityBoards:
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
-        options, sums, iterated = self.options, self.sums, self.reputation
-        as_of = self.counting.as_of
+        options, iterated, as_of = self.options, self.reputation, self.counting.as_of
+        n, n_own, n_superseded = self.sums["counts"].sums[0].astype(int).tolist()
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -260,13 +260,13 @@ class CommunityBoards:
             "category": options.category,
             "literal": options.literal,
             "without_flagged": options.without_flagged,
-            "opinions": sums.n,
-            "own_left_out": sums.n_own,
-            "superseded_left_out": sums.n_superseded,
+            "opinions": n,
+            "own_left_out": n_own,
+            "superseded_left_out": n_superseded,
         }
 
 
-def _summed(counting: Counting, n_min: int, block: Community) -> OpinionSums:
+def _summed(counting: Counting, n_min: int, block: Community) -> dict[str, Cells]:
     """The sums of the opinions of a block that count."""
     community = counted(block, counting)
     return sum_opinions(community, decay(community, counting), n_min, counting.literal)

@@ -21,11 +21,9 @@ from peerage.boards.models import (
     board_columns,
     head_to_head,
     length_controlled,
-    means,
     n_voters,
     plain,
     rating_estimates,
-    ratings,
     standing,
     win_counts_columns,
 )
@@ -41,7 +39,6 @@ from peerage.types import Placing
 MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
 COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
 POINT = ("model", "share", "share_low", "share_high", "appearances")
-TOO_MANY = "too many ballots to read one after another"
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
@@ -271,26 +268,26 @@ def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floa
 
 def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
-    by_rule = means(totals)
     many = reviews.n_rows > MAX_PLACED_ROWS
     placings = [] if many else reviews.placings(plan)
     compared: list[dict[str, Any]] = []
     for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
-        try:
-            if name in by_rule:
-                values = by_rule[name]
-            elif name == "bradley_terry":
-                values = ratings(totals)[0]
-            elif many:
-                compared.append({**head, "note": TOO_MANY, "rows": []})
-                continue
-            else:
-                values = _by_ballots(placings, totals, name)
-        except PluginError as error:
-            compared.append({**head, "note": error.message, "rows": []})
+        if name in MEANS:
+            values = totals.mean(*MEANS[name])
+        elif name == "bradley_terry":
+            values = rating_estimates(totals).value
+        elif many:
+            note = "too many ballots to read one after another"
+            compared.append({**head, "note": note, "rows": []})
             continue
+        else:
+            try:
+                values = _by_ballots(placings, totals, name)
+            except PluginError as error:
+                compared.append({**head, "note": error.message, "rows": []})
+                continue
         order, rank = standing(values, totals.column("wins"), totals.models, rule.lower_is_better)
         rows = [
             {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}

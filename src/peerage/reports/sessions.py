@@ -374,11 +374,7 @@ def _dissent(session: Session, scored: Scored | None) -> tuple[Dissent, ...]:
     """The dissent that the verdict quotes; without a verdict, what it would have quoted."""
     if session.verdict is not None or scored is None:
         return session.verdict.dissent if session.verdict else ()
-    ballots = {(ballot.reviewer, ballot.round): ballot for ballot in session.ballots}
-    return tuple(
-        replace(words, quote=with_names(words.quote, ballots[words.reviewer, words.round]))
-        for words in dissent_of(scored.session, scored.counted)
-    )
+    return dissent_of(scored.session, scored.counted)
 
 
 def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:

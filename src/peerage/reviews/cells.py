@@ -22,9 +22,12 @@ class Cells:
     def n(self) -> int:
         return len(self.subject)
 
-    def only(self, kept: Bools) -> Cells:
+    def only(self, chosen: Bools) -> Cells:
         """Some of the cells."""
-        return Cells(self.subject[kept], self.cluster[kept], self.sums[kept])
+        return Cells(self.subject[chosen], self.cluster[chosen], self.sums[chosen])
+
+
+Tables = Mapping[str, Cells]  # by name
 
 
 def ordered(subject: Ints, cluster: Ints, sums: Floats) -> Cells:
@@ -45,8 +48,8 @@ class CellCodes:
     cluster: Ints
     ballots: Groups | None  # rows of one cell that stand together and are added up first
     code: Ints  # of each row, or ballot
-    shape: tuple[int, int]  # clusters by subjects; all cells in a row where few are held
-    held: Ints | slice  # of all subjects by clusters
+    shape: tuple[int, int]  # clusters by subjects; all cells in a row where few are used
+    used: Ints | slice  # of all subjects by clusters
 
     def sums(self, *columns: Floats | Bools | None) -> Floats:
         """Columns of rows added up by cell, cells by columns; None counts rows."""
@@ -56,7 +59,7 @@ class CellCodes:
             if self.ballots is not None:
                 column = self.ballots.count() if column is None else self.ballots.sum(column)
             added = np.bincount(self.code, column, minlength=size)
-            sums[:, i] = added.reshape(self.shape).T.ravel()[self.held]
+            sums[:, i] = added.reshape(self.shape).T.ravel()[self.used]
         return sums
 
     def cells(self, *sums: Floats) -> Cells:
@@ -77,12 +80,11 @@ def cell_codes(subject: Ints, cluster: Ints) -> CellCodes:
         ballots = runs(code, whole=False)
         code = ballots.first(code)
     if width * n <= ROOMY * len(code) + ALWAYS_ROOM:
-        there = np.bincount(code, minlength=width * n).reshape(width, n).T.ravel()
-        held = np.flatnonzero(there)
-        return CellCodes(held // width, held % width, ballots, code, (width, n), held)
-    kept, code = np.unique(code % n * width + code // n, return_inverse=True)
-    shape = (1, len(kept))
-    return CellCodes(kept // width, kept % width, ballots, code, shape, slice(None))
+        n_rows = np.bincount(code, minlength=width * n).reshape(width, n)
+        used = np.flatnonzero(n_rows.T.ravel())
+        return CellCodes(used // width, used % width, ballots, code, (width, n), used)
+    cell, code = np.unique(code % n * width + code // n, return_inverse=True)
+    return CellCodes(cell // width, cell % width, ballots, code, (1, len(cell)), slice(None))
 
 
 def table_of(subject: Ints, cluster: Ints, columns: Sequence[Floats | Bools | None]) -> Cells:
@@ -99,7 +101,7 @@ def merge(parts: Sequence[Cells]) -> Cells:
     return ordered(*map(np.concatenate, columns))
 
 
-def merge_tables(parts: Sequence[Mapping[str, Cells]]) -> dict[str, Cells]:
+def merge_tables(parts: Sequence[Tables]) -> dict[str, Cells]:
     """The tables of several blocks by name; a block that lacks one adds nothing to it."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: merge([part[name] for part in parts if name in part]) for name in names}

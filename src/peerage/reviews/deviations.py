@@ -4,18 +4,30 @@ A deviation is d = y − a − b·q, with q the quality of the answer by the *ot
 here subtracts the prediction: scores and qualities are added up apart, by reviewer and cluster
 and by pair and cluster, so that an estimate can leave a cluster out and fit the reviewer's own
 level and scale again without it.
+
+The tables are by reviewer and cluster but for those of pairs; what rows cannot tell is missing:
+
+    base          n, y, q, others' level and scale; with two others n, y, q, yq, p, qq
+    pairs         by reviewer × names + candidate, own answers among them: n, y, q, ballots
+    cast          by pair: whether more than one other reviewer stands behind its qualities
+    agreement     n, yy, qq, yq
+    length, week  a line: n, x, y, q, xx, xy, xq
+    first         a line, and ballots
+    first_others  by reviewer × names + other: how often others saw the answer first
+    first_alone   by reviewer and candidate: n, x, y, xx, xy, yy, ballots
+    anchor        ballots, one, y, q, squares
+    family        by reviewer × (names + 1): as pairs; n, y, q not of the rest
+    family_cast   as cast
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
 from functools import cached_property
 
 import numpy as np
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
-from peerage.reviews.one_scale import Quality, Scales, is_heard, others, quality_by_others
+from peerage.reviews.one_scale import Scales, is_heard, others, quality_by_others
 from peerage.reviews.rows import Bools, Floats, Ints, group, spans
 from peerage.reviews.view import ScoredRows
 
@@ -32,88 +44,46 @@ def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
     return added
 
 
-@dataclass(frozen=True, slots=True)
-class DeviationSums:
-    """All that metrics need of a block of whole sessions; those of two blocks add up.
-
-    `base` and the tables beside it are by reviewer, `pairs` by reviewer × names + candidate, with
-    the reviewer's own answers as a pair with itself. `cast` tells of each pair whether more than
-    one other reviewer stands behind the qualities it is held against.
-    """
-
-    base: Cells  # n, y, q, others' level and scale; with two others n, y, q, yq, p, qq
-    pairs: Cells  # n, y, q, ballots
-    cast: Cells
-    agreement: Cells  # n, yy, qq, yq
-    length: Cells | None = None  # a line: n, x, y, q, xx, xy, xq
-    week: Cells | None = None  # a line
-    first: Cells | None = None  # a line, and ballots
-    first_others: Cells | None = None
-    first_alone: Cells | None = None  # n, x, y, xx, xy, yy, ballots
-    anchor: Cells | None = None  # ballots, one, y, q, squares
-    family: Cells | None = None  # by reviewer × (names + 1): as pairs; n, y, q not of the rest
-    family_cast: Cells | None = None
-
-
-def add_deviations(parts: Sequence[DeviationSums]) -> DeviationSums:
-    """The sums of several blocks together."""
-    added: dict[str, Cells] = {}
-    for one in fields(DeviationSums):
-        tables = [table for part in parts if (table := getattr(part, one.name)) is not None]
-        if tables:
-            added[one.name] = merge(tables)
-    return DeviationSums(**added)
-
-
-def deviation_sums(reviews: ScoredRows, scales: Scales) -> DeviationSums:
-    """The sums of one block of whole sessions, with levels and scales as fitted."""
-    judged = is_heard(reviews, scales.aside)
-    heard = judged & scales.voice[reviews.reviewer]
-    seen = quality_by_others(reviews, heard, scales)
-    rows = _Rows(reviews, seen, judged, seen.n_others > 0, heard, scales)
+def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
+    """The tables of one block of whole sessions, with levels and scales as fitted."""
+    rows = _ComparedRows(reviews, scales)
     pairs, first = rows.pairs(), reviews.first
-    more = {} if reviews.family is None else rows.family(reviews.family)
+    tables = {"base": rows.base(pairs), "pairs": pairs, "cast": rows.cast()}
+    tables["agreement"] = rows.agreement()
+    if reviews.family is not None:
+        tables |= rows.family(reviews.family)
     if first is not None:
-        more["first"] = rows.line(first, shown=True)
-        more["first_others"] = rows.first_of_others(first)
-        more["first_alone"] = rows.first_alone(first)
+        tables["first"] = rows.line(first, with_ballots=True)
+        tables["first_others"] = rows.first_of_others(first)
+        tables["first_alone"] = rows.first_alone(first)
         if reviews.ballot is not None and not reviews.compares:
-            more["anchor"] = rows.anchor(first, reviews.ballot)
-    if reviews.length is not None:
-        more["length"] = rows.line(reviews.length)
-    if reviews.week is not None:
-        more["week"] = rows.line(reviews.week)
-    return DeviationSums(rows.base(pairs), pairs, rows.cast(), rows.agreement(), **more)
+            tables["anchor"] = rows.anchor(first, reviews.ballot)
+    for name, x in (("length", reviews.length), ("week", reviews.week)):
+        if x is not None:
+            tables[name] = rows.line(x)
+    return tables
 
 
-class _Held:
-    """Some rows that are held against the others, and the cells of their reviewers."""
+class _RowsByCell:
+    """Some compared rows, their scores and qualities, and the cells of their reviewers."""
 
-    def __init__(self, reviews: ScoredRows, seen: Quality, kept: Bools) -> None:
-        self.at = np.flatnonzero(kept)
-        self.y, self.q = reviews.score[self.at], seen.q[self.at]
-        self.cells = cell_codes(reviews.reviewer[self.at], reviews.cluster[self.at])
-
-    @cached_property
-    def basic(self) -> Floats:
-        """By cell: n, y, q."""
-        return self.cells.sums(None, self.y, self.q)
+    def __init__(self, rows: _ComparedRows, chosen: Bools) -> None:
+        self.at = np.flatnonzero(chosen)
+        self.y, self.q = rows.reviews.score[self.at], rows.quality.q[self.at]
+        self.cells = cell_codes(rows.reviews.reviewer[self.at], rows.reviews.cluster[self.at])
+        self.basic = self.cells.sums(None, self.y, self.q)  # by cell: n, y, q
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _ComparedRows:
     """A block's rows with what others make of them; each method is one table of sums."""
 
-    reviews: ScoredRows
-    seen: Quality
-    judged: Bools  # somebody else's answer, and no pair that was set aside
-    compared: Bools  # others judged it too
-    heard: Bools
-    scales: Scales
-
-    @cached_property
-    def held(self) -> _Held:
-        return _Held(self.reviews, self.seen, self.judged & self.compared)
+    def __init__(self, reviews: ScoredRows, scales: Scales) -> None:
+        self.reviews, self.scales = reviews, scales
+        self.judged = is_heard(reviews, scales.aside)  # somebody else's answer, not set aside
+        self.heard = self.judged & scales.voice[reviews.reviewer]
+        self.quality = quality_by_others(reviews, self.heard, scales)
+        self.compared = self.quality.n_others > 0  # others judged it too
+        self.usual = _RowsByCell(self, self.judged & self.compared)
 
     @property
     def _voice(self) -> Floats:
@@ -123,39 +93,35 @@ class _Rows:
 
     def base(self, pairs: Cells) -> Cells:
         """Sums by reviewer, with a cell wherever one of its pairs has one."""
-        held, seen = self.held, self.seen
-        two = seen.n_others[held.at] > 1
-        basic = held.basic
-        y, q, p, level, scale = held.y, held.q, seen.p[held.at], seen.level, seen.scale
-        beside = held.cells.sums(level[held.at], scale[held.at])
+        rows, quality, cells = self.usual, self.quality, self.usual.cells
+        two = quality.n_others[rows.at] > 1
+        y, q, p = rows.y, rows.q, quality.p[rows.at]  # p is zero without two others
+        beside = cells.sums(quality.level[rows.at], quality.scale[rows.at])
+        with_two = rows.basic
         if not two.all():
             y, q = y * two, q * two
-            basic = held.cells.sums(two, y, q)
-        squares = held.cells.sums(y * q, p, q * q)  # p is zero without two others
-        table = held.cells.cells(held.basic, beside, basic, squares)
+            with_two = cells.sums(two, y, q)
+        table = cells.cells(rows.basic, beside, with_two, cells.sums(y * q, p, q * q))
         empty = np.zeros((pairs.n, table.sums.shape[1]))
         return merge([table, Cells(pairs.subject // self.reviews.n_names, pairs.cluster, empty)])
 
     @cached_property
-    def _signed_pairs(self) -> tuple[Ints, Ints, Floats | float]:
+    def _signed_pairs(self) -> tuple[Ints, Ints, Floats]:
         """Compared rows, the pair each speaks of and its sign; comparisons speak of two."""
         reviews, at = self.reviews, np.flatnonzero(self.compared)
-        start = reviews.reviewer[at].astype(np.int64) * reviews.n_names
-        if reviews.rival is None:
-            return at, start + reviews.candidate[at], 1.0
-        rows, pairs, signs = [], [], []
-        for named, sign in ((reviews.candidate, 1.0), (reviews.rival, -1.0)):
-            kept = ~reviews.own[at] | (named[at] == reviews.reviewer[at])
-            rows.append(at[kept])
-            pairs.append((start + named[at])[kept])
-            signs.append(np.full(len(rows[-1]), sign))
-        return np.concatenate(rows), np.concatenate(pairs), np.concatenate(signs)
+        named, sign = reviews.candidate[at], np.ones(len(at))
+        if reviews.rival is not None:
+            named, sign = np.append(named, reviews.rival[at]), np.repeat([1.0, -1.0], len(at))
+            at = np.append(at, at)
+            speaks = ~reviews.own[at] | (named == reviews.reviewer[at])
+            at, named, sign = at[speaks], named[speaks], sign[speaks]
+        return at, reviews.reviewer[at].astype(np.int64) * reviews.n_names + named, sign
 
     def pairs(self) -> Cells:
         at, pair, sign = self._signed_pairs
         rivals = self.reviews.rivals
         ballots = None if rivals is None else 1.0 / rivals[at]
-        columns = [None, sign * self.reviews.score[at], sign * self.seen.q[at], ballots]
+        columns = [None, sign * self.reviews.score[at], sign * self.quality.q[at], ballots]
         return table_of(pair, self.reviews.cluster[at], columns)
 
     def cast(self) -> Cells:
@@ -165,7 +131,7 @@ class _Rows:
         more of them they count as those of reviewers 1 and 2.
         """
         at, pair, _ = self._signed_pairs
-        several = self.seen.n_others[at] > 1
+        several = self.quality.n_others[at] > 1
         code = np.zeros(len(at))
         if not several.all():
             mine = np.where(self.heard, self.reviews.reviewer + 1.0, 0.0)
@@ -207,7 +173,7 @@ class _Rows:
         base = (self.judged & self.compared)[at].astype(np.float64)
         rest = base * (n > 0.5) * (sign == 0.0)
         columns = [kin, sign * y, sign * q, ballots]
-        columns += [base - rest, (base - rest) * y, base * self.seen.q[at] - rest * q]
+        columns += [base - rest, (base - rest) * y, base * self.quality.q[at] - rest * q]
         code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
         subject = reviews.reviewer[at].astype(np.int64) * (k + 1)
         cast = [kin * n, kin * outside(code), kin * outside(code**2)]
@@ -216,29 +182,26 @@ class _Rows:
             "family_cast": table_of(subject, np.zeros_like(subject), cast),
         }
 
-    def line(self, x: Floats, *, shown: bool = False) -> Cells:
+    def line(self, x: Floats, *, with_ballots: bool = False) -> Cells:
         """What a slope of the deviation on x needs, and on how many ballots x is not zero."""
-        held, known = self.held, np.isfinite(x)
-        if not known[held.at].all():
-            held = _Held(self.reviews, self.seen, self.judged & self.compared & known)
-        x = x[held.at]
-        xx = x * x
-        slope = held.cells.sums(x, xx, x * held.y, x * held.q)
-        sums = [held.basic[:, :1], slope[:, :1], held.basic[:, 1:], slope[:, 1:]]
-        if shown and self.reviews.rivals is None:
-            sums.append(slope[:, 1:2])
-        elif shown:
-            sums.append(held.cells.sums(self._ballots(x, held.at)))
-        return held.cells.cells(*sums)
+        rows, known = self.usual, np.isfinite(x)
+        if not known[rows.at].all():
+            rows = _RowsByCell(self, self.judged & self.compared & known)
+        x = x[rows.at]
+        slope = rows.cells.sums(x, x * x, x * rows.y, x * rows.q)
+        sums = [rows.basic[:, :1], slope[:, :1], rows.basic[:, 1:], slope[:, 1:]]
+        if with_ballots:
+            sums.append(rows.cells.sums(self._ballots(x, rows.at)))
+        return rows.cells.cells(*sums)
 
     def agreement(self) -> Cells:
         """Own scores and qualities by the others, both less their mean on the ballot."""
-        held, ballot = self.held, self.reviews.ballot
-        y, q = held.y, held.q
+        rows, ballot = self.usual, self.reviews.ballot
+        y, q = rows.y, rows.q
         if ballot is not None and not self.reviews.compares:
-            ballots = group((ballot[held.at], 1))
+            ballots = group((ballot[rows.at], 1))
             y, q = ballots.centred(y), ballots.centred(q)
-        return held.cells.cells(held.basic[:, :1], held.cells.sums(y * y, q * q, y * q))
+        return rows.cells.cells(rows.basic[:, :1], rows.cells.sums(y * y, q * q, y * q))
 
     def first_of_others(self, first: Floats) -> Cells:
         """How often others saw the answer first, in the weight they have in its quality.
@@ -249,18 +212,18 @@ class _Rows:
         reviews, k = self.reviews, self.reviews.n_names
         b = self._voice
         whole = others(reviews.answer, b * b)
-        at = self.held.at
+        at = self.usual.at
         x = first[at]
         start = reviews.reviewer[at].astype(np.int64) * k
         cluster = reviews.cluster[at]
         if k > MAX_JOINT:
             share = others(reviews.answer, b * first)[at] / whole[at]
             return table_of(start, cluster, [share, x * share])
-        row, shown = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
-        apart = reviews.reviewer[at[row]] != reviews.reviewer[shown]
-        row, shown = row[apart], shown[apart]
-        share = (b * first)[shown] / whole[at[row]]
-        other = reviews.reviewer[shown]
+        row, other_row = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
+        apart = reviews.reviewer[at[row]] != reviews.reviewer[other_row]
+        row, other_row = row[apart], other_row[apart]
+        share = (b * first)[other_row] / whole[at[row]]
+        other = reviews.reviewer[other_row]
         return table_of(start[row] + other, cluster[row], [share, x[row] * share])
 
     def first_alone(self, first: Floats) -> Cells:
@@ -305,7 +268,7 @@ class _Rows:
         first answer's g less the ballot's mean of g has mean zero whenever orders are random,
         whatever the answers are. `squares` is the standing squared, less the noise in it.
         """
-        reviews, at, y, q = self.reviews, self.held.at, self.held.y, self.held.q
+        reviews, at, y, q = self.reviews, self.usual.at, self.usual.y, self.usual.q
         ballots = group((ballot_of[at], 1))
         x, n = ballots.centred(q), ballots.count()
         first = np.flatnonzero((shown_first[at] == 1.0) & (ballots.each(n) > 1.0))
@@ -319,10 +282,10 @@ class _Rows:
             centre = mean(d)
             return ahead * centre - (ahead * (d[first] - centre) - mean(x * d)) / (m - 1.0)
 
-        noise = np.where(self.seen.n_others[at] > 1, q * q - self.seen.p[at], 0.0)
+        noise = np.where(self.quality.n_others[at] > 1, q * q - self.quality.p[at], 0.0)
         square = ahead * ahead - (1.0 - 2.0 / m) * noise[first] - mean(noise) / m
-        kept_slope = 1.0 - 1.0 / (m * (m - 1.0))
-        columns = [None, ahead, part(y), part(q), square * kept_slope]
+        slope_left = 1.0 - 1.0 / (m * (m - 1.0))
+        columns = [None, ahead, part(y), part(q), square * slope_left]
         return table_of(reviews.reviewer[at][first], reviews.cluster[at][first], columns)
 
 

@@ -2,21 +2,21 @@
 
 The closed form of the cluster bootstrap: leave out one session (or bucket of sessions) at a
 time, and take the spread. Tails are Student's, with fewer degrees of freedom where a few
-clusters carry most of the spread. A `Measurement` is of a reviewer on one scale, whose fit is
-taken again without each cluster too.
+clusters carry most of the spread. Where reviewers are on one scale, their fit is taken again
+without each cluster too.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from peerage.reviews.cells import Cells
-from peerage.reviews.deviations import FIT, DeviationSums, totals_by
+from peerage.reviews.cells import Cells, Tables
+from peerage.reviews.deviations import FIT, totals_by
 from peerage.reviews.one_scale import TAU, Scales
 from peerage.reviews.rows import Bools, Floats, Ints, spans
 from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
@@ -35,24 +35,30 @@ CONSTANT = "gives every answer the same score"
 ALONE = "judged nothing that others judged too"
 NO_SPREAD = "no spread over sessions, so no telling how it would vary"
 ONE_OTHER = "only one other reviewer stands beside it, and no telling which of the two departs"
+SAME_X = "all answers are alike in what the slope is on"
 LONE_CLUSTER = "one session, or one query asked again and again: no telling how it would vary"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A subject's value and what the spread over sessions says of it; None for nothing."""
+    """A subject's value and what the spread over sessions says of it; None for nothing.
+
+    `subject` is a reviewer's code, or reviewer × names + candidate for a pair. Where there is no
+    value, `note` may have the reason.
+    """
 
     subject: int
     value: float | None
     low: float | None
     high: float | None
-    p: float | None
+    p: float | None  # two-sided
+    n: int
     n_clusters: int
-    sums: Floats  # the subject's totals, of which the first is n
-
-    @property
-    def n(self) -> int:
-        return int(self.sums[0])
+    se: float | None = None
+    df: float | None = None
+    unit: float = 1.0  # of the healthy range: on one scale the sd of the reviewer's scores
+    note: str = ""
+    sums: Floats = field(default_factory=lambda: np.zeros(0))  # the subject's totals
 
 
 def estimates(
@@ -60,25 +66,27 @@ def estimates(
 ) -> Iterator[Estimate]:
     """Each subject's estimate, in the order of subjects; a statistic marks undefined with NaN.
 
-    `fisher` makes the interval of a correlation on the scale where it is symmetric.
+    The first column is n. `fisher` makes the interval of a correlation on the scale where it is
+    symmetric.
     """
     if cells.n == 0:
         return
-    held = (cells.sums != 0.0).any(axis=1)
+    used = (cells.sums != 0.0).any(axis=1)
     new = np.r_[True, np.diff(cells.subject) != 0]
     starts, place = np.flatnonzero(new), np.cumsum(new) - 1
     totals = np.add.reduceat(cells.sums, starts, axis=0)
     values = statistic(totals)
-    left_out = statistic(totals[place] - cells.sums)[held]
+    left_out = statistic(totals[place] - cells.sums)[used]
     if fisher:
         bounded = np.abs(left_out) < 1.0
         left_out = np.where(bounded, np.arctanh(np.where(bounded, left_out, 0.0)), np.nan)
-    spread = spread_of(left_out, place[held], len(starts))
+    spread = spread_of(left_out, place[used], len(starts))
     for i, start in enumerate(starts.tolist()):
-        value, n = float(values[i]), int(spread.n_clusters[i])
-        interval = interval_of(value, n, float(spread.se[i]), float(spread.df[i]), null, fisher)
+        value, se, df = (float(column[i]) for column in (values, spread.se, spread.df))
+        subject, n, n_clusters = cells.subject[start], totals[i, 0], int(spread.n_clusters[i])
+        interval = interval_of(value, n_clusters, se, df, null, fisher)
         known = value if math.isfinite(value) else None
-        yield Estimate(int(cells.subject[start]), known, *interval, n, totals[i])
+        yield Estimate(int(subject), known, *interval, int(n), n_clusters, se, df, sums=totals[i])
 
 
 def interval_of(
@@ -125,41 +133,6 @@ def centred_correlation(totals: Floats) -> Floats:
 # -- reviewers on one scale --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """A value with its standard error, or the reason why there is none.
-
-    `subject` is the reviewer's code, or reviewer × names + candidate for a pair.
-    """
-
-    subject: int
-    value: float | None
-    se: float | None
-    df: float | None
-    n: int
-    n_clusters: int
-    unit: float  # the standard deviation of the reviewer's scores
-    note: str = ""
-
-    @property
-    def low(self) -> float | None:
-        return self._interval()[0]
-
-    @property
-    def high(self) -> float | None:
-        return self._interval()[1]
-
-    @property
-    def p(self) -> float | None:
-        """Two-sided, against zero."""
-        return self._interval()[2]
-
-    def _interval(self) -> Interval:
-        if self.value is None or self.se is None or self.df is None:
-            return None, None, None
-        return interval_of(self.value, self.n_clusters, self.se, self.df)
-
-
 class Fit(NamedTuple):
     """A reviewer's sums over answers with another judge, and the scale fitted from them.
 
@@ -177,33 +150,41 @@ class Fit(NamedTuple):
 
 
 def fit_of(reviewer: Ints, sums: Floats, scales: Scales) -> Fit:
-    """A reviewer's sums and scale from columns of `DeviationSums.base`."""
+    """A reviewer's sums and scale from columns of the table `base`."""
     n, y, q, level, others = np.moveaxis(sums[..., :5], -1, 0)
     scale, prior = scales.of_sums(reviewer, list(np.moveaxis(sums[..., FIT], -1, 0)))
     return Fit(n, y, q, level, others, scale, prior)
 
 
-FittedStatistic = Callable[[Floats, Fit], tuple[Floats, Floats]]
+# From the subjects' own sums, the fits, and whether these are without a cluster, one a cell.
+FittedStatistic = Callable[[Floats, Fit, bool], tuple[Floats, Floats]]
 
 
-@dataclass(frozen=True, slots=True)
 class SubjectCells:
-    """For each subject, the cells of all its reviewer's clusters."""
+    """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero.
 
-    subject: Ints  # by subject
-    reviewer: Ints  # by subject
-    place: Ints  # by cell: which subject
-    own: Floats  # by cell: columns of the subject's table
-    cell: Ints  # by cell: which cell of the reviewer's table
-    base: Cells
+    A reviewer has `n_each` subjects: with itself alone one, and with every candidate as many.
+    """
 
-    def own_totals(self) -> Floats:
-        return totals_by(self.place, self.own, len(self.subject))
-
-    def base_totals(self) -> Floats:
-        """By reviewer code: columns of the reviewer's table."""
-        n = int(self.base.subject.max(initial=-1)) + 1
-        return totals_by(self.base.subject, self.base.sums, n)
+    def __init__(self, table: Cells, base: Cells, n_each: int = 1) -> None:
+        self.base = base
+        self.subject = np.unique(table.subject)
+        self.reviewer = self.subject // n_each  # by subject
+        starts = np.searchsorted(base.subject, self.reviewer, "left")
+        sizes = np.searchsorted(base.subject, self.reviewer, "right") - starts
+        self.place, self.cell = spans(starts, sizes)  # by cell: its subject, and its cell of `base`
+        width = int(max(base.cluster.max(initial=0), table.cluster.max(initial=0))) + 1
+        key = self.place * width + base.cluster[self.cell]
+        table_key = np.searchsorted(self.subject, table.subject) * width + table.cluster
+        at = np.searchsorted(key, table_key)
+        if not np.array_equal(key[np.minimum(at, len(key) - 1)], table_key):
+            raise ValueError("a subject has a cluster that its reviewer does not have")
+        self.own = np.zeros((len(key), table.sums.shape[1]))  # by cell: columns of the table
+        self.own[at] = table.sums
+        self.totals = totals_by(self.place, self.own, len(self.subject))
+        by_reviewer = totals_by(base.subject, base.sums, int(base.subject.max(initial=-1)) + 1)
+        self.base_totals = by_reviewer[self.reviewer]
+        self.base_rest = by_reviewer[base.subject] - base.sums  # by cell of `base`: without it
 
     def measured(
         self,
@@ -212,42 +193,21 @@ class SubjectCells:
         scales: Scales,
         reasons: Sequence[tuple[Bools, str]] = (),
         subject: Ints | None = None,
-    ) -> list[Measurement]:
-        """A measurement for each subject.
+    ) -> list[Estimate]:
+        """An estimate for each subject.
 
         The statistic gives values and how far each moves if the scale is off by one.
         """
-        own, base = self.own_totals(), self.base_totals()
-        fit = fit_of(self.reviewer, base[self.reviewer], scales)
-        value, gap = statistic(own, fit)
-        who = self.base.subject
-        without = fit_of(who, base[who] - self.base.sums, scales)
-        without = Fit(*(column[self.cell] for column in without))
-        left_out, _ = statistic(own[self.place] - self.own, without)
+        fit = fit_of(self.reviewer, self.base_totals, scales)
+        value, gap = statistic(self.totals, fit, False)
+        rest = fit_of(self.base.subject, self.base_rest, scales)
+        without = Fit(*(column[self.cell] for column in rest))
+        left_out, _ = statistic(self.totals[self.place] - self.own, without, True)
         spread = spread_of(left_out, self.place, len(self.subject), gap * TAU * fit.prior)
         named = self.subject if subject is None else subject
-        return measurements(named, self.reviewer, value, spread, n, scales, reasons)
-
-
-def beside_base(table: Cells, base: Cells, n_each: int = 1) -> SubjectCells:
-    """Subjects of a table with all clusters of their reviewer; what a cluster lacks is zero.
-
-    A reviewer has `n_each` subjects: with itself alone one, and with every candidate as many.
-    """
-    subject = np.unique(table.subject)
-    reviewer = subject // n_each
-    starts = np.searchsorted(base.subject, reviewer, "left")
-    sizes = np.searchsorted(base.subject, reviewer, "right") - starts
-    place, cell = spans(starts, sizes)
-    width = int(max(base.cluster.max(initial=0), table.cluster.max(initial=0))) + 1
-    at = np.searchsorted(subject, table.subject) * width + table.cluster
-    key = place * width + base.cluster[cell]
-    own = np.zeros((len(place), table.sums.shape[1]))
-    found = np.searchsorted(key, at)
-    if not np.array_equal(key[np.minimum(found, len(key) - 1)], at):
-        raise ValueError("a subject has a cluster that its reviewer does not have")
-    own[found] = table.sums
-    return SubjectCells(subject, reviewer, place, own, cell, base)
+        alone = np.array(scales.status, dtype=object)[self.reviewer] == "alone"
+        whys = [(alone, ALONE), *reasons]
+        return measurements(named, self.reviewer, value, spread, n, scales, whys)
 
 
 def measurements(
@@ -257,39 +217,40 @@ def measurements(
     spread: JackknifeSpread,
     n: Floats,
     scales: Scales,
-    reasons: Sequence[tuple[Bools, str]] = (),
-    *,
-    may_be_alone: bool = False,
-) -> list[Measurement]:
+    reasons: Sequence[tuple[Bools, str]],
+) -> list[Estimate]:
     """Values with their spread, or the reason why there is none, one each a subject."""
-    cannot = {"constant": CONSTANT} if may_be_alone else {"constant": CONSTANT, "alone": ALONE}
     out = []
-    for i, code in enumerate(subject.tolist()):
-        who = int(reviewer[i])
-        unit, size, count = float(scales.sd[who]), round(float(n[i])), int(spread.n_clusters[i])
-        found = float(value[i]), float(spread.se[i]), float(spread.df[i])
+    for i, (code, who) in enumerate(zip(subject.tolist(), reviewer.tolist(), strict=True)):
+        at, se, df = (float(column[i]) for column in (value, spread.se, spread.df))
+        n_rows, n_clusters = round(float(n[i])), int(spread.n_clusters[i])
+        status, unit = scales.status[who], float(scales.sd[who])
         least = ROUNDING * max(unit, ROUNDING)
-        why = cannot.get(scales.status[who], "") or next((w for bad, w in reasons if bad[i]), "")
-        if not why and count < 2:
+        why = next((why for unknown, why in reasons if unknown[i]), "")
+        if status == "constant":
+            why = CONSTANT
+        elif not why and n_clusters < 2:
             why = LONE_CLUSTER
-        if not why and not (math.isfinite(found[0]) and least < found[1] < math.inf):
+        elif not why and not (math.isfinite(at) and least < se < math.inf):
             why = NO_SPREAD
         if why:
-            out.append(Measurement(code, None, None, None, size, count, unit, why))
-        else:
-            note = "contrarian" if scales.status[who] == "contrarian" else ""
-            out.append(Measurement(code, *found, size, count, unit, note))
+            none = (None, None, None, None)
+            out.append(Estimate(code, *none, n_rows, n_clusters, unit=unit, note=why))
+            continue
+        interval = interval_of(at, n_clusters, se, df)
+        note = status if status == "contrarian" else ""
+        out.append(Estimate(code, at, *interval, n_rows, n_clusters, se, df, unit, note))
     return out
 
 
 # -- what several metrics measure ----------------------------------------------------------------
 
 
-def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> list[Measurement]:
+def slopes(table: Cells, sums: Tables, scales: Scales, step: float) -> list[Estimate]:
     """Each reviewer's slope of deviation on what a table of lines has as x, times step."""
-    cells = beside_base(table, sums.base)
+    cells = SubjectCells(table, sums["base"])
 
-    def slope(own: Floats, fit: Fit) -> tuple[Floats, Floats]:
+    def slope(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
         n, x, y, q, xx, xy, xq = own.T
         if not scales.compares:
             some = np.maximum(n, 1.0)
@@ -298,19 +259,16 @@ def slopes(table: Cells, sums: DeviationSums, scales: Scales, step: float) -> li
         tilt = step * quotient(xq, xx)
         return step * quotient(xy, xx) - fit.scale * tilt, tilt
 
-    own = cells.own_totals()
-    alike = own[:, 4] - own[:, 1] ** 2 / np.maximum(own[:, 0], 1.0) <= ALIKE * own[:, 4]
-    k = len(scales.sd)
-    by_reviewer = totals_by(sums.cast.subject // k, sums.cast.sums, k)
-    cast = Cells(np.arange(k), np.zeros(k, dtype=np.int64), by_reviewer)
+    n, x, _, _, xx, _, _ = cells.totals.T
+    k, cast = len(scales.sd), sums["cast"]
     reasons = [
-        (alike, "all answers are alike in what the slope is on"),
-        (has_one_other(cells.subject, cast), ONE_OTHER),
+        (xx - x**2 / np.maximum(n, 1.0) <= ALIKE * xx, SAME_X),
+        (has_one_other(totals_by(cast.subject // k, cast.sums, k)[cells.subject]), ONE_OTHER),
     ]
-    return cells.measured(slope, own[:, 0], scales, reasons)
+    return cells.measured(slope, n, scales, reasons)
 
 
-def has_one_other(subject: Ints, cast: Cells) -> Bools:
+def has_one_other(cast: Floats) -> Bools:
     """Whether all qualities a subject is held against come from one and the same reviewer."""
-    n, code, square = cast.sums[np.searchsorted(cast.subject, subject)].T
+    n, code, square = cast.T
     return n * square - code * code <= 0.5

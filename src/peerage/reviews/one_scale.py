@@ -70,9 +70,8 @@ class PanelSums:
     compares: bool
 
     def __add__(self, other: PanelSums) -> PanelSums:
-        pattern, code = np.unique(
-            np.concatenate([self.pattern, other.pattern]), return_inverse=True
-        )
+        every = np.concatenate([self.pattern, other.pattern])
+        pattern, code = np.unique(every, return_inverse=True)
 
         def added(mine: Floats, theirs: Floats) -> Floats:
             total = np.zeros((len(pattern), *mine.shape[1:]))
@@ -143,14 +142,13 @@ class Scales:
         The second number is 1 − κ: 1 where nothing but the prior speaks.
         """
         covariance, spread = _regression(*moments, centred=not self.compares)
-        spread, known = np.maximum(spread, 0.0), np.isfinite(self.ridge)[reviewer]
-        ridge = np.where(known, self.ridge[reviewer], 1.0)
-        whole = spread + ridge
-        free = (covariance + ridge) / np.where(whole > 0.0, whole, 1.0)
-        turned = self.scale[reviewer] < 0.0
-        free = np.where(turned, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
-        scale = np.where(known, free, self.scale[reviewer])
-        return scale, _prior_part(self.ridge[reviewer], spread)
+        spread, ridge, scale = np.maximum(spread, 0.0), self.ridge[reviewer], self.scale[reviewer]
+        known = np.isfinite(ridge)
+        weight = np.where(known, ridge, 1.0)
+        whole = spread + weight
+        free = (covariance + weight) / np.where(whole > 0.0, whole, 1.0)
+        free = np.where(scale < 0.0, free, np.clip(free, LOWEST, HIGHEST) * self.shift)
+        return np.where(known, free, scale), _prior_part(ridge, spread)
 
 
 def fit_scales(reviews: ScoredRows, aside: Ints = NOBODY) -> Scales:
@@ -178,21 +176,19 @@ def panel_sums(reviews: ScoredRows, aside: Ints = NOBODY) -> PanelSums | None:
     k = reviews.n_names
     if k > MAX_PANEL or reviews.n_answers * k > 8 * reviews.n + 65_536:
         return None
-    kept = is_heard(reviews, aside)
-    answer, reviewer = reviews.answer[kept], reviews.reviewer[kept]
+    heard = is_heard(reviews, aside)
+    answer, reviewer = reviews.answer[heard], reviews.reviewer[heard]
     score = np.zeros((reviews.n_answers, k))
-    score[answer, reviewer] = reviews.score[kept]
+    score[answer, reviewer] = reviews.score[heard]
     bits = np.bincount(answer, np.exp2(np.arange(k))[reviewer], minlength=reviews.n_answers)
     pattern, code = np.unique(bits.astype(np.int64), return_inverse=True)
     if len(pattern) * k * k > MAX_PATTERN_CELLS:
         return None
     n = np.bincount(code, minlength=len(pattern))
     y, yy = np.zeros((len(pattern), k)), np.zeros((len(pattern), k, k))
-    ends = np.cumsum(n)
     order = np.argsort(code, kind="stable")
-    for i, end in enumerate(ends.tolist()):
-        rows = score[order[end - n[i] : end]]
-        y[i], yy[i] = rows.sum(axis=0), rows.T @ rows
+    for i, same in enumerate(np.split(order, np.cumsum(n)[:-1]) if len(n) else ()):
+        y[i], yy[i] = score[same].sum(axis=0), score[same].T @ score[same]
     return PanelSums(pattern, n.astype(np.float64), y, yy, reviews.compares)
 
 
@@ -212,8 +208,7 @@ def is_heard(reviews: ScoredRows, aside: Ints) -> Bools:
 def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
     """Levels and scales of a panel from its sums by pattern of judges."""
     k = sums.y.shape[1]
-    held = (sums.pattern[:, None] >> np.arange(k)) & 1
-    mask = held.astype(np.float64)
+    mask = ((sums.pattern[:, None] >> np.arange(k)) & 1).astype(np.float64)
     n = (mask * sums.n[:, None]).sum(axis=0)
     yy = np.einsum("prr->r", sums.yy)
     moments = partial(_panel_moments, sums, mask)
@@ -241,19 +236,11 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
     q = (x.sum(axis=1, keepdims=True) - x) / w
     yq = (yx.sum(axis=2) - own_yx) / w
     yy = np.einsum("prr->pr", sums.yy)
-    return Moments(
-        (one * n).sum(axis=0),
-        (one * sums.y).sum(axis=0),
-        (one * q).sum(axis=0),
-        (two * n).sum(axis=0),
-        (two * sums.y).sum(axis=0),
-        (two * q).sum(axis=0),
-        (two * yq).sum(axis=0),
-        (two * (square - single) / pairs).sum(axis=0),
-        (two * yy).sum(axis=0),
-        (two * square / w**2).sum(axis=0),
-        sums.compares,
-    )
+    with_one = (n, sums.y, q)
+    with_two = (n, sums.y, q, yq, (square - single) / pairs, yy, square / w**2)
+    n1, y1, q1 = ((one * column).sum(axis=0) for column in with_one)
+    n2, y2, q2, yq2, p2, yy2, qq2 = ((two * column).sum(axis=0) for column in with_two)
+    return Moments(n1, y1, q1, n2, y2, q2, yq2, p2, yy2, qq2, sums.compares)
 
 
 # -- sweeps over rows ----------------------------------------------------------------------------
@@ -261,9 +248,8 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
 
 def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = ROWS) -> Scales:
     """Levels and scales of any number of reviewers, by sweeps over the rows."""
-    kept = np.flatnonzero(is_heard(reviews, aside))
-    k = reviews.n_names
-    answer, reviewer, y = reviews.answer[kept], reviews.reviewer[kept], reviews.score[kept]
+    heard, k = np.flatnonzero(is_heard(reviews, aside)), reviews.n_names
+    answer, reviewer, y = reviews.answer[heard], reviews.reviewer[heard], reviews.score[heard]
     fixed: dict[bytes, tuple[Bools, Bools, list[Floats]]] = {}
 
     def total(values: Floats | Bools) -> Floats:
@@ -312,25 +298,18 @@ def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Qual
     one, two = n_others > 0, n_others > 1
     w = b * b
     q, p, whole = _quality(answer, b * (y - a), w, one, two)
-    scale = others(answer, w * b) / whole
-    level = others(answer, w * y) / whole - scale * q
-    if not one.all():
-        scale, level = scale * one, level * one
-    return Quality(n_others, q, p, level, scale)
+    scale = one * others(answer, w * b) / whole
+    return Quality(n_others, q, p, one * others(answer, w * y) / whole - scale * q, scale)
 
 
 def _quality(
     answer: Ints, x: Floats, w: Floats, one: Bools, two: Bools
 ) -> tuple[Floats, Floats, Floats]:
     """q where there is one other and P where there are two, 0 elsewhere; and the weight in q."""
-    sx, sw = others(answer, x), others(answer, w)
-    squares = sx * sx - others(answer, x * x)
-    if not one.all():
-        sx, sw = sx * one, np.where(one, sw, 1.0)
-    pairs = sw * sw - others(answer, w * w)
-    if not two.all():
-        squares, pairs = squares * two, np.where(two, pairs, 1.0)
-    return sx / sw, squares / pairs, sw
+    sx, sw = others(answer, x), np.where(one, others(answer, w), 1.0)
+    squares = two * (sx * sx - others(answer, x * x))
+    pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
+    return one * sx / sw, squares / pairs, sw
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:
@@ -463,14 +442,8 @@ def _concluded(
     prior = _prior_part(ridge, spread)
     noise = np.sqrt(fitted.variance / whole) * (spread > 0.0)
     se = np.hypot((1.0 - prior) * noise, TAU * prior)
-    status = np.full(len(sd), "assumed", dtype=object)
-    for is_so, word in (
-        (prior < MOSTLY_PRIOR, "estimated"),
-        (contrary, "contrarian"),
-        (alone, "alone"),
-        (constant, "constant"),
-    ):
-        status[is_so] = word
+    words = ("constant", "alone", "contrarian", "estimated")
+    status = np.select([constant, alone, contrary, prior < MOSTLY_PRIOR], words, "assumed")
     unknown = constant | alone
     return Scales(
         level=np.where(unknown, np.nan, level),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,25 +75,6 @@ def chunks(rows: Rows, n_rows: int) -> Iterator[Rows]:
         at = end
 
 
-class Chosen(Mapping[str, NDArray[Any]]):
-    """Some rows of several columns; a column is copied when it is asked for, and once."""
-
-    def __init__(self, columns: Mapping[str, NDArray[Any]], places: Ints | slice) -> None:
-        self._columns, self._places = columns, places
-        self._taken: dict[str, NDArray[Any]] = {}
-
-    def __getitem__(self, name: str) -> NDArray[Any]:
-        if name not in self._taken:
-            self._taken[name] = self._columns[name][self._places]
-        return self._taken[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-
 def select(rows: Rows, places: Ints | slice) -> Rows:
     """Some of the rows; sessions keep their codes."""
     return replace(
@@ -101,8 +82,8 @@ def select(rows: Rows, places: Ints | slice) -> Rows:
         session=rows.session[places],
         reviewer=rows.reviewer[places],
         candidate=rows.candidate[places],
-        numbers=Chosen(rows.numbers, places),
-        keys=Chosen(rows.keys, places),
+        numbers={name: column[places] for name, column in rows.numbers.items()},
+        keys={name: column[places] for name, column in rows.keys.items()},
         text=None if rows.text is None else rows.text[places],
     )
 
@@ -122,10 +103,10 @@ def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
     Up to `N_CLUSTERS` units each is its own, in the order of their names. More are put into
     buckets by a checksum of the name: a bucket is a cluster as good as its members.
     """
-    kept = set(units)
-    if len(kept) <= N_CLUSTERS:
-        place = {unit: i for i, unit in enumerate(sorted(kept))}
-        return np.array([place[unit] for unit in units], dtype=np.int64), len(kept)
+    distinct = sorted(set(units))
+    if len(distinct) <= N_CLUSTERS:
+        place = {unit: i for i, unit in enumerate(distinct)}
+        return np.array([place[unit] for unit in units], dtype=np.int64), len(distinct)
     return np.array([bucket_of(unit) for unit in units], dtype=np.int64), N_CLUSTERS
 
 
@@ -138,28 +119,23 @@ def rows_and_units(
     columns: Mapping[str, NDArray[np.generic]], numbers: Sequence[str]
 ) -> tuple[Rows, tuple[str, ...] | None]:
     """Columns of a few reviews in memory as rows, and the units that their clusters stand for."""
-    texts = {name: columns[name].tolist() for name in ("session_id", "reviewer", "candidate")}
-    names = tuple(sorted({*texts["reviewer"], *texts["candidate"]}))
-    queries = (
-        columns["query_id"].tolist() if "query_id" in columns else [None] * len(texts["session_id"])
-    )
-    query_by_session = dict(zip(texts["session_id"], queries, strict=True))
+    texts = [columns[name].tolist() for name in ("session_id", "reviewer", "candidate")]
+    queries = columns["query_id"].tolist() if "query_id" in columns else [None] * len(texts[0])
+    query_by_session = dict(zip(texts[0], queries, strict=True))
     sessions = sorted(query_by_session)
-    code = {name: i for i, name in enumerate(names)}
-    place = {name: i for i, name in enumerate(sessions)}
+    names = tuple(sorted({*texts[1], *texts[2]}))
     units = [unit_of(session, query_by_session[session]) for session in sessions]
     cluster, n_clusters = clusters_of(units)
-    known = tuple(sorted(set(units)))
-    rows = Rows(
-        names=names,
-        n_clusters=n_clusters,
-        cluster=cluster,
-        session=np.array([place[one] for one in texts["session_id"]], dtype=np.int64),
-        reviewer=np.array([code[one] for one in texts["reviewer"]], dtype=np.int64),
-        candidate=np.array([code[one] for one in texts["candidate"]], dtype=np.int64),
-        numbers={name: columns[name].astype(np.float64) for name in numbers},
-    )
-    return rows, known if len(known) <= N_CLUSTERS else None
+
+    def codes(values: Sequence[str], known: Sequence[str]) -> Ints:
+        place = {name: i for i, name in enumerate(known)}
+        return np.array([place[value] for value in values], dtype=np.int64)
+
+    session, reviewer, candidate = map(codes, texts, (sessions, names, names))
+    values = {name: columns[name].astype(np.float64) for name in numbers}
+    rows = Rows(names, n_clusters, cluster, session, reviewer, candidate, values)
+    distinct = tuple(sorted(set(units)))
+    return rows, distinct if len(distinct) <= N_CLUSTERS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +154,6 @@ class Groups:
     def count(self) -> Floats:
         if self.size is not None:
             return np.full(self.n, float(self.size))
-        if self.starts is not None:
-            return self._lengths().astype(np.float64)
         return np.bincount(self.code, minlength=self.n).astype(np.float64)
 
     def sum(self, values: Floats | Bools) -> Floats:
@@ -194,30 +168,22 @@ class Groups:
         """One value of each group, for what all its rows share; zero for empty groups."""
         if self.starts is not None:
             return values[self.starts]
-        found = np.zeros(self.n, dtype=values.dtype)
-        found[self.code] = values
-        return found
+        by_group = np.zeros(self.n, dtype=values.dtype)
+        by_group[self.code] = values
+        return by_group
 
     def each(self, values: NDArray[Kind]) -> NDArray[Kind]:
         """A value of each group, for each of its rows."""
-        if self.size is not None:
-            return np.repeat(values, self.size)
-        if self.starts is not None:
-            return np.repeat(values, self._lengths())
-        return values[self.code]
+        return values[self.code] if self.size is None else np.repeat(values, self.size)
 
     def centred(self, values: Floats) -> Floats:
         """Values less the mean of their group; no group may be empty."""
         return values - self.each(self.sum(values) / self.count())
 
-    def _lengths(self) -> Ints:
-        assert self.starts is not None  # noqa: S101 — the callers looked
-        return np.diff(np.append(self.starts, len(self.code)))
 
-
-def places(kept: Bools) -> Ints | slice:
-    """Where to take rows from: a slice, which copies nothing, where all are kept."""
-    return slice(None) if kept.all() else np.flatnonzero(kept)
+def places(chosen: Bools) -> Ints | slice:
+    """Where to take rows from: a slice, which copies nothing, where all are chosen."""
+    return slice(None) if chosen.all() else np.flatnonzero(chosen)
 
 
 def group(*codes_and_sizes: tuple[Ints, int]) -> Groups:
@@ -243,11 +209,10 @@ def dense(key: Ints) -> tuple[Ints, int]:
     low = int(key.min())
     width = int(key.max()) - low + 1
     if width > ROOMY * len(key) + ALWAYS_ROOM:
-        kept, code = np.unique(key, return_inverse=True)
-        return code.astype(np.int64), len(kept)
-    held = np.bincount(key - low, minlength=width) > 0
-    places = np.cumsum(held) - 1
-    return places[key - low], int(places[-1]) + 1
+        keys, code = np.unique(key, return_inverse=True)
+        return code.astype(np.int64), len(keys)
+    code_by_key = np.cumsum(np.bincount(key - low, minlength=width) > 0) - 1
+    return code_by_key[key - low], int(code_by_key[-1]) + 1
 
 
 def runs(code: Ints, *, whole: bool = True) -> Groups:
@@ -274,9 +239,14 @@ def ballot_codes(rows: Rows) -> list[tuple[Ints, int]]:
     """What a ballot is told by: session and reviewer, and the round where there are several."""
     codes = [(rows.session, rows.n_sessions), (rows.reviewer, len(rows.names))]
     if has_rounds(rows):
-        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
-        codes.append((code, len(rounds)))
+        codes.append(round_codes(rows))
     return codes
+
+
+def round_codes(rows: Rows) -> tuple[Ints, int]:
+    """A code for the round of each row, and how many rounds there are."""
+    rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
+    return code, len(rounds)
 
 
 def has_rounds(rows: Rows) -> bool:

@@ -29,12 +29,12 @@ def instant_s(value: str | float) -> float:
     except ValueError:
         pass
     try:
-        found = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except ValueError:
         raise UsageError(
             f"{value!r} is no time.", hint="Write 2026-03-01T12:00Z or seconds since 1970."
         ) from None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def iso(seconds: float) -> str:

@@ -8,7 +8,7 @@ answers by reviewers who wrote neither does not depend on who else was on the ba
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -25,6 +25,7 @@ from peerage.reviews.rows import (
     group,
     has_rounds,
     places,
+    round_codes,
     select,
     spans,
 )
@@ -45,12 +46,10 @@ class View:
 
     def __init__(self, rows: Rows, value: str = "score") -> None:
         self.value = value
-        self.given = shares(rows) if value == "rank" else rows.numbers[value]
-        known = np.isfinite(self.given)
-        self.all = rows
-        self.rows = rows if known.all() else select(rows, np.flatnonzero(known))
-        self.every_score = self.given[places(known)]
-        self.names = rows.names
+        scores = shares(rows) if value == "rank" else rows.numbers[value]
+        self.all, self.names = rows, rows.names
+        self.scored_at = places(np.isfinite(scores))  # of all rows
+        self.rows, self.every_score = select(rows, self.scored_at), scores[self.scored_at]
 
     @cached_property
     def scored(self) -> ScoredRows:
@@ -64,7 +63,7 @@ class View:
     @cached_property
     def judged(self) -> Rows:
         """The rows that are about somebody else's answer."""
-        return select(self.rows, np.flatnonzero(~self.is_own)) if self.is_own.any() else self.rows
+        return select(self.rows, places(~self.is_own))
 
     @cached_property
     def score(self) -> Floats:
@@ -188,79 +187,69 @@ class ScoredRows:
 
 def scored_rows(rows: Rows, value: str) -> ScoredRows:
     """The rows that carry a value: scores as they are, and ranks as comparisons of two answers."""
-    given = rows.numbers[value]
-    at = places(np.isfinite(given))
-    n_names = len(rows.names)
-    session, n_sittings = rows.session[at], rows.n_sessions
-    sitting = session
-    if has_rounds(rows):
-        rounds, code = np.unique(rows.numbers["round"], return_inverse=True)
-        sitting = session.astype(np.int64) * len(rounds) + code[at]
-        n_sittings *= len(rounds)
-    reviewer, candidate = rows.reviewer[at], rows.candidate[at]
-
-    def number(name: str) -> Floats | None:
-        return rows.numbers[name][at] if name in rows.numbers else None
-
-    position, words, time = number("position"), number("words"), number("at")
+    several_rounds = has_rounds(rows)
+    rows = select(rows, places(np.isfinite(rows.numbers[value])))
+    numbers, n_names = rows.numbers, len(rows.names)
+    sitting = [(rows.session, rows.n_sessions)]
+    if several_rounds:
+        sitting.append(round_codes(rows))
+    position, words, time = (numbers.get(name) for name in ("position", "words", "at"))
     scored = ScoredRows(
         n_names=n_names,
         n_clusters=rows.n_clusters,
-        answer=group((sitting, n_sittings), (candidate, n_names)).code,
-        reviewer=reviewer,
-        candidate=candidate,
-        cluster=rows.cluster[session],
-        score=given[at],
-        own=reviewer == candidate,
-        ballot=group((sitting, n_sittings), (reviewer, n_names)).code,
+        answer=group(*sitting, (rows.candidate, n_names)).code,
+        reviewer=rows.reviewer,
+        candidate=rows.candidate,
+        cluster=rows.cluster[rows.session],
+        score=numbers[value],
+        own=rows.reviewer == rows.candidate,
+        ballot=group(*sitting, (rows.reviewer, n_names)).code,
         first=None if position is None else (position == 0.0).astype(np.float64),
         length=None if words is None else np.log(1.0 + words),
-        correct=number("correct"),
-        likeness=number("likeness"),
-        session=None if sitting is session else session,
+        correct=numbers.get("correct"),
+        likeness=numbers.get("likeness"),
+        session=rows.session if several_rounds else None,
         week=None if time is None else np.floor(time / WEEK_S) - MID_WEEK,
         family=rows.family,
     )
-    return comparisons(sitting, scored, given[at]) if value == "rank" else scored
+    return comparisons(scored) if value == "rank" else scored
 
 
-def comparisons(session: Ints, reviews: ScoredRows, rank: Floats) -> ScoredRows:
+def comparisons(ranked: ScoredRows) -> ScoredRows:
     """Every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
 
-    `reviews.ballot` says which rows were ranked together; a lower rank is better. The row stands
-    under the pair of candidates, the smaller code first, and carries their differences in
-    position and length. Where the reviewer wrote one of the two it is marked as its own.
+    `score` is the rank, of which a lower one is better, and `ballot` says which rows were ranked
+    together. The row stands under the pair of candidates, the smaller code first, and carries
+    their differences in position and length. Where the reviewer wrote one of the two it is
+    marked as its own.
     """
-    if reviews.ballot is None:
-        raise ValueError("comparisons are made within ballots: reviews.ballot is missing")
-    left, right = _pairs_within(reviews.ballot, reviews.candidate)
-    candidate, rival = reviews.candidate[left], reviews.candidate[right]
-    k = reviews.n_names
-    own = reviews.own[left] | reviews.own[right]
-    judged = np.bincount(reviews.ballot, ~reviews.own)
-    rivals = np.minimum(judged[reviews.ballot[left]] - np.where(own, 0.0, 1.0), 2.0 * MAX_AFTER)
+    if ranked.ballot is None:
+        raise ValueError("comparisons are made within ballots: the rows have none")
+    left, right = _pairs_within(ranked.ballot, ranked.candidate)
+    rival, own = ranked.candidate[right], ranked.own[left] | ranked.own[right]
+    judged = np.bincount(ranked.ballot, ~ranked.own)
+    rivals = np.minimum(judged[ranked.ballot[left]] - np.where(own, 0.0, 1.0), 2.0 * MAX_AFTER)
 
     def difference(values: Floats | None) -> Floats | None:
         return None if values is None else values[left] - values[right]
 
-    return ScoredRows(
-        n_names=k,
-        n_clusters=reviews.n_clusters,
-        answer=dense((session[left].astype(np.int64) * k + candidate) * k + rival)[0],
-        reviewer=reviews.reviewer[left],
-        candidate=candidate,
-        cluster=reviews.cluster[left],
-        score=0.5 * np.sign(rank[right] - rank[left]),
+    return replace(
+        ranked,
+        answer=dense(ranked.answer[left].astype(np.int64) * ranked.n_names + rival)[0],
+        reviewer=ranked.reviewer[left],
+        candidate=ranked.candidate[left],
+        cluster=ranked.cluster[left],
+        score=0.5 * np.sign(ranked.score[right] - ranked.score[left]),
         own=own,
-        ballot=reviews.ballot[left],
-        first=difference(reviews.first),
-        length=difference(reviews.length),
-        correct=difference(reviews.correct),
-        likeness=difference(reviews.likeness),
-        session=None if reviews.session is None else reviews.session[left],
+        ballot=ranked.ballot[left],
+        first=difference(ranked.first),
+        length=difference(ranked.length),
+        correct=difference(ranked.correct),
+        likeness=difference(ranked.likeness),
+        session=None if ranked.session is None else ranked.session[left],
+        week=None,
         rival=rival,
         rivals=np.maximum(rivals, 1.0),
-        family=reviews.family,
     )
 
 
@@ -270,11 +259,7 @@ def _pairs_within(ballot: Ints, candidate: Ints) -> tuple[Ints, Ints]:
     On a very long ballot each candidate meets only the next ones: those are the same for all
     reviewers, and pairs would grow with the square.
     """
-    order = np.lexsort((candidate, ballot))
-    sorted_ballot = ballot[order]
-    starts = np.flatnonzero(np.r_[True, np.diff(sorted_ballot) != 0]) if len(ballot) else order
-    sizes = np.diff(np.append(starts, len(ballot)))
-    after = np.repeat(starts + sizes, sizes) - np.arange(len(ballot)) - 1  # rows that follow
-    after = np.minimum(after, MAX_AFTER)
-    left, right = spans(np.arange(len(ballot)) + 1, after)
+    order, at = np.lexsort((candidate, ballot)), np.arange(len(ballot))
+    ends = np.searchsorted(ballot[order], ballot[order], "right")
+    left, right = spans(at + 1, np.minimum(ends - at - 1, MAX_AFTER))
     return order[left], order[right]

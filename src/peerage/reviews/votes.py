@@ -48,23 +48,22 @@ def votes(rows: Rows, own_votes: OwnVotes, n_by_session: Ints) -> Votes:
     others: Bools = rows.reviewer != rows.candidate
     worth = _worth(rows, ballot, n_ballots)
     ranked = np.isfinite(worth)
+    if own_votes == "seed":
+        n_shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
+    else:
+        n_shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
     if own_votes == "out":
         ranked &= others
-        own = np.bincount(ballot[np.flatnonzero(~others)], minlength=n_ballots)
-        shown = (np.bincount(ballot, minlength=n_ballots) - own).astype(np.float64)
-    elif own_votes == "in":
-        shown = np.bincount(ballot, minlength=n_ballots).astype(np.float64)
-    else:
-        shown = ballots.first(n_by_session[rows.session]).astype(np.float64)
+        n_shown -= np.bincount(ballot[np.flatnonzero(~others)], minlength=n_ballots)
     doubled = _doubled_places(ballot, worth, ranked, n_ballots)
-    top = (2.0 * (shown - 1.0))[ballot]
+    top = (2.0 * (n_shown - 1.0))[ballot]
     can_vote = top > 0.0
     counts = ranked & can_vote
     if own_votes == "seed":
         counts &= others
     share = np.where(counts, (top - doubled) / np.where(can_vote, top, 1.0), 0.0)
     judged = can_vote if own_votes == "in" else can_vote & others
-    return Votes(ballot, n_ballots, counts, share, doubled, judged, shown)
+    return Votes(ballot, n_ballots, counts, share, doubled, judged, n_shown)
 
 
 def shares(rows: Rows) -> Floats:
@@ -75,12 +74,12 @@ def shares(rows: Rows) -> Floats:
     """
     nobody = np.zeros(rows.n_sessions, dtype=np.int64)
     others = votes(rows, "out", nobody)
-    found: Floats = np.where(others.counts, others.share, np.nan)
+    share: Floats = np.where(others.counts, others.share, np.nan)
     own: Bools = rows.reviewer == rows.candidate
     if own.any():
         everyone = votes(rows, "in", nobody)
-        found[own] = np.where(everyone.counts, everyone.share, np.nan)[own]
-    return found
+        share[own] = np.where(everyone.counts, everyone.share, np.nan)[own]
+    return share
 
 
 def _worth(rows: Rows, ballot: Ints, n_ballots: int) -> Floats:
@@ -104,10 +103,10 @@ def _doubled_places(ballot: Ints, worth: Floats, ranked: Bools, n_ballots: int) 
     """Twice each ranked row's place on its ballot, ties sharing the mean; others have none."""
     if not ranked.any():
         return np.zeros(len(ballot), dtype=np.int64)
-    held = worth if ranked.all() else worth[ranked]
-    low = float(held.min())
-    width = float(held.max()) - low + 1.0
-    whole = bool((held == np.rint(held)).all())
+    values = worth if ranked.all() else worth[ranked]
+    low = float(values.min())
+    width = float(values.max()) - low + 1.0
+    whole = bool((values == np.rint(values)).all())
     if whole and n_ballots * width <= ROOMY * len(ballot) + ALWAYS_ROOM:
         return _counted_places(ballot, worth - low, ranked, n_ballots, int(width))
     return _sorted_places(ballot, worth, ranked)

@@ -14,19 +14,19 @@ from peerage.plugins import Guard, Registry
 from peerage.types import Placing, Rule, Value
 
 
-def _guarded(thing: object, guard: Guard[Any]) -> Rule:
-    if not isinstance(thing, Rule):
-        raise TypeError(f"{type(thing).__name__} is no Rule")
-    values = thing.values
+def _guarded(plugin: object, guard: Guard[Any]) -> Rule:
+    if not isinstance(plugin, Rule):
+        raise TypeError(f"{type(plugin).__name__} is no Rule")
+    values_of = plugin.values
 
     def numbers(placings: Sequence[Placing], candidates: Sequence[str]) -> dict[str, Value]:
-        found = dict(values(placings, candidates))
-        for name, value in found.items():
+        values = dict(values_of(placings, candidates))
+        for name, value in values.items():
             if name not in candidates or not math.isfinite(value):
                 raise ValueError(f"{name!r}: {value!r} is no number of a candidate")
-        return found
+        return values
 
-    return replace(thing, values=guard(numbers))
+    return replace(plugin, values=guard(numbers))
 
 
 rules: Registry[Rule] = Registry("rule", "peerage.rules", _guarded)

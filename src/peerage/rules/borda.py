@@ -25,7 +25,7 @@ def borda(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[str
             by_top[top] = by_top.get(top, 0) + top - doubled
             votes[name] += 1
     return {
-        name: sum((Fraction(got, top) for top, got in points[name].items()), Fraction(0))
+        name: sum((Fraction(total, top) for top, total in points[name].items()), Fraction(0))
         / votes[name]
         for name in candidates
         if votes[name]

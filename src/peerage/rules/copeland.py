@@ -21,7 +21,4 @@ def copeland(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[
     won = (pairs.wins > pairs.wins.T).sum(axis=1)
     met = (pairs.wins + pairs.wins.T + pairs.ties) > 0
     even = (met & (pairs.wins == pairs.wins.T)).sum(axis=1)
-    return {
-        name: Fraction(2 * n_won + n_even, 2)
-        for name, n_won, n_even in zip(pairs.names, won.tolist(), even.tolist(), strict=True)
-    }
+    return pairs.halves(2 * won + even)

@@ -36,11 +36,8 @@ def hybrid(
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, Fraction]:
     """Each candidate's mean score over the ballots that both vote for it and score it."""
-    total: dict[str, Fraction] = {}
-    scored: dict[str, int] = {}
+    scores: dict[str, list[Fraction]] = {}
     for placing in placings:
-        for name in placing.doubled:
-            if name in placing.scores:
-                total[name] = total.get(name, Fraction(0)) + placing.scores[name]
-                scored[name] = scored.get(name, 0) + 1
-    return {name: total[name] / scored[name] for name in total}
+        for name in placing.doubled.keys() & placing.scores.keys():
+            scores.setdefault(name, []).append(placing.scores[name])
+    return {name: sum(marks, Fraction(0)) / len(marks) for name, marks in scores.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,10 @@ class Pairs:
         """Wins with a tie as half a win for each side."""
         return self.wins + self.ties / 2
 
+    def halves(self, counts: Counts) -> dict[str, Fraction]:
+        """Half of each candidate's count, exact."""
+        return {name: Fraction(n, 2) for name, n in zip(self.names, counts.tolist(), strict=True)}
+
 
 def compare(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
     """Counts over the candidates that share a ballot with another one; the rest are left out.
@@ -48,5 +53,5 @@ def compare(placings: Sequence[Placing], candidates: Sequence[str]) -> Pairs:
         ties[grid] += places[:, None] == places[None, :]
     np.fill_diagonal(ties, 0)
     compared = np.flatnonzero((wins + wins.T + ties).any(axis=0))
-    kept = np.ix_(compared, compared)
-    return Pairs(tuple(names[at] for at in compared), wins[kept], ties[kept])
+    grid = np.ix_(compared, compared)
+    return Pairs(tuple(names[at] for at in compared), wins[grid], ties[grid])

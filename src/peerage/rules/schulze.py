@@ -27,13 +27,7 @@ def schulze(placings: Sequence[Placing], candidates: Sequence[str]) -> Mapping[s
     paths = strongest_paths(pairs.wins)
     ahead = (paths > paths.T).sum(axis=1)
     behind = (paths < paths.T).sum(axis=1)
-    n_rivals = len(pairs.names) - 1
-    return {
-        name: Fraction(n_rivals + n_ahead - n_behind, 2)
-        for name, n_ahead, n_behind in zip(
-            pairs.names, ahead.tolist(), behind.tolist(), strict=True
-        )
-    }
+    return pairs.halves(len(pairs.names) - 1 + ahead - behind)
 
 
 def strongest_paths(wins: Counts) -> Counts:

@@ -24,9 +24,6 @@ Ints = NDArray[np.integer]
 
 SAME = 1e-12  # closer than this, relative to the numbers it came from, is a rounding
 N_DRAWS = 2_000
-CHUNK_WEIGHTS = 2**21
-CHUNK_PRODUCTS = 2**18  # below this BLAS wakes no threads, which cost more than they save here
-FEW_COLUMNS = 16
 
 
 class RatioEstimate(NamedTuple):
@@ -59,13 +56,11 @@ def spread_of(
 ) -> JackknifeSpread:
     """The jackknife's spread of values left out, by place; `extra` is an error beside it."""
     count = np.bincount(place, minlength=n)
-    gap = left_out - (np.bincount(place, left_out, minlength=n) / np.maximum(count, 1))[place]
-    squares, fourths = (np.bincount(place, gap**p, minlength=n).astype(float) for p in (2, 4))
     some = np.maximum(count, 1)
-    variance = (some - 1.0) / some * squares
-    return JackknifeSpread(
-        np.sqrt(variance + np.square(extra)), jackknife_df(count, squares, fourths), count
-    )
+    gap = left_out - (np.bincount(place, left_out, minlength=n) / some)[place]
+    squares, fourths = (np.bincount(place, gap**p, minlength=n).astype(float) for p in (2, 4))
+    se = np.sqrt((some - 1.0) / some * squares + np.square(extra))
+    return JackknifeSpread(se, jackknife_df(count, squares, fourths), count)
 
 
 def jackknife_df(n: Ints, squares: Floats, fourths: Floats) -> Floats:
@@ -92,8 +87,8 @@ def ratio_interval(
     alike would be rare by chance, because one without width claims certainty.
     """
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
-    held = (a != 0.0) | (b != 0.0)
-    a, b = a[held], b[held]
+    used = (a != 0.0) | (b != 0.0)
+    a, b = a[used], b[used]
     top, bottom, n = float(a.sum()), float(b.sum()), len(a)
     if not math.isfinite(top) or not math.isfinite(bottom) or bottom == 0.0:
         return None
@@ -122,11 +117,11 @@ def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Float
     a, b = np.asarray(tops, dtype=np.float64), np.asarray(bottoms, dtype=np.float64)
     bottom = b.sum(axis=0)
     ratios = quotient(a.sum(axis=0), bottom)
-    held = (a != 0.0) | (b != 0.0)
-    n_held = np.maximum(held.sum(axis=0), 1)
-    pull = np.where(held, quotient(a - ratios * b, bottom - b), 0.0)
-    pull = np.where(held, pull - pull.sum(axis=0) / n_held, 0.0)
-    return ratios, pull * np.sqrt((n_held - 1.0) / n_held)
+    used = (a != 0.0) | (b != 0.0)
+    n_used = np.maximum(used.sum(axis=0), 1)
+    pull = np.where(used, quotient(a - ratios * b, bottom - b), 0.0)
+    pull = np.where(used, pull - pull.sum(axis=0) / n_used, 0.0)
+    return ratios, pull * np.sqrt((n_used - 1.0) / n_used)
 
 
 # -- draws: the same on every machine ----------------------------------------------------------
@@ -149,12 +144,6 @@ def random_signs(rng: np.random.Generator, n_draws: int, n_clusters: int) -> Flo
     bits = np.asarray(words, dtype="<u8").view(np.uint8)
     signs = np.unpackbits(bits, count=n_draws * n_clusters).astype(np.float64)
     return (2.0 * signs - 1.0).reshape(n_draws, n_clusters)
-
-
-def chunk_weights(rows: Floats) -> int:
-    """How many weights to hold at a time when multiplying them into these rows."""
-    n_columns = max(1, rows.shape[1])
-    return CHUNK_PRODUCTS // n_columns if n_columns <= FEW_COLUMNS else CHUNK_WEIGHTS
 
 
 def gridded(rows: Floats) -> Floats:

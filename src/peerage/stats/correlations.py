@@ -37,20 +37,13 @@ def correlation(xs: Numbers, ys: Numbers) -> float | None:
         raise ValueError(f"a correlation pairs values: got {n} and {len(ys)}")
     if n < 3:
         return None
-    dx, dy = _deviations(_floats(xs)), _deviations(_floats(ys))
+    dx, dy = _deviations(list(map(float, xs))), _deviations(list(map(float, ys)))
     if dx is None or dy is None:
         return None
     xx = math.fsum([x * x for x in dx])
     yy = math.fsum([y * y for y in dy])
     xy = math.fsum([x * y for x, y in zip(dx, dy, strict=True)])
     return max(-1.0, min(1.0, xy / math.sqrt(xx * yy)))
-
-
-def _floats(values: Numbers) -> list[float]:
-    if isinstance(values, Sequence):
-        return [float(value) for value in values]
-    plain: list[float] = values.astype(float).tolist()
-    return plain
 
 
 def _deviations(values: list[float]) -> list[float] | None:

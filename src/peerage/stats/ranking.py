@@ -14,13 +14,16 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from peerage.stats.clusters import N_DRAWS, SAME, Floats, chunk_weights, gridded, random_signs
+from peerage.stats.clusters import N_DRAWS, SAME, Floats, gridded, random_signs
 from peerage.stats.correlations import correlation
 from peerage.stats.tails import normal_p, t_critical
 
 Ints = NDArray[np.int64]
 
 MOSTLY = 0.5  # of the clusters of either: a pair that shares more is compared cluster by cluster
+CHUNK_WEIGHTS = 2**21
+CHUNK_PRODUCTS = 2**18  # below this BLAS wakes no threads, which cost more than they save here
+FEW_COLUMNS = 16
 MANY_DF = 1_000.0  # beyond it t is the normal, but for a thousandth
 
 
@@ -55,19 +58,21 @@ def sign_flip_ranks(
     for i in range(n - 1):  # one row of pairs at a time keeps the memory small
         squares = ((pulls[:, i : i + 1] - pulls[:, i + 1 :]) ** 2).sum(axis=0)
         width = _errors(values, squares, i)
-        found = np.flatnonzero(np.isfinite(width))
-        if len(found) == 0:
+        rivals = np.flatnonzero(np.isfinite(width)) + i + 1  # those it can be told apart from
+        if len(rivals) == 0:
             continue
-        told, width = found + i + 1, width[found]
-        n_held = (present[:, i : i + 1] | present[:, told]).sum(axis=0)
-        shared = told[(present[:, i : i + 1] & present[:, told]).sum(axis=0) > MOSTLY * n_held]
-        df[i, shared] = df[shared, i] = math.inf  # the signs have allowed for it
-        size = ((flipped[:, i : i + 1] - flipped[:, told]) / width) ** 2
+        width = width[rivals - i - 1]
+        n_used = (present[:, i : i + 1] | present[:, rivals]).sum(axis=0)
+        n_shared = (present[:, i : i + 1] & present[:, rivals]).sum(axis=0)
+        alike = rivals[n_shared > MOSTLY * n_used]
+        df[i, alike] = df[alike, i] = math.inf  # the signs have allowed for it
+        size = ((flipped[:, i : i + 1] - flipped[:, rivals]) / width) ** 2
         # What t becomes when the spread is measured anew, around the flipped mean.
-        size *= (n_held - 1.0) / np.maximum(n_held - size, SAME)
+        size *= (n_used - 1.0) / np.maximum(n_used - size, SAME)
         largest = np.maximum(largest, size.max(axis=1))
         # Residuals of few clusters are too small by as much: the mean they lie around is theirs.
-        errors[i, told] = errors[told, i] = width * np.sqrt(n_held / np.maximum(n_held - 1.0, 1.0))
+        width = width * np.sqrt(n_used / np.maximum(n_used - 1.0, 1.0))
+        errors[i, rivals] = errors[rivals, i] = width
     return _ranges(values, errors, np.sqrt(largest), level, df, above)
 
 
@@ -82,9 +87,10 @@ def welch_df(variances: ArrayLike, n_clusters: ArrayLike) -> Floats:
 
 
 def _flipped(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
-    rows = gridded(pulls)
-    totals = np.zeros((n_draws, rows.shape[1]))
-    width = max(1, chunk_weights(rows) // n_draws)
+    """Sums of the influences with random signs, draws by estimates."""
+    rows, n = gridded(pulls), max(1, pulls.shape[1])
+    totals = np.zeros((n_draws, pulls.shape[1]))
+    width = max(1, (CHUNK_PRODUCTS // n if n <= FEW_COLUMNS else CHUNK_WEIGHTS) // n_draws)
     for start in range(0, len(rows), width):
         part = rows[start : start + width]
         totals += random_signs(rng, n_draws, len(part)) @ part
@@ -111,9 +117,8 @@ def simultaneous_ranks(
         variance = (spread * spread).sum(axis=0) / max(len(drawn) - 1, 1)
         width = _errors(values, variance, i)
         errors[i, i + 1 :] = errors[i + 1 :, i] = width
-        told = np.isfinite(width)
-        if told.any():
-            largest = np.maximum(largest, np.abs(spread[:, told] / width[told]).max(axis=1))
+        size = np.where(np.isfinite(width), np.abs(spread / width), 0.0)
+        largest = np.maximum(largest, size.max(axis=1, initial=0.0))
     return _ranges(values, errors, largest, level, df)
 
 
@@ -127,8 +132,8 @@ def _checked(estimates: ArrayLike, table: ArrayLike) -> tuple[Floats, Floats]:
 def _errors(values: Floats, variances: Floats, i: int) -> Floats:
     """Standard errors of estimate i minus each later one, infinite for zero but for rounding."""
     sizes = np.maximum(np.abs(values[i]), np.abs(values[i + 1 :]))
-    told = variances > (SAME * np.where(np.isfinite(sizes), sizes, np.inf)) ** 2
-    return np.where(told, np.sqrt(np.where(told, variances, 1.0)), np.inf)
+    varies = variances > (SAME * np.where(np.isfinite(sizes), sizes, np.inf)) ** 2
+    return np.where(varies, np.sqrt(np.where(varies, variances, 1.0)), np.inf)
 
 
 def _ranges(
@@ -143,20 +148,20 @@ def _ranges(
     beats = np.zeros((n, n), dtype=bool) if above is None else above
     if len(largest) and np.isfinite(errors).any():
         reach = _reaches(float(np.quantile(largest, level, method="higher")), np.asarray(df))
-        told = np.isfinite(errors)
+        known = np.isfinite(errors)
         gap = values[:, None] - values[None, :]
-        beats = beats | (told & (gap > reach * np.where(told, errors, 1.0)))
+        beats = beats | (known & (gap > reach * np.where(known, errors, 1.0)))
     return 1 + beats.sum(axis=0, dtype=np.int64), n - beats.sum(axis=1, dtype=np.int64)
 
 
 def _reaches(reach: float, df: Floats) -> Floats:
     """A normal quantile as those of t with these degrees of freedom."""
-    held, place = np.unique(np.where(df > MANY_DF, math.inf, np.round(df, 1)), return_inverse=True)
     chance = 1.0 - normal_p(reach)
     if chance >= 1.0:
         return np.where(np.isfinite(df), math.inf, reach)
-    found = [t_critical(chance, one) if math.isfinite(one) else reach for one in held.tolist()]
-    return np.array(found)[place].reshape(df.shape)
+    dfs, place = np.unique(np.where(df > MANY_DF, math.inf, np.round(df, 1)), return_inverse=True)
+    reaches = [t_critical(chance, one) if math.isfinite(one) else reach for one in dfs.tolist()]
+    return np.array(reaches)[place].reshape(df.shape)
 
 
 def normal_draws(
@@ -221,14 +226,14 @@ def midranks(values: ArrayLike) -> Floats:
 def spearman(xs: ArrayLike, ys: ArrayLike) -> float | None:
     """Spearman's rank correlation, ties at the mean of their places; None where undefined."""
     x, y = _pair(xs, ys)
-    return correlation(midranks(x), midranks(y)) if _finite(x, y) else None
+    return correlation(midranks(x), midranks(y)) if np.isfinite([x, y]).all() else None
 
 
 def kendall_tau(xs: ArrayLike, ys: ArrayLike) -> float | None:
     """Kendall's τ-b, or None for fewer than two items or a side that is all ties."""
     x, y = _pair(xs, ys)
     n = len(x)
-    if n < 2 or not _finite(x, y):
+    if n < 2 or not np.isfinite([x, y]).all():
         return None
     a, b = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in (x, y))
     width = int(b.max()) + 1
@@ -269,7 +274,3 @@ def _pair(xs: ArrayLike, ys: ArrayLike) -> tuple[Floats, Floats]:
     if x.ndim != 1 or x.shape != y.shape:
         raise ValueError(f"two lists of one length, not arrays of shape {x.shape} and {y.shape}")
     return x, y
-
-
-def _finite(x: Floats, y: Floats) -> bool:
-    return bool(np.isfinite(x).all() and np.isfinite(y).all())

@@ -107,7 +107,7 @@ def t_critical(level: float, df: float) -> float:
         raise ValueError(f"degrees of freedom must be positive, not {df}")
     if math.isinf(df):
         return normal_critical(level)
-    wanted = math.log1p(-level)
+    log_tail = math.log1p(-level)
     log_scale = math.log(2.0 * _gamma_ratio(df / 2.0) / math.sqrt(df * math.pi))
     u = math.log(normal_critical(level))
     for _ in range(MAX_STEPS):
@@ -115,7 +115,7 @@ def t_critical(level: float, df: float) -> float:
         t = math.exp(u)
         p = student_t_p(t, df) or 0.0
         log_density = log_scale - (df + 1.0) / 2.0 * math.log1p(t * t / df)
-        step = (math.log(p) - wanted) * p / (t * math.exp(log_density))
+        step = (math.log(p) - log_tail) * p / (t * math.exp(log_density))
         u += step
         if abs(step) < 1e-14:
             break

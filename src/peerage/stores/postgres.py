@@ -22,15 +22,16 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.errors import MissingExtraError
 from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS, Sql, migrating
-from peerage.stores.sql_store import Snapshot, known_version
+from peerage.stores.sql_store import ReadRows, known_version
 from peerage.stores.writer import EXTEND, FENCED_INSERT, TAKEN_HINT, WRITTEN, Db
 
 if TYPE_CHECKING:
@@ -158,36 +159,26 @@ class PostgresStore(Store):
     def _begun(self) -> Iterator[Connection]:
         """A connection in a transaction; one that was lost before it began is replaced."""
 
-        def begin(_: bool) -> Connection:
-            connection = self._pool.getconn()
-            try:
-                connection.execute("BEGIN")
-            except BaseException:
-                self._pool.putconn(connection)
-                raise
-            return connection
+        def begin(_: bool) -> tuple[Connection, ExitStack]:
+            with ExitStack() as stack:
+                connection = stack.enter_context(self._pool.connection())
+                stack.enter_context(connection.transaction())
+                return connection, stack.pop_all()
 
-        connection = self._server.patiently(begin)
-        try:
+        connection, stack = self._server.patiently(begin)
+        with stack:
             yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            if not connection.closed:
-                connection.rollback()
-            raise
-        finally:
-            self._pool.putconn(connection)
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[ReadRows]:
         with self._server.connected() as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            yield _Cursors(connection)
+            yield partial(_rows, connection)
 
     @contextmanager
-    def filling(self) -> Iterator[tuple[Db, Snapshot]]:
+    def filling(self) -> Iterator[tuple[Db, ReadRows]]:
         with self._server.reported(), self._begun() as connection:
-            yield _Statements(connection), _Cursors(connection)
+            yield _Statements(connection), partial(_rows, connection)
             for statement in NUMBERING:
                 connection.execute(statement)
 
@@ -342,34 +333,29 @@ def _cache_folder() -> Path:
 # -- statements ---------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
 class _Statements:
     """The shared statements, in PostgreSQL's way of marking values."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    connection: Connection
 
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> Any:
-        return self._connection.execute(_marked(text), values or None)
+        return self.connection.execute(_marked(text), values or None)
 
     def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
         if text in AT_ONCE:
             columns = [list(column) for column in zip(*rows, strict=True)]
             n_columns = AT_ONCE[text].count("%b")
-            return self._connection.execute(AT_ONCE[text], columns[:n_columns])
-        cursor = self._connection.cursor()
+            return self.connection.execute(AT_ONCE[text], columns[:n_columns])
+        cursor = self.connection.cursor()
         cursor.executemany(_marked(text), rows)
         return cursor
 
 
-class _Cursors:
-    """Reads with cursors of the server, so that no table has to fit into memory."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def execute(self, text: Sql) -> Iterator[tuple[Any, ...]]:
-        with self._connection.cursor(name="rows") as cursor:
-            yield from cursor.execute(text)
+def _rows(connection: Connection, text: Sql) -> Iterator[tuple[Any, ...]]:
+    """Read with a cursor of the server, so that no table has to fit into memory."""
+    with connection.cursor(name="rows") as cursor:
+        yield from cursor.execute(text)
 
 
 @cache
@@ -394,7 +380,18 @@ def _prepared(connection: Connection, place: str) -> str:
     if _version(connection, place) < len(MIGRATIONS):
         with connection.transaction():
             connection.execute(f"SELECT pg_advisory_xact_lock({MIGRATING})")
-            _migrate(connection, _version(connection, place))
+            version = _version(connection, place)
+            if not version:
+                connection.execute("CREATE SCHEMA IF NOT EXISTS peerage")
+                connection.execute(
+                    "CREATE TABLE meta (version BIGINT NOT NULL, identity TEXT NOT NULL)"
+                )
+                connection.execute("INSERT INTO meta VALUES (0, %s)", (secrets.token_hex(16),))
+                for function in FUNCTIONS:
+                    connection.execute(function)
+            for statement in migrating(version):
+                connection.execute(_in_postgres_words(statement))
+            connection.execute("UPDATE meta SET version = %s", (len(MIGRATIONS),))
     row = connection.execute("SELECT identity || current_database() FROM meta").fetchone()
     return hashlib.sha256(str(row).encode()).hexdigest()[:16]
 
@@ -415,18 +412,6 @@ def _version(connection: Connection, place: str) -> int:
         return 0
     (version,) = connection.execute("SELECT version FROM meta").fetchone() or (0,)
     return known_version(version, place, "name another database")
-
-
-def _migrate(connection: Connection, version: int) -> None:
-    if not version:
-        connection.execute("CREATE SCHEMA IF NOT EXISTS peerage")
-        connection.execute("CREATE TABLE meta (version BIGINT NOT NULL, identity TEXT NOT NULL)")
-        connection.execute("INSERT INTO meta VALUES (0, %s)", (secrets.token_hex(16),))
-        for function in FUNCTIONS:
-            connection.execute(function)
-    for statement in migrating(version):
-        connection.execute(_in_postgres_words(statement))
-    connection.execute("UPDATE meta SET version = %s", (len(MIGRATIONS),))
 
 
 # -- writing and listening ----------------------------------------------------------------------
@@ -455,10 +440,8 @@ class _ServerWriter:
 
         return self._server.patiently(attempt)
 
-    def tell(self, session_ids: set[str]) -> None:
+    def hint(self, session_ids: set[str]) -> float | None:
         self._untold |= session_ids
-
-    def pause_s(self) -> float | None:
         if not self._untold:
             return None
         if (left_s := self._told_at + NOTIFY_EVERY_S - time.monotonic()) > 0:
@@ -474,7 +457,7 @@ class _ServerWriter:
 
     def close(self) -> None:
         self._told_at = 0.0
-        self.pause_s()
+        self.hint(set())
         if self._connection is not None:
             self._connection.close()
 
@@ -521,7 +504,7 @@ class _Listener:
     def _wake(self, payload: str) -> None:
         names = set(json.loads(payload)) if payload else None
         with self._lock:
-            due = [one for one, name in self._waiting.items() if names is None or name in names]
+            due = [w for w, name in self._waiting.items() if names is None or name in names]
         for woken in due:
             with suppress(RuntimeError):  # a loop that is closed has nobody waiting in it
                 woken.get_loop().call_soon_threadsafe(_set, woken)

@@ -42,26 +42,24 @@ class Prompts:
     n: int
 
     def __iter__(self) -> Iterator[Row]:
-        return (_row(i, record) for i, record in enumerate(_records(self.path)))
+        return (_row(n, record) for n, record in enumerate(_records(self.path), 1))
 
 
 def open_prompts(path: Path) -> Prompts:
     """The prompts in a file, or one error that lists the first rows that are wrong."""
     problems: list[str] = []
-    seen: dict[bytes, int] = {}
+    number_by_id: dict[bytes, int] = {}  # by a digest, so that long ids take no room
     n = n_bad = 0
-    for i, record in enumerate(_records(path)):
-        n += 1
+    for n, record in enumerate(_records(path), 1):
         try:
-            row = _row(i, record)
+            row = _row(n, record)
             key = hashlib.blake2b(row.id.encode("utf-8", "surrogatepass"), digest_size=12).digest()
-            if key in seen:
-                raise InputError(f"id {row.id!r} is that of row {seen[key] + 1} too.")
-            seen[key] = i
+            if number_by_id.setdefault(key, n) != n:
+                raise InputError(f"id {row.id!r} is that of row {number_by_id[key]} too.")
         except InputError as error:
             n_bad += 1
             if n_bad <= MOST_PROBLEMS_SHOWN:
-                problems.append(f"row {i + 1}: {error.message}")
+                problems.append(f"row {n}: {error.message}")
     if problems:
         more = f" (and {n_bad - len(problems)} more)" if n_bad > len(problems) else ""
         raise InputError(
@@ -74,7 +72,7 @@ def open_prompts(path: Path) -> Prompts:
     return Prompts(path, n)
 
 
-def _row(index: int, record: Any) -> Row:
+def _row(number: int, record: Any) -> Row:
     if not isinstance(record, Mapping):
         raise InputError("this is not an object with a query.")
     if None in record:  # where Python's reader puts what is beyond the last column
@@ -93,7 +91,7 @@ def _row(index: int, record: Any) -> Row:
     if category is not None and not isinstance(category, str):
         raise InputError('"category" is not text.')
     has_id = id_ is not None and str(id_).strip() != ""
-    name = valid_text(str(id_).strip()) if has_id else f"row-{index + 1}"
+    name = valid_text(str(id_).strip()) if has_id else f"row-{number}"
     if max(len(name), len(category or "")) > MAX_NAME_CHARACTERS:
         raise InputError(f'"id" or "category" is over {MAX_NAME_CHARACTERS:,} characters.')
     text = valid_text(query)
@@ -106,29 +104,29 @@ def _row(index: int, record: Any) -> Row:
     )
 
 
-def _answers(given: Any) -> Mapping[str, str] | None:
+def _answers(answers: Any) -> Mapping[str, str] | None:
     """Answers by model: an object, a list of {"model", "response"}, or either as JSON text."""
-    if given is None or given == "":
+    if answers is None or answers == "":
         return None
-    if isinstance(given, str):
+    if isinstance(answers, str):
         try:
-            given = json.loads(given)
+            answers = json.loads(answers)
         except (ValueError, RecursionError):
             raise InputError('"answers" is text that is not JSON.') from None
-    if isinstance(given, list):
-        pairs = [(a.get("model"), a.get("response")) for a in given if isinstance(a, Mapping)]
-        if len(pairs) < len(given) or len({name for name, _ in pairs}) < len(pairs):
+    if isinstance(answers, list):
+        pairs = [(a.get("model"), a.get("response")) for a in answers if isinstance(a, Mapping)]
+        if len(pairs) < len(answers) or len({name for name, _ in pairs}) < len(pairs):
             raise InputError('"answers" needs a different "model" and a "response" in each.')
-        given = dict(pairs)
-    if not isinstance(given, Mapping) or not given:
+        answers = dict(pairs)
+    if not isinstance(answers, Mapping) or not answers:
         raise InputError('"answers" is not a set of texts by model.')
-    for name, text in given.items():
+    for name, text in answers.items():
         if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
             raise InputError(f'"answers" has no text for {name!r}.')
-    answers = {valid_text(name.strip()): valid_text(text) for name, text in given.items()}
-    if len(answers) < len(given):
+    by_model = {valid_text(name.strip()): valid_text(text) for name, text in answers.items()}
+    if len(by_model) < len(answers):
         raise InputError('"answers" names a model twice.')
-    return answers
+    return by_model
 
 
 # -- formats ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A store of events in SQL tables: every statement, by one text for all databases.
+"""A store of events in SQL tables: every statement, by one text for all databases, and copies.
 
 A subclass brings the connections: one for each thread that reads, one for the writer.
 """
@@ -9,12 +9,13 @@ import asyncio
 import hashlib
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
+from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
-from peerage.errors import InputError, UnreadableError, shown
+from peerage.errors import InputError, UnreadableError, UsageError, shown
 from peerage.stores.records import (
     MAX_INTEGER,
     AccessToken,
@@ -31,9 +32,11 @@ from peerage.stores.records import (
     stored_event_of,
     stored_text,
 )
-from peerage.stores.schema import MIGRATIONS, Sql
+from peerage.stores.schema import MIGRATIONS, TABLES, Sql
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
+
+ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # however many there are
 
 CLAIM = """
     INSERT INTO leases (session_id, owner, epoch, length_s, ends_at)
@@ -73,7 +76,7 @@ OPENINGS = """
         AND (CAST(? AS TEXT) IS NULL OR season = ?)
     ORDER BY events.id LIMIT ?
 """
-OPENINGS_AT_ONCE = 1_000
+OPENINGS_AT_ONCE, ROWS_COPIED_AT_ONCE = 1_000, 500
 LEAST_JUDGED = """
     SELECT latest.id FROM (
         SELECT id, opened_at FROM sessions
@@ -144,12 +147,6 @@ def known_version(version: int, place: str, otherwise: str) -> int:
     return int(version)
 
 
-class Snapshot(Protocol):
-    """Reads rows one after the other, however many there are."""
-
-    def execute(self, text: Sql, /) -> Iterable[tuple[Any, ...]]: ...
-
-
 class Store(ABC):
     """A log of events that is also read: on the caller's thread; appends are on the writer's."""
 
@@ -172,11 +169,11 @@ class Store(ABC):
         """One transaction on the caller's thread: all of it or nothing."""
 
     @abstractmethod
-    def snapshot(self) -> AbstractContextManager[Snapshot]:
+    def snapshot(self) -> AbstractContextManager[ReadRows]:
         """The tables as they are now, whatever is written meanwhile."""
 
     @abstractmethod
-    def filling(self) -> AbstractContextManager[tuple[Db, Snapshot]]:
+    def filling(self) -> AbstractContextManager[tuple[Db, ReadRows]]:
         """A transaction that puts rows with numbers of their own into empty tables."""
 
     async def close(self) -> None:
@@ -190,14 +187,14 @@ class Store(ABC):
 
         The result is done when the event is durable.
         """
-        kept: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         row: EventRow | StoreError
         try:
             row = event_row(event)
         except StoreError as error:
             row = error
-        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, kept))
-        return kept
+        self._writer.put(Append(str(event.session_id), event.seq, epoch, row, durable))
+        return durable
 
     def append_all(self, events: Iterable[Event]) -> None:
         """Keep events that happened elsewhere, all of them or none."""
@@ -268,8 +265,8 @@ class Store(ABC):
     def release(self, lease: Lease) -> asyncio.Future[None]:
         """Queue the end of a lease, after what was appended under it."""
         self._writer.let_go(lease)
-        held = (lease.session_id, lease.epoch)
-        return self._writer.do(lambda db: db.execute(RELEASE, held).fetchone())
+        values = (lease.session_id, lease.epoch)
+        return self._writer.do(lambda db: db.execute(RELEASE, values).fetchone())
 
     def unfinished(self, owner: str = "") -> list[str]:
         """Open sessions whose lease has run out, held last by an owner that begins like this."""
@@ -389,7 +386,7 @@ class Store(ABC):
 
         Nobody else is given them for so long.
         """
-        due = [(id_, one) for id_, one in self.execute(DUE_WEBHOOKS) if one in targets]
+        due = [row for row in self.execute(DUE_WEBHOOKS) if row[1] in targets]
         claimed = []
         for session_id, target in due[:limit]:
             with self.transaction() as db:
@@ -446,3 +443,86 @@ class Store(ABC):
         """Queue a line for the list of what was done."""
         row = (action.at, *map(stored_text, (action.who, action.what, action.about)))
         return self._writer.do(lambda db: db.execute(ADD_ACTION, row).fetchone())
+
+
+# -- a copy of a whole store ---------------------------------------------------------------------
+
+
+def move(
+    source: Store, target: Store, step: Callable[[str], None] = lambda _: None
+) -> dict[str, int]:
+    """Copy everything into an empty store, in one transaction that ends when both are the same.
+
+    How many sessions, events, seasons and imports there are. What is cut off before has changed
+    nothing; the source is only read.
+    """
+    if not (isinstance(source, Store) and isinstance(target, Store)):
+        raise UsageError(
+            "only a store on SQLite or PostgreSQL can be moved.", hint="Try `peerage export`."
+        )
+    _refuse_held(source)
+    with source.snapshot() as original, target.filling() as (db, copied):
+        if any(db.execute(_first_of(table)).fetchone() for table in TABLES):
+            hint = "Move to a new one."
+            raise StoreError("this store is not empty.", place=target.place, hint=hint)
+        for table in TABLES:
+            step(f"copying {table}")
+            mended = map(_mended, original(_selecting(table)))
+            while batch := list(islice(mended, ROWS_COPIED_AT_ONCE)):
+                db.executemany(_inserting(table, len(batch[0])), batch)
+        step("comparing")
+        counts = {table: _compared(table, original, copied, target.place) for table in TABLES}
+        _refuse_held(source)
+        ((n_events,),) = source.execute("SELECT count(*) FROM events")
+        if n_events != counts["events"]:
+            raise StoreError(
+                f"it was written to meanwhile: {n_events} events now, {counts['events']} before.",
+                place=source.place,
+                hint="Nothing was moved. Stop whoever writes to it, and try again.",
+            )
+    return {name: counts[name] for name in ("sessions", "events", "seasons", "imports")}
+
+
+def _refuse_held(store: Store) -> None:
+    """Refuse a store in which a session is being run."""
+    ((n_held,),) = store.execute(
+        "SELECT count(*) FROM leases WHERE owner <> '' AND ends_at > now_s()"
+    )
+    if n_held:
+        raise StoreError(
+            f"{n_held} of its sessions are being run.",
+            place=store.place,
+            hint="Let them end, or stop the processes that run them.",
+        )
+
+
+def _first_of(table: str) -> Sql:
+    return f"SELECT 1 FROM {table} LIMIT 1"  # noqa: S608 - our names
+
+
+def _selecting(table: str) -> Sql:
+    return f"SELECT * FROM {table} ORDER BY 1, 2"  # noqa: S608 - our names
+
+
+def _inserting(table: str, n_columns: int) -> Sql:
+    return f"INSERT INTO {table} VALUES ({', '.join('?' * n_columns)})"  # noqa: S608 - our names
+
+
+def _mended(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A row as every store can hold it."""
+    return tuple(stored_text(value) if isinstance(value, str) else value for value in row)
+
+
+def _compared(table: str, old: ReadRows, new: ReadRows, place: str) -> int:
+    """How many rows a table has, if those of both stores are the same."""
+    n_rows = 0
+    statement = _selecting(table)
+    pairs = zip_longest(map(_mended, old(statement)), new(statement))
+    for n_rows, (row, copy) in enumerate(pairs, 1):
+        if row != copy:
+            raise StoreError(
+                f"row {n_rows} of {table} is not what it was after copying; nothing was moved.",
+                place=place,
+                hint="Try again; if it happens again, please report it.",
+            )
+    return n_rows

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from peerage.stores import SessionTakenError, Store, StoreError, stores
 from peerage.stores.schema import MIGRATIONS, Sql, migrating
-from peerage.stores.sql_store import Snapshot, known_version
+from peerage.stores.sql_store import ReadRows, known_version
 from peerage.stores.writer import TAKEN_HINT, WRITTEN, Db
 
 T = TypeVar("T")
@@ -63,15 +63,15 @@ class SqliteStore(Store):
             yield self._db
 
     @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
+    def snapshot(self) -> Iterator[ReadRows]:
         with _reported(self.path), closing(_connect(self.path)) as db:
             db.execute("BEGIN")
-            yield db
+            yield db.execute
 
     @contextmanager
-    def filling(self) -> Iterator[tuple[Db, Snapshot]]:
+    def filling(self) -> Iterator[tuple[Db, ReadRows]]:
         with self.transaction() as db:
-            yield db, self._db
+            yield db, db.execute
 
     async def close(self) -> None:
         """Write what is queued, then let go of the file."""
@@ -90,11 +90,8 @@ class _FileWriter:
         with _reported(self.path), _transaction(self.db):
             return work(self.db, False)
 
-    def tell(self, session_ids: set[str]) -> None:
+    def hint(self, session_ids: set[str]) -> None:
         """Nobody listens: who follows a session of another process looks now and then."""
-
-    def pause_s(self) -> None:
-        return None
 
     def close(self) -> None:
         self.db.close()
@@ -150,8 +147,14 @@ def _opened(path: Path, address: str, *, for_reading: bool = False) -> sqlite3.C
         if not for_reading:
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = FULL")
-        if is_old:
-            _migrate(db)
+        if is_old:  # from whatever version is there once it is our turn
+            with _transaction(db):
+                (version,) = db.execute("PRAGMA user_version").fetchone()
+                for statement in migrating(version):
+                    db.execute(statement)
+                if version < len(MIGRATIONS):
+                    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
     except BaseException:
         db.close()
         raise
@@ -173,17 +176,6 @@ def _version(db: sqlite3.Connection, path: Path) -> int:
             hint="Choose another file with --store.",
         )
     return known_version(version, str(path), "choose another file with --store")
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Migrate from whatever version is there once it is our turn, in one transaction."""
-    with _transaction(db):
-        (version,) = db.execute("PRAGMA user_version").fetchone()
-        for statement in migrating(version):
-            db.execute(statement)
-        if version < len(MIGRATIONS):
-            db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
 @contextmanager

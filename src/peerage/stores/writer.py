@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from peerage.stores.records import (
     NUMBERED,
@@ -67,12 +67,11 @@ class Connection(Protocol):
         """
         ...
 
-    def tell(self, session_ids: set[str]) -> None:
-        """Hint to other processes that these sessions have new events."""
-        ...
+    def hint(self, session_ids: set[str]) -> float | None:
+        """Tell other processes that these sessions have new events, now or soon.
 
-    def pause_s(self) -> float | None:
-        """Do what was put off, and say when there is more of it."""
+        In how many seconds to call again, so that all are told; None where they are.
+        """
         ...
 
     def close(self) -> None: ...
@@ -112,7 +111,7 @@ class GroupWriter:
         self._closed = False
         # The first event that could not be kept, by session and epoch, and the later ones' error.
         self._gaps: dict[tuple[str, int], tuple[int, StoreError]] = {}
-        self._held: weakref.WeakSet[Lease] = weakref.WeakSet()  # one that is dropped may end
+        self._leases: weakref.WeakSet[Lease] = weakref.WeakSet()  # one that is dropped may end
         self._renew_at = 0.0
 
     def put(self, item: Item) -> None:
@@ -137,12 +136,12 @@ class GroupWriter:
         """Extend this lease before it ends, until it is let go."""
         with self._lock:
             soon = time.monotonic() + lease.length_s / RENEWALS
-            self._renew_at = min(self._renew_at, soon) if self._held else soon
-            self._held.add(lease)
+            self._renew_at = min(self._renew_at, soon) if self._leases else soon
+            self._leases.add(lease)
 
     def let_go(self, lease: Lease) -> None:
         with self._lock:
-            self._held.discard(lease)
+            self._leases.discard(lease)
 
     async def close(self) -> None:
         """Write what is queued, then end the thread."""
@@ -156,14 +155,14 @@ class GroupWriter:
     # -- on the thread -------------------------------------------------------------------------
 
     def _work(self) -> None:
-        """Keep what is queued until the store is closed; however it ends, nobody waits on."""
-        taken: list[Item] = []
+        """Write what is queued until the store is closed; however it ends, nobody waits on."""
+        batch: list[Item] = []
         failure = StoreError("the store's writer ended before its time.", place=self._place)
         try:
             with closing(self._connect()) as db:
-                while self._take(taken, self._pause_s(db)):
-                    self._keep(db, taken)
-                    taken.clear()
+                while self._take(batch, self._pause_s(db)):
+                    self._write(db, batch)
+                    batch.clear()
                     self._renew(db)
         except StoreError as error:
             failure = error
@@ -172,69 +171,72 @@ class GroupWriter:
                 self._thread = None
                 while not self._queue.empty():
                     if (item := self._queue.get()) is not None:
-                        taken.append(item)
-            self._refuse(taken, failure)
+                        batch.append(item)
+            self._refuse(batch, failure)
 
-    def _take(self, taken: list[Item], pause_s: float | None) -> bool:
+    def _take(self, batch: list[Item], pause_s: float | None) -> bool:
         """Wait for work and take all there is; False when the store is closed and all is done."""
         try:
             item = self._queue.get(timeout=pause_s)
         except queue.Empty:
             return True
         while item is not None:
-            taken.append(item)
+            batch.append(item)
             if self._queue.empty():
                 return True
             item = self._queue.get()
-        self._queue.put(None)  # found again when what was taken before it is kept
-        return bool(taken)
+        self._queue.put(None)  # met again when what came before it is written
+        return bool(batch)
 
     def _pause_s(self, db: Connection) -> float | None:
         """How long the thread may wait for work: until a lease or a hint is due."""
-        hint_s = db.pause_s()
+        hint_s = db.hint(set())
         with self._lock:
-            renewal_s = max(0.0, self._renew_at - time.monotonic()) if self._held else None
+            renewal_s = max(0.0, self._renew_at - time.monotonic()) if self._leases else None
         return min((s for s in (hint_s, renewal_s) if s is not None), default=None)
 
     def _renew(self, db: Connection) -> None:
         """Extend every lease that is held, if it is time; one that was lost stays lost."""
         with self._lock:
-            held, now = list(self._held), time.monotonic()
-            if not held or now < self._renew_at:
+            leases, now = list(self._leases), time.monotonic()
+            if not leases or now < self._renew_at:
                 return
-            self._renew_at = now + min(lease.length_s for lease in held) / RENEWALS
-        rows = sorted((lease.session_id, lease.epoch) for lease in held)
+            self._renew_at = now + min(lease.length_s for lease in leases) / RENEWALS
+        rows = sorted((lease.session_id, lease.epoch) for lease in leases)
         with suppress(StoreError):  # whoever appends hears of it
             db.run(lambda at, _: at.executemany(EXTEND, rows))
 
-    def _keep(self, db: Connection, items: Sequence[Item]) -> None:
+    def _write(self, db: Connection, items: Sequence[Item]) -> None:
         """All in one transaction; if one cannot be, each in its own, so that it fails alone."""
-        whole: list[Item] = []
+        writable: list[Item] = []
         for item in items:
-            if isinstance(item, Append) and isinstance(item.row, StoreError):
-                self._refuse([item], item.row)
-            elif isinstance(item, Append) and (error := self._gap_before(item)) is not None:
+            if (error := self._fault(item)) is not None:
                 self._refuse([item], error)
             else:
-                whole.append(item)
-        if not whole:
+                writable.append(item)
+        if not writable:
             return
         try:
-            values = db.run(partial(_written, whole))
-        except SessionTakenError as error:
-            if len(whole) == 1:
-                self._refuse(whole, error)
-            else:
-                for item in whole:
-                    self._keep(db, [item])
+            values = db.run(partial(_written, writable))
         except StoreError as error:
-            self._refuse(whole, error)
+            if isinstance(error, SessionTakenError) and len(writable) > 1:
+                for item in writable:
+                    self._write(db, [item])
+            else:
+                self._refuse(writable, error)
         else:
-            _settle(whole, values)
-            db.tell({item.session_id for item in whole if isinstance(item, Append)})
+            _settle(writable, values)
+            db.hint({item.session_id for item in writable if isinstance(item, Append)})
 
-    def _gap_before(self, item: Append) -> StoreError | None:
-        """Why this event would leave a gap; one that goes back mends it."""
+    def _fault(self, item: Item) -> StoreError | None:
+        """Why an event cannot be written: it is no row, or would leave a gap before it.
+
+        One that goes back to the gap, or before it, mends it.
+        """
+        if isinstance(item, Job):
+            return None
+        if isinstance(item.row, StoreError):
+            return item.row
         key = item.session_id, item.epoch
         seq, error = self._gaps.get(key, (item.seq, None))
         if error is not None and item.seq <= seq:
@@ -243,10 +245,10 @@ class GroupWriter:
         return error
 
     def _refuse(self, items: Sequence[Item], error: StoreError) -> None:
+        is_taken = isinstance(error, SessionTakenError)
         for item in items:
             if isinstance(item, Append) and is_integer(item.seq):
-                taken = isinstance(error, SessionTakenError)
-                later = error if taken else StoreError(GAP, place=self._place)
+                later = error if is_taken else StoreError(GAP, place=self._place)
                 self._gaps.setdefault((item.session_id, item.epoch), (item.seq, later))
         _settle(items, [error] * len(items))
 
@@ -261,9 +263,8 @@ def _written(items: Sequence[Item], db: Db, again: bool) -> list[Any]:
         for item in items
         if isinstance(item, Append) and isinstance(item.row, EventRow)
     ]
-    held = sorted({(row.event[0], epoch) for row, epoch in rows if epoch})
-    if held:
-        db.executemany(EXTEND, held)
+    if leases := sorted({(row.event[0], epoch) for row, epoch in rows if epoch}):
+        db.executemany(EXTEND, leases)
     if again:
         rows = [(row, epoch) for row, epoch in rows if not _is_stored(db, row, epoch)]
     insert(db, rows)
@@ -301,9 +302,16 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
         db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
 
 
+# Those whose commit has ended, with what to tell them; a loop has one line.
+Settled: TypeAlias = tuple[asyncio.Future[Any], Any]
+_lines: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, deque[Settled]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
     """Tell each waiting loop, once for all its items."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
+    by_loop: dict[asyncio.AbstractEventLoop, list[Settled]] = {}
     for item, value in zip(items, values, strict=True):
         by_loop.setdefault(item.done.get_loop(), []).append((item.done, value))
     for loop, settled in by_loop.items():
@@ -311,15 +319,7 @@ def _settle(items: Sequence[Item], values: Sequence[Any]) -> None:
             loop.call_soon_threadsafe(_wait_in_line, loop, settled)
 
 
-# Those whose commit has ended, and who are to be told so; a loop has one line.
-_lines: weakref.WeakKeyDictionary[
-    asyncio.AbstractEventLoop, deque[tuple[asyncio.Future[Any], Any]]
-] = weakref.WeakKeyDictionary()
-
-
-def _wait_in_line(
-    loop: asyncio.AbstractEventLoop, settled: Iterable[tuple[asyncio.Future[Any], Any]]
-) -> None:
+def _wait_in_line(loop: asyncio.AbstractEventLoop, settled: Iterable[Settled]) -> None:
     """Tell those who wait one by one, each in a round of the loop, in the order of the commits.
 
     Sessions that were committed together would else go on in one, and all others wait for them.
@@ -331,9 +331,7 @@ def _wait_in_line(
         _tell_next(loop, line)
 
 
-def _tell_next(
-    loop: asyncio.AbstractEventLoop, line: deque[tuple[asyncio.Future[Any], Any]]
-) -> None:
+def _tell_next(loop: asyncio.AbstractEventLoop, line: deque[Settled]) -> None:
     future, value = line.popleft()
     if future.done():
         pass

@@ -3,10 +3,8 @@
 from unittest import SkipTest
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
-from schemathesis import GenerationMode
 
 PROBLEM = "application/problem+json"
 
@@ -29,14 +27,16 @@ def test_there_is_no_page_that_loads_scripts_from_elsewhere(server):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize("mode", ["positive", "negative"])
 def test_no_input_makes_the_server_fail(server, mode):
+    import schemathesis  # takes a second, so nobody else waits for it
+
     server.hold()
     schema = schemathesis.openapi.from_url(f"{server.client.base_url}/openapi.json")
     operations = [result.ok() for result in schema.get_all_operations()]
     assert len(operations) > 20
     for operation in operations:
-        check_operation(operation, mode)
+        check_operation(operation, schemathesis.GenerationMode(mode))
 
 
 def check_operation(operation, mode):
@@ -57,4 +57,4 @@ def check_operation(operation, mode):
     try:
         attempt()
     except (Unsatisfiable, SkipTest):  # nothing can be sent there that would be wrong
-        assert mode is GenerationMode.NEGATIVE
+        assert mode.value == "negative"

@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from peerage.doors.http import AppSettings
-from peerage.doors.http.telemetry import Telemetry
+from peerage.doors.http.operations import Telemetry
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings, is_public
 from peerage.errors import UsageError
 from peerage.events import Finished, Opened, ScoringRecord, stored_event

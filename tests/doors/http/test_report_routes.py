@@ -2,8 +2,7 @@
 
 import json
 import os
-import subprocess
-import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,16 +14,11 @@ def sessions(server):
     return [server.hold(f"Question {n}?", category="code" if n % 2 else "") for n in range(4)]
 
 
-def test_a_board_is_the_one_of_the_command_line(server):
+def test_a_board_is_the_one_of_the_command_line(server, forks):
     answer = server.client.get("/api/boards/models", params={"since": "all", "by-category": True})
-    command = [sys.executable, "-m", "peerage", "board", "models", "--since", "all"]
+    command = ["board", "models", "--since", "all", "--by-category", "--json"]
     store = server.service.settings.store
-    said = subprocess.run(
-        [*command, "--by-category", "--json", "--store", store],
-        capture_output=True,
-        check=True,
-        env={**os.environ},
-    )
+    said = forks.run([*command, "--store", store], cwd=Path.cwd(), env=os.environ)
     assert answer.json() == json.loads(said.stdout)
 
 

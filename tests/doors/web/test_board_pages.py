@@ -97,6 +97,7 @@ def test_kappa_is_one_for_equal_places_and_zero_for_chance():
     assert weighted_kappa(np.ones((1, 1), dtype=np.int64)) is None
 
 
+@pytest.mark.slow
 def test_a_head_to_head_cell_leads_to_the_sessions_that_decided_it(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/boards/models?matrix=on")
@@ -144,6 +145,7 @@ def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, bro
     expect(tab.locator(".findings")).to_contain_text("its own answers")
 
 
+@pytest.mark.slow
 def test_communities_can_be_simulated_and_their_rings_are_drawn_the_same(demo, browse):
     tab = browse()
     changes = "source=simulated&honest=60&affiliation_bonus_points=0&scale=-1,0,1,2"
@@ -160,6 +162,7 @@ def test_communities_can_be_simulated_and_their_rings_are_drawn_the_same(demo, b
     expect(tab.locator("main")).to_contain_text("Ring of 6")
 
 
+@pytest.mark.slow
 def test_sessions_are_searched_and_settings_show_no_secret(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/sessions")

@@ -75,24 +75,37 @@ def violations(tab):
     ]
 
 
-def test_no_page_has_a_serious_fault_of_accessibility(wide, chromium):
+@pytest.fixture
+def tab(chromium):
     context = chromium.new_context()
-    tab = context.new_page()
-    paths = [*PATHS, f"/sessions/{wide.id}", "/models?name=s01", "/models/versus?a=s01&b=s02"]
+    yield context.new_page()
+    context.close()
+
+
+def faults_of(tab, server, paths):
+    """The serious faults of each of these pages that has some."""
     faults = {}
     for path in paths:
         tab.emulate_media(color_scheme="dark" if path in DARK else "light")
-        tab.goto(url(wide) + path)
+        tab.goto(url(server) + path)
         if found := violations(tab):
             faults[path] = found
         take(tab, path.partition("?")[0].strip("/").replace("/", "-") or "ask")
-    tab.goto(f"{url(wide)}/sessions/{wide.id}")
+    return faults
+
+
+def test_asking_a_session_and_its_drawer_have_no_serious_fault_of_accessibility(wide, tab):
+    faults = faults_of(tab, wide, ["/", f"/sessions/{wide.id}"])
     tab.locator("table.votes td a").first.click()
     tab.get_by_role("dialog").wait_for()
     if found := violations(tab):
         faults["drawer"] = found
-    context.close()
     assert not faults
+
+
+@pytest.mark.slow
+def test_no_page_has_a_serious_fault_of_accessibility(wide, tab):
+    assert not faults_of(tab, wide, [*PATHS[1:], "/models?name=s01", "/models/versus?a=s01&b=s02"])
 
 
 def test_a_page_is_small_strict_and_wide_tables_scroll_within_it(wide, browse):

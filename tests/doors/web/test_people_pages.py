@@ -40,6 +40,7 @@ def test_a_person_ranks_blind_and_is_then_a_reviewer_like_any_other(council, bro
     expect(tab.locator("main")).to_contain_text("Sessions reviewed")
 
 
+@pytest.mark.slow
 def test_answers_are_dragged_into_their_places(council, browse):
     council.hold("Drag?")
     tab = browse()

@@ -9,7 +9,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-pytestmark = pytest.mark.needs("chromium")
+pytestmark = [pytest.mark.needs("chromium"), pytest.mark.slow]
 
 CONFIG = """
 store = "sqlite:///s.db"

@@ -46,6 +46,7 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
         expect(tab.get_by_label("Show names")).to_be_checked()
 
 
+@pytest.mark.slow
 def test_the_list_of_sessions_follows_those_that_run_and_nothing_moves(tmp_path, browse):
     with running(
         f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", latency_ms=600_000)
@@ -98,6 +99,7 @@ def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(co
     assert again.locator("#ranking").inner_text() == tab.locator("#ranking").inner_text()
 
 
+@pytest.mark.slow
 def test_a_session_is_copied_as_markdown_and_downloaded_as_json(council, browse):
     id_ = council.hold("Copy?")
     tab = browse(permissions=["clipboard-read", "clipboard-write"])
@@ -112,6 +114,7 @@ def test_a_session_is_copied_as_markdown_and_downloaded_as_json(council, browse)
     assert json.loads(held.value.path().read_text())["id"] == id_
 
 
+@pytest.mark.slow
 def test_two_browsers_see_one_session_and_its_parts_are_rendered_once(tmp_path, browse):
     seats = simulated("ann", "bob", "cyd", latency_ms=1500)
     with running(f"sqlite:///{tmp_path}/s.db", seats) as server:

@@ -124,8 +124,8 @@ def critiques_for(
         key = f"{boundary}|{pair[1].reviewer}"
         return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
-    found = (_critique(ballot, seen, review) for seen, review in sorted(earlier, key=place))
-    return tuple(critique for critique in found if critique.ranking or critique.notes)
+    critiques = (_critique(ballot, *pair) for pair in sorted(earlier, key=place))
+    return tuple(critique for critique in critiques if critique.ranking or critique.notes)
 
 
 def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
@@ -138,8 +138,8 @@ def relabel(text: str, ballot: Ballot, slots: Sequence[Slot]) -> str:
 
     def change(old: str) -> str | None:
         """The new label; an unknown one stays, unless someone else goes by it now."""
-        taken = any(slot.label == old for slot in slots)
-        return new_by_old.get(old, None if taken else old)
+        is_in_use = any(slot.label == old for slot in slots)
+        return new_by_old.get(old, None if is_in_use else old)
 
     def one(match: re.Match[str]) -> str:
         new = change(match["label"])
@@ -258,16 +258,16 @@ def _label_by_label(ballot: Ballot, slots: Sequence[Slot]) -> dict[str, str | No
     return {slot.label: label_by_author.get(slot.author) for slot in ballot.slots}
 
 
-def _critique(ballot: Ballot, seen: Ballot, review: Review) -> Critique:
+def _critique(ballot: Ballot, earlier: Ballot, review: Review) -> Critique:
     if review.abstained:
         return Critique()
-    new_by_old = _label_by_label(seen, ballot.slots)
+    new_by_old = _label_by_label(earlier, ballot.slots)
     tiers = (
         tuple(new for old in tier if (new := new_by_old.get(old)) is not None)
         for tier in review.ranking
     )
     notes = {
-        new: relabel(note, seen, ballot.slots)
+        new: relabel(note, earlier, ballot.slots)
         for old, note in review.notes.items()
         if note and (new := new_by_old.get(old)) is not None
     }
@@ -379,21 +379,15 @@ def review_schema(ballot: Ballot, rubric: Rubric | None) -> Schema:
         "label": {"type": "string", "enum": names},
         "mark": {"type": "integer", "enum": list(range(1, 11))},
     }
-    said: dict[str, Schema]
-    if rubric is None:
-        said = {
-            "notes": _or_null(_object(dict.fromkeys(names, TEXT))),
-            "scores": _or_null(_object(dict.fromkeys(names, MARK))),
-        }
-    else:
+    by_label: dict[str, Schema] = {"notes": TEXT, "scores": MARK}
+    if rubric is not None:
         marks = {dimension.name: MARK for dimension in rubric.dimensions}
         defs["evaluation"] = _object({"notes": TEXT, **marks})
-        evaluation = {"$ref": "#/$defs/evaluation"}
-        said = {"evaluations": _or_null(_object(dict.fromkeys(names, evaluation)))}
+        by_label = {"evaluations": {"$ref": "#/$defs/evaluation"}}
     properties = {
         "abstained": {"type": "boolean"},
         "reason": _or_null(TEXT),
-        **said,
+        **{key: _or_null(_object(dict.fromkeys(names, by_label[key]))) for key in by_label},
         "ranking": RANKING,
     }
     return {**_object(properties), "$defs": defs}

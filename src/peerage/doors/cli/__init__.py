@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
 
-from peerage.doors.cli.help_pages import HelpPage
 from peerage.doors.cli.screen import (
     INTERRUPTED,
+    HelpPage,
     ReaderLeftError,
     close_streams,
     prepare_streams,
@@ -19,120 +20,83 @@ from peerage.doors.cli.screen import (
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.text import is_unicode
 
-COMMANDS = {  # where each is, what it is for, and examples; some have commands of their own
-    "init": (
-        "peerage.doors.cli.setup_commands:init",
-        "Write a starter peerage.toml for the keys and servers found here.",
-        "peerage init",
-        "peerage init --config team.toml",
-    ),
-    "ask": (
-        "peerage.doors.cli.session_commands:ask",
-        "Put a question to the council, and watch it answer, review and conclude.",
-        'peerage ask "Why is the sky blue?"',
-        'peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy',
-        "git diff | peerage ask - --seats sonnet,gpt --category code",
-        'peerage ask "And at sunset?" --after 3f9a',
-    ),
-    "run": (
-        "peerage.doors.cli.run:season",
-        "Run a season: one session for every row of a file.",
-        "peerage run prompts.jsonl --dry-run",
-        "peerage run prompts.jsonl --concurrency 8 --budget-usd 5",
-        "peerage run answers.csv --verdict none --json",
-    ),
-    "score": (
-        "peerage.doors.cli.session_commands:score",
-        "Score ballots from anywhere: no store, no network, no model.",
-        "peerage score ballots.json --rubric general",
-        "peerage score votes.csv --rule schulze --json",
-        'echo \'[["a", "b"], ["b", "a"], ["a", "b"]]\' | peerage score -',
-    ),
-    "import": (
-        "peerage.doors.cli.transfer:import_",
-        "Load judgements made elsewhere, each file whole or not.",
-        "peerage import reviews.parquet --as reviews",
-        "peerage import opinions.csv --as opinions --store sqlite:///community.db",
-        "peerage import backup",
-    ),
-    "board": (
-        "peerage.doors.cli.board_commands:app",
-        "Rank models, or a community's people and items.",
-    ),
-    "audit": (
-        "peerage.doors.cli.board_commands:audit",
-        "Audit the reviewers: who is biased, and how sure is that?",
-        "peerage audit",
-        "peerage audit --reviews reviews.csv --fail-on evidence",
-        "peerage audit --session 3f9a --json",
-    ),
-    "rings": (
-        "peerage.doors.cli.board_commands:rings",
-        "Find voting rings, with the evidence.",
-        "peerage rings",
-        "peerage rings --opinions opinions.csv --users users.csv --json",
-    ),
-    "sessions": (
-        "peerage.doors.cli.session_commands:sessions",
-        "List the latest sessions of the store.",
-        "peerage sessions",
-        "peerage sessions --limit 100 --json",
-    ),
-    "show": (
-        "peerage.doors.cli.session_commands:show",
-        "Show one session in full, as it was scored then.",
-        "peerage show 3f9a",
-        "peerage show 3f9a --raw",
-        "peerage show 3f9a --html session.html",
-    ),
-    "replay": (
-        "peerage.doors.cli.session_commands:replay",
-        "Score a stored session again by other options; no model is called.",
-        "peerage replay 3f9a --rule schulze",
-        "peerage replay 3f9a --rubric none --own-votes in --json",
-    ),
-    "export": (
-        "peerage.doors.cli.transfer:export",
-        "Write the whole store as JSONL and Parquet, to be imported again.",
-        "peerage export backup",
-        "peerage export --reviews reviews.parquet",
-    ),
-    "move": (
-        "peerage.doors.cli.transfer:move",
-        "Copy the whole store into another, such as one on PostgreSQL, and compare the two.",
-        "peerage move --to postgresql://db.example.org/peerage",
-        "peerage move --store sqlite:///old.db --to sqlite:///new.db",
-    ),
-    "serve": (
-        "peerage.doors.cli.server_commands:serve",
-        "Serve the council over HTTP: sessions, boards, audits, live events.",
-        "peerage serve",
-        "peerage serve --port 8500 --store sqlite:///team.db",
-    ),
-    "token": (
-        "peerage.doors.cli.server_commands:token_app",
-        "Make, list and revoke tokens: who may use a server, and what for.",
-    ),
-    "mcp": (
-        "peerage.doors.cli.server_commands:mcp",
-        "Give agents the council as tools, over stdin and stdout.",
-        "peerage mcp",
-        "peerage mcp --config team.toml",
-    ),
-    "doctor": (
-        "peerage.doors.cli.setup_commands:doctor",
-        "Tell what works here and what is missing, with the fix.",
-        "peerage doctor",
-        "peerage doctor --config team.toml --json",
-    ),
-    "demo": (
-        "peerage.doors.cli.demo:demo",
-        "Take a tour, with no key and no network.",
-        "peerage demo",
-        'peerage demo "Why do cats purr?" --no-pause',
-    ),
+COMMANDS = {  # where each is: what it is for, and examples; some have commands of their own
+    "peerage.doors.cli.setup_commands:init": """
+        Write a starter peerage.toml for the keys and servers found here.
+        peerage init
+        peerage init --config team.toml""",
+    "peerage.doors.cli.session_commands:ask": """
+        Put a question to the council, and watch it answer, review and conclude.
+        peerage ask "Why is the sky blue?"
+        peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy
+        git diff | peerage ask - --seats sonnet,gpt --category code
+        peerage ask "And at sunset?" --after 3f9a""",
+    "peerage.doors.cli.run:run": """
+        Run a season: one session for every row of a file.
+        peerage run prompts.jsonl --dry-run
+        peerage run prompts.jsonl --concurrency 8 --budget-usd 5
+        peerage run answers.csv --verdict none --json""",
+    "peerage.doors.cli.session_commands:score": """
+        Score ballots from anywhere: no store, no network, no model.
+        peerage score ballots.json --rubric general
+        peerage score votes.csv --rule schulze --json
+        echo '[["a", "b"], ["b", "a"], ["a", "b"]]' | peerage score -""",
+    "peerage.doors.cli.transfer:import_": """
+        Load judgements made elsewhere, each file whole or not.
+        peerage import reviews.parquet --as reviews
+        peerage import opinions.csv --as opinions --store sqlite:///community.db
+        peerage import backup""",
+    "peerage.doors.cli.board_commands:board": """
+        Rank models, or a community's people and items.""",
+    "peerage.doors.cli.board_commands:audit": """
+        Audit the reviewers: who is biased, and how sure is that?
+        peerage audit
+        peerage audit --reviews reviews.csv --fail-on evidence
+        peerage audit --session 3f9a --json""",
+    "peerage.doors.cli.board_commands:rings": """
+        Find voting rings, with the evidence.
+        peerage rings
+        peerage rings --opinions opinions.csv --users users.csv --json""",
+    "peerage.doors.cli.session_commands:sessions": """
+        List the latest sessions of the store.
+        peerage sessions
+        peerage sessions --limit 100 --json""",
+    "peerage.doors.cli.session_commands:show": """
+        Show one session in full, as it was scored then.
+        peerage show 3f9a
+        peerage show 3f9a --raw
+        peerage show 3f9a --html session.html""",
+    "peerage.doors.cli.session_commands:replay": """
+        Score a stored session again by other options; no model is called.
+        peerage replay 3f9a --rule schulze
+        peerage replay 3f9a --rubric none --own-votes in --json""",
+    "peerage.doors.cli.transfer:export": """
+        Write the whole store as JSONL and Parquet, to be imported again.
+        peerage export backup
+        peerage export --reviews reviews.parquet""",
+    "peerage.doors.cli.transfer:move": """
+        Copy the whole store into another, such as one on PostgreSQL, and compare the two.
+        peerage move --to postgresql://db.example.org/peerage
+        peerage move --store sqlite:///old.db --to sqlite:///new.db""",
+    "peerage.doors.cli.server_commands:serve": """
+        Serve the council over HTTP: sessions, boards, audits, live events.
+        peerage serve
+        peerage serve --port 8500 --store sqlite:///team.db""",
+    "peerage.doors.cli.server_commands:token": """
+        Make, list and revoke tokens: who may use a server, and what for.""",
+    "peerage.doors.cli.server_commands:mcp": """
+        Give agents the council as tools, over stdin and stdout.
+        peerage mcp
+        peerage mcp --config team.toml""",
+    "peerage.doors.cli.setup_commands:doctor": """
+        Tell what works here and what is missing, with the fix.
+        peerage doctor
+        peerage doctor --config team.toml --json""",
+    "peerage.doors.cli.demo:demo": """
+        Take a tour, with no key and no network.
+        peerage demo
+        peerage demo "Why do cats purr?" --no-pause""",
 }
-
 TABLE_OPTIONS = {  # of the commands that read a table, and take no argument
     **dict.fromkeys(("audit", "board models"), "--reviews"),
     **dict.fromkeys(
@@ -177,8 +141,10 @@ app = App(
         negative_bool=(), negative_iterable=(), negative_none=(), show_default=_default
     ),
 )
-for _order, (_name, (_path, _about, *_examples)) in enumerate(COMMANDS.items()):
+for _order, (_path, _text) in enumerate(COMMANDS.items()):
+    _about, *_examples = textwrap.dedent(_text).strip().splitlines()
     _page: dict[str, Any] = {"help_formatter": HelpPage(*_examples)} if _examples else {}
+    _name = _path.partition(":")[2].rstrip("_")
     app.command(_path, name=_name, help=_about, sort_key=_order, **_page)
 app.command(version, name="--version")
 app.command(install_completion, name="--install-completion")
@@ -196,8 +162,8 @@ def main() -> None:
         code = error.exit_code
     except CycloptsError as error:
         command = " ".join(["peerage", *(error.command_chain or ())])
-        said = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
-        say(f"{said} Try `{command} --help`.")
+        problem = _unexpected(error) if isinstance(error, UnusedCliTokensError) else error
+        say(f"{problem} Try `{command} --help`.")
         code = UsageError.exit_code
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
@@ -211,7 +177,7 @@ def main() -> None:
 
 
 def _unexpected(error: UnusedCliTokensError) -> str:
-    """What is said of an argument that a command has no place for."""
+    """The message for an argument that a command has no place for."""
     chain, word = " ".join(error.command_chain or ()), shown((error.unused_tokens or [""])[0])
     if option := TABLE_OPTIONS.get(chain):
         return f"unexpected argument {word}: {chain} takes none. A table is named by {option} FILE."

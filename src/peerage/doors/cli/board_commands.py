@@ -12,8 +12,7 @@ from cyclopts import App, Parameter
 
 from peerage.boards import Board
 from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
-from peerage.doors.cli.help_pages import HelpPage
-from peerage.doors.cli.screen import say, write_csv
+from peerage.doors.cli.screen import HelpPage, say, write_csv
 from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError, meant, shown
@@ -32,11 +31,11 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "evidence": ("evidence",),
     "indicator": ("evidence", "indicator"),
 }
-FOUND = 1
+HAS_FINDINGS = 1  # the exit code where --fail-on finds what it names
 BOARDS = ("models", "contributors", "reviewers", "items")
 TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
-app = App(
+board = App(
     name="board",
     help_formatter=HelpPage("peerage board models", "peerage board contributors --help"),
 )
@@ -75,22 +74,18 @@ def write_parquet(board: Board, path: Path) -> None:
     """The rows as Parquet, null where undefined; columns have their types also in an empty one."""
     from peerage.engines import duckdb
 
-    columns = board.table()
-    kinds = {name: _kind(name, values) for name, values in columns.items()}
-    for name, kind in kinds.items():
-        if kind != "varchar":
-            columns[name] = [math.nan if value is None else value for value in columns[name]]
-    duckdb.write_parquet(columns, kinds, path)
+    columns, types = board.table(), {}
+    for name, values in columns.items():
+        if name in TEXTS:
+            types[name] = "varchar"
+            continue
+        is_whole = values and all(value is None or isinstance(value, int) for value in values)
+        types[name] = "bigint" if is_whole else "double"
+        columns[name] = [math.nan if value is None else value for value in values]
+    duckdb.write_parquet(columns, types, path)
 
 
-def _kind(name: str, values: list[Any]) -> str:
-    if name in TEXTS:
-        return "varchar"
-    whole = values and all(value is None or isinstance(value, int) for value in values)
-    return "bigint" if whole else "double"
-
-
-@app.default
+@board.default
 def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
     """Refuse a board that there is not, whatever options come with it."""
     if not words or words[0].startswith("-"):
@@ -98,7 +93,7 @@ def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=T
     raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARDS))
 
 
-@app.command(
+@board.command(
     help_formatter=HelpPage(
         "peerage board models",
         "peerage board models --reviews votes.csv --rule bradley_terry --csv",
@@ -133,7 +128,7 @@ class CommunityBoard:
     common: Common = field(default_factory=Common)
 
     def write(self, options: CommunityBoardOptions) -> None:
-        """Make the board that these options ask for, and put it where it is wanted."""
+        """Make the board that these options describe, and write it in its forms."""
         reports = self.common.reports(self.opinions.tables(self.against))
         self.forms.write(reports.board(options, tune=self.tune), self.common)
 
@@ -143,12 +138,12 @@ def _add_community_board(
 ) -> None:
     """A command that makes the board of its options."""
 
-    def command(*, options: Any = kind(), board: CommunityBoard = CommunityBoard()) -> None:
-        board.write(options)
+    def command(*, options: Any = kind(), files: CommunityBoard = CommunityBoard()) -> None:
+        files.write(options)
 
     command.__annotations__["options"] = Annotated[kind, FLAT]
     formatter = HelpPage(f"peerage board {name}", *examples)
-    app.command(command, name=name, help=about, help_formatter=formatter)
+    board.command(command, name=name, help=about, help_formatter=formatter)
 
 
 for _board in (
@@ -185,16 +180,16 @@ def audit(
 ) -> int:
     """Audit the reviewers: who is biased, how sure is that, what cannot be known."""
     reports = common.reports(reviews.tables())
-    found = reports.audit(options) if session is None else reports.audit_session(session)
-    for flag in found.views.get("flags", ()):
+    result = reports.audit(options) if session is None else reports.audit_session(session)
+    for flag in result.views.get("flags", ()):
         say(flag_text(flag))
     if html is not None:
         from peerage.doors.render.pages import audit_page
 
-        common.write_page(html, audit_page(found))
-    common.write(found, show_audit)
+        common.write_page(html, audit_page(result))
+    common.write(result, show_audit)
     failing = FAIL_ON[fail_on] if fail_on is not None else ()
-    return FOUND if any(one.status in failing for one in found.findings) else 0
+    return HAS_FINDINGS if any(one.status in failing for one in result.findings) else 0
 
 
 def rings(
@@ -204,7 +199,7 @@ def rings(
     common: Common = Common(),
 ) -> None:
     """Find voting rings, with p-values and the evidence; nobody is punished."""
-    found = common.reports(opinions.tables()).rings(options)
-    if found.hint and not common.quiet:
-        say(found.hint)
-    common.write(found, show_rings)
+    result = common.reports(opinions.tables()).rings(options)
+    if result.hint and not common.quiet:
+        say(result.hint)
+    common.write(result, show_rings)

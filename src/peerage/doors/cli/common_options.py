@@ -69,8 +69,8 @@ class Common:
         from peerage.stores import without_password
 
         store = self.store and without_password(self.store)
-        given = {"--store": store, "--config": self.config}
-        return "".join(f" {name} {quote(str(value))}" for name, value in given.items() if value)
+        options = {"--store": store, "--config": self.config}
+        return "".join(f" {name} {quote(str(value))}" for name, value in options.items() if value)
 
     def settings(self, flags: Mapping[str, object] = NO_FLAGS) -> Settings:
         """The settings in force, flags by their dotted names included."""
@@ -159,10 +159,8 @@ def open_terminal(*, stderr: bool = False) -> Terminal:
 def _noted(settings: Settings) -> Settings:
     """The settings, after telling on stderr what a person should know of where they come from."""
     for note in settings.notes:
-        _tell_once(note)
+        say_once(note)
     return settings
 
 
-@cache
-def _tell_once(note: str) -> None:
-    say(note)
+say_once = cache(say)

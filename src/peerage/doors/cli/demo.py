@@ -28,7 +28,7 @@ from peerage.errors import how_many
 from peerage.panel import Council
 from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
-from peerage.season import Progress, run_season
+from peerage.season import Progress
 from peerage.stores.prompt_files import open_prompts
 from peerage.types import Event, ScoringOptions, Session
 
@@ -52,8 +52,7 @@ def demo(
 ) -> None:
     """A short tour, with no key and no network: a real council, then a season of known truth."""
     console = Terminal()
-    can_wait = console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
-    pause = pause and can_wait
+    pause = pause and console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
     with tempfile.TemporaryDirectory() as folder:
         _local_council(console, Path(folder), question)
         _wait(console, pause)
@@ -78,8 +77,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
     from peerage.providers.local import available, local_seats
 
     console.title("1. A real council, on a small model inside this process")
-    missing = available()
-    if missing is not None:
+    if (missing := available()) is not None:
         console.print(f"Left out: {missing}", style="yellow")
         return
     console.print(
@@ -171,22 +169,13 @@ def demo_seats() -> list[dict[str, Any]]:
 
 async def run_demo_season(council: Council) -> None:
     """Hold the season of the demo, into the council's store."""
-    import time
-
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "season.jsonl"
         lines = (f'{{"id": "q{i}", "query": "question {i}"}}' for i in range(N_SESSIONS))
         path.write_text("\n".join(lines))
-        prompts = open_prompts(path)
-        await run_season(
-            council.season("demo"),
-            prompts,
-            council.caller,
-            council.store,
-            concurrency=16,
-            clock=time.time,
-            progress=Progress(prompts.n),
-        )
+        prompts, progress = open_prompts(path), Progress(N_SESSIONS)
+        season = council.season("demo")
+        await council.run_season(season, prompts, concurrency=16, progress=progress)
 
 
 # -- people ----------------------------------------------------------------------------------------
@@ -204,9 +193,10 @@ def _community(console: Terminal) -> None:
     )
     console.print()
     people = Population(honest=200, lazy=15, contrarian=10, spammer=8, rings=(6,))
-    made = simulate(people, SEED)
-    tables = InputTables(opinions=made.opinions, users=made.users, items=made.items)
-    boards = read_community_boards(tables)
+    community = simulate(people, SEED)
+    boards = read_community_boards(
+        InputTables(opinions=community.opinions, users=community.users, items=community.items)
+    )
     board = boards.reviewers()
     ends = [*range(5), *range(len(board.rows) - 5, len(board.rows))]
     columns = {name: [values[i] for i in ends] for name, values in board.columns.items()}

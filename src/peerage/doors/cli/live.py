@@ -6,10 +6,12 @@ import textwrap
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.live import Live
 
@@ -18,7 +20,7 @@ from peerage.council.blinding import label
 from peerage.council.counting import count, places
 from peerage.doors.cli.screen import write_line
 from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
-from peerage.doors.render.layout import Cell, TableColumn, TextTable, cell_width, short_names
+from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
 from peerage.doors.render.phrases import ProgressLines, seconds
 from peerage.errors import how_many
 from peerage.events import (
@@ -51,17 +53,11 @@ DOING = {"answer": "answering", "review": "reviewing", "conclude": "concluding"}
 
 
 class PlainView:
-    """One line per thing that happened, on stderr, for logs and pipes; quiet: failures alone."""
+    """Writes a line for each event to stderr, for logs and pipes; quiet: for failures alone."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         self.lines = ProgressLines(max_characters=None)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
     def see(self, event: Event) -> None:
         line = self.lines.line(event)
@@ -112,13 +108,6 @@ class LiveView:
             transient=True,
         )
 
-    def __enter__(self) -> Self:
-        self.live.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.live.__exit__(*error)
-
     # -- what happens --------------------------------------------------------------------------
 
     def see(self, event: Event) -> None:
@@ -144,10 +133,8 @@ class LiveView:
                 words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
                 self._state(fact.seat, words, "yellow", self.seats[fact.seat].since)
             case Answered() as fact:
-                took = self._took(fact.seat)
-                self._state(
-                    fact.seat, f"✓ {how_many(len(fact.text.split()), 'word')}{took}", "green"
-                )
+                words = how_many(len(fact.text.split()), "word")
+                self._state(fact.seat, f"✓ {words}{self._took(fact.seat)}", "green")
                 self._tail(fact.seat, fact.text)
             case Failed() as fact:
                 self._state(fact.seat, f"✗ {fact.kind}{self._took(fact.seat)}", "red")
@@ -158,8 +145,7 @@ class LiveView:
                     slots = tuple(Slot(label(i), name) for i, name in enumerate(dealt.order))
                     self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
             case Reviewed() as fact if fact.reviewer in self.ballots:
-                took = self._took(fact.reviewer)
-                self._state(fact.reviewer, f"✓ reviewed{took}", "green")
+                self._state(fact.reviewer, f"✓ reviewed{self._took(fact.reviewer)}", "green")
                 self.replies[fact.reviewer] = fact.text
 
     def _state(self, seat: str, words: str, style: str, since: float | None = None) -> None:
@@ -185,12 +171,12 @@ class LiveView:
                 if name not in self.places
             ]
         # Reading a reply may take a moment, and nobody's call should wait for it.
-        read = {
+        new_places = {
             ballot.reviewer: places(count(ballot, parse(text, ballot), self.rubric))
             for ballot, text in unread
         }
         with self._noting:
-            self.places |= read
+            self.places |= new_places
             lines: list[RenderableType] = [*self._head()]
             if self.ballots:
                 table = self.grid_so_far(max(1, self.console.height - QUESTION_LINES - 6))
@@ -203,27 +189,27 @@ class LiveView:
 
     def _head(self) -> list[Text]:
         """The question, how far it has come, how long it has taken, and who is waited for."""
-        asked = _wrapped(self.question, self.console.width)
-        more = "…" if len(asked) > QUESTION_LINES else ""
-        asked = asked[:QUESTION_LINES]
-        if more:
-            asked[-1] = asked[-1][: self.console.width - 1] + more
+        width = self.console.width
+        question = _wrapped(self.question, width)
+        if len(question) > QUESTION_LINES:
+            last = question[QUESTION_LINES - 1]
+            question[QUESTION_LINES - 1 :] = [last[: width - 1] + "…"]
         waited_for = [name for name, state in self.seats.items() if state.since is not None]
         what = f"waiting for {len(waited_for)} of {len(self.seats)}" if waited_for else "working"
         progress = f"{seconds(self.clock() - self.started)} · {what}"
-        return [*(styled(line, "bold") for line in asked), styled(progress, "dim")]
+        return [*(styled(line, "bold") for line in question), styled(progress, "dim")]
 
     def _answers(self) -> list[Text]:
         """A line for each seat, and the last lines of its answer where there is room."""
         rows, width = self.console.height - QUESTION_LINES - 3, self.console.width
         names = list(self.seats)[: max(1, rows)]
         short = short_names([visible(name) for name in names], NAME_ROOM)
-        room = max(map(cell_width, short.values()), default=0)
+        room = max(map(cell_len, short.values()), default=0)
         below = min(LINES_SHOWN, max(0, rows // max(1, len(names)) - 1))
         lines: list[Text] = []
         for name in names:
             state, form = self.seats[name], short[visible(name)]
-            row = f"{form}{' ' * (room - cell_width(form))}  {self._doing(state)}"
+            row = f"{form}{' ' * (room - cell_len(form))}  {self._doing(state)}"
             lines += [styled(part, state.style) for part in _wrapped(row, width)[:1]]
             tail = [line for line in _wrapped(state.tail, width - 4) if line.strip()]
             lines += [styled(f"    {line}", "dim") for line in tail[-below:] if below]
@@ -238,19 +224,19 @@ class LiveView:
 
     def grid_so_far(self, n_reviewers: int) -> TextTable:
         """What each reviewer is doing, and which candidate it has put where."""
-        authors = sorted({a for ballot in self.ballots.values() for a in ballot.authors})
-        candidates = authors[:MAX_CANDIDATES]
+        authors = {author for ballot in self.ballots.values() for author in ballot.authors}
+        candidates = sorted(authors)[:MAX_CANDIDATES]
         table = TextTable(
             TableColumn("reviewer", "name"),
             TableColumn("", "word"),
             *(TableColumn(name, use=i + 1, named=True) for i, name in enumerate(candidates)),
         )
         for reviewer in list(self.ballots)[:n_reviewers]:
-            state, mine = self.seats[reviewer], self.places.get(reviewer, {})
+            state, place_of = self.seats[reviewer], self.places.get(reviewer, {})
             cells = [
                 Cell("·", "dim")
-                if name not in mine
-                else Cell(f"({mine[name]})" if name == reviewer else str(mine[name]))
+                if name not in place_of
+                else Cell(f"({place_of[name]})" if name == reviewer else str(place_of[name]))
                 for name in candidates
             ]
             table.add(reviewer, Cell(self._doing(state), state.style), *cells)
@@ -266,7 +252,7 @@ class LiveView:
 
 async def watch(view: LiveView | PlainView, run: AsyncIterator[Event], events: list[Event]) -> None:
     """Show a session as it goes; what is stored of it is added to the events."""
-    with view:
+    with view.live if isinstance(view, LiveView) else nullcontext():
         async for event in run:
             view.see(event)
             events += [event] if event.seq >= 0 else []

@@ -16,7 +16,7 @@ from peerage.doors.cli.common_options import WITH_NO, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
-from peerage.errors import BudgetError, how_many
+from peerage.errors import BudgetError, few, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
 from peerage.panel import Council
 from peerage.reports.options import RunOptions
@@ -29,7 +29,7 @@ PLAIN_LINE_EVERY_S = 10.0
 N_SESSIONS_SHOWN = 3
 
 
-def season(
+def run(
     prompts: Annotated[Path, Parameter(help="JSONL, CSV or Parquet with a query column.")],
     /,
     *,
@@ -38,7 +38,7 @@ def season(
 ) -> int:
     """Run a session for every row of a file; the exit code says how the season ended."""
     rows: SeasonRows = open_prompts(prompts)
-    n_asked = rows.n
+    n_in_file = rows.n
     settings = common.council_settings(options.flags())
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
@@ -47,99 +47,99 @@ def season(
     if options.reuse_answers:
         rows = reused = reused_answers(council.store, options.reuse_answers, rows)
         name = f"{name} with answers of {reused.season}"
-        if rows.n < n_asked:
-            have = how_many(n_asked, "row has", "rows have")
-            say(f"{n_asked - rows.n} of {have} no answers there: left out.")
+        if rows.n < n_in_file:
+            have = how_many(n_in_file, "row has", "rows have")
+            say(f"{n_in_file - rows.n} of {have} no answers there: left out.")
     if note := council.vote_note(rows):
         say(note)
     if options.dry_run:
-        return _estimate(council, name, rows, common)
-    progress, held = _held(council, name, rows, options.concurrency, common.quiet)
+        _show_estimate(council, asyncio.run(_estimate(council, name, rows)), common)
+        return 0
+    progress = Progress(rows.n)
+    season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet))
     if common.json:
-        write_json(summary(progress, held))
+        write_json(summary(progress, season))
     else:
-        _show(progress, held)
+        _show(progress, season)
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
-    is_whole = progress.complete and not progress.no_quorum and rows.n == n_asked
+    is_whole = progress.complete and not progress.no_quorum and rows.n == n_in_file
     return 0 if is_whole else PARTIAL
 
 
-def _held(
-    council: Council, name: str, rows: SeasonRows, concurrency: int, quiet: bool
-) -> tuple[Progress, Season]:
-    """Run the season, and show how far it is; its counts, also where it was interrupted."""
-    progress = Progress(rows.n)
+async def _run_season(
+    council: Council,
+    name: str,
+    rows: SeasonRows,
+    progress: Progress,
+    options: RunOptions,
+    quiet: bool,
+) -> Season:
+    """Run the season, and show how far it is; `progress` counts, also where it is interrupted."""
+    stop = asyncio.Event()
+    async with council:
+        season = council.season(name)
+        if season.changed:
+            names = ", ".join(season.changed)
+            say(f"another season of this file begins, since these seats have changed: {names}.")
+        with (
+            _interrupts(stop),
+            _watch(progress, quiet) as on_change,
+            suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
+        ):
+            await council.run_season(
+                season,
+                rows,
+                concurrency=options.concurrency,
+                progress=progress,
+                on_change=on_change,
+                stop=stop,
+            )
+    progress.stopped = progress.stopped or (stop.is_set() and not progress.complete)
+    return season
 
-    async def run_it() -> Season:
-        stop = asyncio.Event()
-        async with council:
-            held = council.season(name)
-            if held.changed:
-                names = ", ".join(held.changed)
-                say(f"another season of this file begins, since these seats have changed: {names}.")
-            with (
-                _interrupts(stop),
-                _watch(progress, quiet) as on_change,
-                suppress(asyncio.CancelledError),  # the second Ctrl-C: all that came in is kept
-            ):
-                await council.run_season(
-                    held,
-                    rows,
-                    concurrency=concurrency,
-                    progress=progress,
-                    on_change=on_change,
-                    stop=stop,
-                )
-        progress.stopped = progress.stopped or (stop.is_set() and not progress.complete)
-        return held
 
-    return progress, asyncio.run(run_it())
+async def _estimate(council: Council, name: str, rows: SeasonRows) -> SeasonEstimate:
+    """What the season would take; nobody is called and nothing is written."""
+    async with council:
+        council.check_prompts(rows)
+        season = council.season(name, keep=False)
+        estimate = await estimate_season(season, rows, council.store, council.settings.seats)
+        estimate.progress.earlier_cost_usd, _ = season_cost(council.store, season.id)
+        return estimate
 
 
-def _estimate(council: Council, name: str, rows: SeasonRows, common: Common) -> int:
-    """Say what the season would take; nobody is called and nothing is written."""
-
-    async def look() -> SeasonEstimate:
-        async with council:
-            council.check_prompts(rows)
-            planned = council.season(name, keep=False)
-            found = await estimate_season(planned, rows, council.store, council.settings.seats)
-            found.progress.earlier_cost_usd, _ = season_cost(council.store, planned.id)
-            return found
-
-    found = asyncio.run(look())
+def _show_estimate(council: Council, estimate: SeasonEstimate, common: Common) -> None:
+    budget_usd, progress = council.settings.council.budget_usd, estimate.progress
     if common.json:
-        write_json({**found.document(), "budget_usd": council.settings.council.budget_usd})
-        return 0
-    console, progress = open_terminal(), found.progress
+        write_json({**estimate.document(), "budget_usd": budget_usd})
+        return
+    console = open_terminal()
     todo = progress.total - progress.reused
     grows = f", {progress.extended} of them for seats that joined" if progress.extended else ""
     sessions = how_many(progress.total, "session")
-    console.print(f"{todo} of {sessions} to run{grows}: {how_many(found.n_calls, 'call')}.")
-    console.show_table(estimate_table(found))
-    rest = " of those with a price" if found.n_unpriced else ""
-    at_most = f", at most ${found.at_most_usd:.4f}{rest}" if found.at_most_usd else ""
-    console.print(f"Estimate: {money(found.cost_usd, found.n_unpriced)}{at_most}.")
+    console.print(f"{todo} of {sessions} to run{grows}: {how_many(estimate.n_calls, 'call')}.")
+    console.show_table(estimate_table(estimate))
+    rest = " of those with a price" if estimate.n_unpriced else ""
+    at_most = f", at most ${estimate.at_most_usd:.4f}{rest}" if estimate.at_most_usd else ""
+    console.print(f"Estimate: {money(estimate.cost_usd, estimate.n_unpriced)}{at_most}.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season have cost ${progress.earlier_cost_usd:.4f}.")
-    budget_usd = council.settings.council.budget_usd
     if budget_usd is not None:
         left = budget_usd - progress.earlier_cost_usd
         console.print(f"The budget is ${budget_usd:.4f}; ${max(0.0, left):.4f} of it is left.")
     console.print("Nobody was called, and nothing was written.")
-    return 0
 
 
-def estimate_table(found: SeasonEstimate) -> TextTable:
+def estimate_table(estimate: SeasonEstimate) -> TextTable:
     """What each seat would be asked, and about what that costs."""
     counts = (TableColumn(head, use=2) for head in ("answers", "reviews", "verdicts"))
     tokens = (TableColumn("tokens in", use=3), TableColumn("tokens out", use=4))
     costs = (TableColumn("about"), TableColumn("at most", use=1))
     table = TextTable(TableColumn("seat", "name"), *counts, *tokens, *costs, title="calls to make")
-    for seat in found.seats:
+    for seat in estimate.seats:
         row = seat.document()
         stages = [str(row[stage]) for stage in ("answer", "review", "conclude")]
         prices = [
@@ -173,6 +173,9 @@ def _interrupts(stop: asyncio.Event) -> Iterator[None]:
 @contextmanager
 def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
     """A moving bar on a terminal, a line now and then elsewhere, always on stderr."""
+    if quiet:
+        yield lambda: None
+        return
     began = time.monotonic()
     console = open_terminal(stderr=True)
 
@@ -182,25 +185,13 @@ def _watch(progress: Progress, quiet: bool) -> Iterator[Callable[[], None]]:
         sessions = how_many(progress.total, "session")
         write_line(f"{progress.done} of {sessions}, {state}{eta}", to_stderr=True)
 
-    if quiet:
-        yield lambda: None
-        return
     if not console.is_terminal:
         yield _every(PLAIN_LINE_EVERY_S, write_state)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
 
-    from peerage.doors.cli.terminal import text_column
-
-    bar = Bar(
-        text_column("sessions"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        text_column("{task.fields[state]}"),
-        TimeRemainingColumn(),
-        console=console,
-    )
+    state_column, counts = "{task.fields[state]}", (BarColumn(), MofNCompleteColumn())
+    bar = console.progress("sessions", *counts, state_column, TimeRemainingColumn())
     task = bar.add_task("", total=progress.total, state="")
 
     def show() -> None:
@@ -230,21 +221,17 @@ def _every(interval_s: float, show: Callable[[], None]) -> Callable[[], None]:
 def _state(progress: Progress, began: float) -> tuple[str, float]:
     """What is under way and what it has cost, and how many sessions end in a second."""
     rate = (progress.done - progress.reused) / max(1e-9, time.monotonic() - began)
-    waited = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
+    waits = f"{progress.elsewhere} in another process, " if progress.elsewhere else ""
     failed = how_many(progress.failures.total(), "call")
-    state = f"{waited}{progress.in_flight} in flight, {failed} failed"
-    return f"{state}, {rate:.1f}/s, {_cost(progress)}", rate
+    cost = money(progress.cost_usd, progress.unpriced_calls)
+    state = f"{waits}{progress.in_flight} in flight, {failed} failed"
+    return f"{state}, {rate:.1f}/s, {cost}", rate
 
 
-def _cost(progress: Progress) -> str:
-    """The bill of this run so far."""
-    return money(progress.cost_usd, progress.unpriced_calls)
-
-
-def summary(progress: Progress, held: Season) -> dict[str, Any]:
+def summary(progress: Progress, season: Season) -> dict[str, Any]:
     """How the season ended, as plain JSON values."""
     return {
-        "season": held.id,
+        "season": season.id,
         "sessions": progress.total,
         "finished": progress.done,
         "reused": progress.reused,
@@ -266,22 +253,23 @@ def summary(progress: Progress, held: Season) -> dict[str, Any]:
     }
 
 
-def _show(progress: Progress, held: Season) -> None:
+def _show(progress: Progress, season: Season) -> None:
     console = open_terminal()
     again = f" ({progress.reused} by other runs)" if progress.reused else ""
     finished = f"{progress.done} of {how_many(progress.total, 'session')} finished{again}"
-    calls = how_many(progress.calls, "call")
-    console.print(f"season {held.id}: {finished}, {calls}, {_cost(progress)}.")
+    calls, cost = (
+        how_many(progress.calls, "call"),
+        money(progress.cost_usd, progress.unpriced_calls),
+    )
+    console.print(f"season {season.id}: {finished}, {calls}, {cost}.")
     if progress.extended:
         console.print(f"{progress.extended} went on for seats that joined since.")
     if progress.earlier_cost_usd:
         console.print(f"Earlier runs of this season cost ${progress.earlier_cost_usd:.4f}.")
     if progress.no_quorum:
-        shown = ", ".join(progress.no_quorum[:N_SESSIONS_SHOWN])
-        more = ", …" if len(progress.no_quorum) > N_SESSIONS_SHOWN else ""
         console.print(
             f"{len(progress.no_quorum)} without a quorum: too few seats answered. What came in "
-            f"is kept: peerage show {shown}{more}",
+            f"is kept: peerage show {few(progress.no_quorum, N_SESSIONS_SHOWN)}",
             style="red",
         )
     if progress.failures:

@@ -1,4 +1,4 @@
-"""The one way to stdout, stderr and files for plain text and documents.
+"""The one way to stdout, stderr and files for plain text, help and documents.
 
 Tables and colours go through `peerage.doors.cli.terminal`; nothing else writes to a stream.
 """
@@ -16,16 +16,21 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, TextIO, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TextIO, TypeVar
 
 from peerage.errors import InputError, PeerageError, UsageError
 from peerage.text import csv_cell, json_text, visible
+
+if TYPE_CHECKING:
+    from cyclopts.help import HelpEntry, HelpPanel
+    from rich.console import Console, ConsoleOptions
 
 T = TypeVar("T")
 
 PARTIAL = 3  # the exit code where some of what was asked for could not be had
 INTERRUPTED = 130  # and after Ctrl-C
 MIN_TEXT = 30  # columns that a text is given on the narrowest screen
+MAX_NAMES = 34  # columns of a help page for the names of options
 USUAL_WIDTH = 80  # of a terminal that does not tell its own
 
 
@@ -146,6 +151,53 @@ def _sent(stream: TextIO) -> bool:
         os.close(nowhere)
         return False
     return True
+
+
+# -- help ---------------------------------------------------------------------------------------
+
+
+class HelpPage:
+    """Writes help as plain lines: examples, then names with what they are for on the right."""
+
+    def __init__(self, *examples: str) -> None:
+        self.examples = examples
+
+    def render_usage(self, _: Console, __: ConsoleOptions, usage: object) -> None:
+        write_line(f"Usage: {str(usage).strip().removeprefix('Usage: ')}\n", multiline=True)
+
+    def render_description(self, _: Console, __: ConsoleOptions, about: object) -> None:
+        write_line(f"{folded(_plain(about))}\n", multiline=True)
+        if self.examples:
+            lines = "".join(f"  {example}\n" for example in self.examples)
+            write_line(f"Examples:\n{lines}", multiline=True)
+
+    def __call__(
+        self,
+        console: Console,  # noqa: ARG002 - every line goes through the screen
+        options: ConsoleOptions,  # noqa: ARG002
+        panel: HelpPanel,
+    ) -> None:
+        names = [", ".join(entry.display_labels_with_metavar) for entry in panel.entries]
+        room = min(max(map(len, names), default=0), MAX_NAMES) + 4
+        lines = [
+            folded(f"  {name}".ljust(room) + _meaning(entry), room)
+            for name, entry in zip(names, panel.entries, strict=True)
+        ]
+        if lines:
+            write_line("\n".join([f"{panel.title}:", *lines, ""]), multiline=True)
+
+
+def _plain(description: object) -> str:
+    """The text of what cyclopts has made ready for a console."""
+    return str(getattr(description, "primary_renderable", description) or "")
+
+
+def _meaning(entry: HelpEntry) -> str:
+    """What an option is for, what it can be, and what it is if not given."""
+    parts = [_plain(entry.description)] if entry.description else []
+    parts += [f"One of {', '.join(entry.choices)}."] if entry.choices else []
+    parts += [f"Default: {entry.default}."] if entry.default else []
+    return " ".join(parts)
 
 
 # -- files --------------------------------------------------------------------------------------

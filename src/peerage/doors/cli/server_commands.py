@@ -18,16 +18,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from peerage.doors.cli.common_options import FLAT, Common, open_terminal
-from peerage.doors.cli.help_pages import HelpPage
-from peerage.doors.cli.screen import INTERRUPTED, say, write_json, write_line
+from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.errors import MissingExtraError, NotFoundError, UsageError
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
 from peerage.tokens import Scope, make_token
 
 if TYPE_CHECKING:
+    from peerage.doors.http import AppSettings
     from peerage.doors.http.gate import AccessRules
-    from peerage.doors.http.webhooks import WebhookSettings
     from peerage.service import Service
 
 MAX_PORT = 65_535
@@ -54,55 +53,45 @@ def _extra(name: str, what: str) -> Iterator[None]:
 
 @FLAT
 @dataclass(frozen=True)
-class Limits:
-    """How much the server takes on at once, and how it ends."""
+class ServerOptions:
+    """Where the server listens, how much it takes on at once, and who is told of what happens."""
 
+    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1"
+    port: Annotated[int, Parameter(help="0 takes a free one.")] = 8400
+    allow_host: Annotated[
+        list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
+    ] = None
     max_running: Annotated[int, Parameter(help="Sessions at a time.")] = 64
     max_queued: Annotated[int, Parameter(help="Sessions that may wait for their turn.")] = 256
     grace_s: Annotated[float, Parameter(help="Seconds for sessions to end when it stops.")] = 30.0
-
-
-@FLAT
-@dataclass(frozen=True)
-class Operations:
-    """Who is told of what happens."""
-
     webhook: Annotated[
         list[str] | None,
         Parameter(help="Told of every session that ends; signed with WEBHOOK_SECRET."),
     ] = None
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
+    log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info"
 
-    def webhooks(self) -> WebhookSettings | None:
-        """Where word of sessions is sent, if anywhere."""
+    def app_settings(self, url: str, common: Common) -> AppSettings:
+        """What the HTTP application is made with, over the store at this URL."""
         from peerage.config import secret
+        from peerage.doors.http import AppSettings
         from peerage.doors.http.webhooks import WebhookSettings
 
-        if not self.webhook:
-            return None
-        return WebhookSettings(
-            tuple(self.webhook), secret(WEBHOOK_SECRET) or "", self.webhook_private
-        )
+        webhooks = None
+        if self.webhook:
+            key = secret(WEBHOOK_SECRET) or ""
+            webhooks = WebhookSettings(tuple(self.webhook), key, self.webhook_private)
+        rules = _rules(self.host, self.allow_host or [], url, common)
+        return AppSettings(rules, webhooks, self.telemetry)
 
 
-def serve(
-    *,
-    host: Annotated[str, Parameter(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Parameter(help="0 takes a free one.")] = 8400,
-    allow_host: Annotated[
-        list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
-    ] = None,
-    limits: Limits = Limits(),
-    operations: Operations = Operations(),
-    log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info",
-    common: Common = Common(),
-) -> None:
+def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()) -> None:
     """Serve HTTP until interrupted; running sessions are finished, or go on at the next start."""
     with _extra("server", "server"):
         import uvicorn
 
-        from peerage.doors.http import AppSettings, create_app
+        from peerage.doors.http import create_app
         from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service
@@ -111,29 +100,29 @@ def serve(
         """Lets sessions end before connections do, so that their watchers see the end."""
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            await service.drain(limits.grace_s)
+            await service.drain(options.grace_s)
             await super().shutdown(sockets)
 
     settings = common.council_settings()
-    rules = _rules(host, allow_host or [], settings.store, common)
-    told = AppSettings(rules, operations.webhooks(), operations.telemetry)
+    app_settings = options.app_settings(settings.store, common)
     council = Council(settings)
-    listening = _listen(host, port)
+    listening, host = _listen(options.host, options.port), options.host
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    log_to_stderr("warning" if common.quiet else log)
+    log_to_stderr("warning" if common.quiet else options.log)
 
-    async def run() -> Service:
-        service = Service(council, max_running=limits.max_running, max_queued=limits.max_queued)
+    async def prepared_service() -> Service:
+        n_running, n_queued = options.max_running, options.max_queued
+        service = Service(council, max_running=n_running, max_queued=n_queued)
         await service.prepare()
         return service
 
     with asyncio.Runner(loop_factory=_quick_loop()) as runner:
-        service = runner.run(run())
+        service = runner.run(prepared_service())
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
         say(f"listening on {address}, store {store}, panel {names}")
         config = uvicorn.Config(
-            create_app(service, told),
+            create_app(service, app_settings),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -142,13 +131,20 @@ def serve(
             ws="none",
             timeout_graceful_shutdown=CONNECTIONS_END_S,
         )
-        gc.collect()
-        gc.set_threshold(NEW_OBJECTS)
-        gc.freeze()  # what was loaded stays: no collection need look through it again
-        try:
+        with _few_collections():
             runner.run(Server(config).serve([listening]))
-        finally:
-            gc.unfreeze()  # else Python's end leaves it all, and DuckDB complains of leaks
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Let Python look for garbage seldom, and never among what is loaded by now."""
+    gc.collect()
+    gc.set_threshold(NEW_OBJECTS)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()  # else Python's end leaves it all, and DuckDB complains of leaks
 
 
 def _quick_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -192,8 +188,8 @@ def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= MAX_PORT:  # a larger one would be taken for what is left of it
         raise UsageError(f"there is no port {port}.", hint=f"Ports go from 0 to {MAX_PORT}.")
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, _, _, _, place = found[0]
+        kind, flags = socket.SOCK_STREAM, socket.AI_PASSIVE
+        family, _, _, _, place = socket.getaddrinfo(host, port, type=kind, flags=flags)[0]
         listening = socket.create_server(place[:2], family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         reason = str(getattr(error, "strerror", None) or error).partition(" (while")[0]
@@ -232,13 +228,13 @@ def mcp(*, common: Common = Common()) -> None:
 
 # -- tokens ----------------------------------------------------------------------------------------
 
-token_app = App(
+token = App(
     name="token",
     help_formatter=HelpPage("peerage token create --name ann --scope review", "peerage token list"),
 )
 
 
-@token_app.command(
+@token.command(
     help_formatter=HelpPage(
         "peerage token create --name ann --scope review",
         "peerage token create --name ci --scope run --budget-usd 5 --rate 60",
@@ -265,18 +261,18 @@ def create(
             hint="People review under their token's name: take another.",
         )
     store = reports.store
-    text, token = make_token(name, scope, time.time(), budget_usd, rate)
-    store.add_token(token)
-    _note(store, "created a token", f"{token.id} {token.name} ({' '.join(token.scopes)})")
+    text, access = make_token(name, scope, time.time(), budget_usd, rate)
+    store.add_token(access)
+    _note(store, "created a token", f"{access.id} {access.name} ({' '.join(access.scopes)})")
     if common.json:
-        write_json({"token": text, **_document(token)})
+        write_json({"token": text, **_document(access)})
         return
     write_line(text)
     if not common.quiet:
         say("this is the only time it is shown; the store keeps a hash of it.")
 
 
-@token_app.command(name="list", help_formatter=HelpPage("peerage token list --json"))
+@token.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
     tokens = common.reports().store.tokens()
@@ -310,7 +306,7 @@ def tokens_table(tokens: Iterable[AccessToken]) -> TextTable:
     return table
 
 
-@token_app.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
+@token.command(help_formatter=HelpPage("peerage token revoke 3f9a"))
 def revoke(
     token_id: Annotated[str, Parameter(name="ID", help="As `peerage token list` shows it.")],
     /,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
@@ -31,11 +31,11 @@ from peerage.doors.render.session_views import (
 )
 from peerage.errors import BudgetError, InputError, UsageError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
-from peerage.types import Event, ScoringOptions, Session
+from peerage.types import Event, Session
 
 if TYPE_CHECKING:
     from peerage.panel import AskKeywords, Council
-    from peerage.reports.sessions import SessionView
+    from peerage.reports.sessions import SessionView, StoredSession
     from peerage.scoring import Scored
 
 REFUSED = 1
@@ -64,6 +64,7 @@ def ask(
     from peerage.council.fold import fold
     from peerage.events import opening_of
     from peerage.panel import Council
+    from peerage.reports.sessions import StoredSession
     from peerage.scoring import recorded_options
 
     text = _text_in_stdin() if question == "-" else question
@@ -73,18 +74,19 @@ def ask(
     try:
         asyncio.run(_run_session(Council(settings), text, options, common, events))
     except KeyboardInterrupt:
-        said = f"session {events[0].session_id} is not finished. " if events else "interrupted."
-        again = resume_line(events[0].session_id, options=common.where()) if events else ""
-        say(f"{said}{again}")
+        id_ = events[0].session_id if events else ""
+        resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
+        say(resume if events else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
         say(f"{error} What was stored is kept.")
         code = BudgetError.exit_code
     if not events:
         return code or 0
-    session, opened = fold(events), opening_of(events)
-    _show_asked(session, events, recorded_options(settings, opened), common, full)
-    return exit_code(session, opened.law.verdict) if code is None else code
+    opened = opening_of(events)
+    stored = StoredSession(fold(events), events, recorded_options(settings, opened))
+    _show_asked(stored, common, full)
+    return exit_code(stored.session, opened.law.verdict) if code is None else code
 
 
 def _text_in_stdin() -> str:
@@ -104,18 +106,13 @@ async def _run_session(
     live = not common.quiet and console.is_terminal
     rubric = council.settings.rubric_for(options.category)
     view = LiveView(console, rubric) if live else PlainView(common.quiet)
-    asked = _keywords(options)
+    keywords = _keywords(options)
     async with council:
-        await watch(view, council.run(text, options.category, live=live, **asked), events)
+        await watch(view, council.run(text, options.category, live=live, **keywords), events)
 
 
-def _show_asked(
-    session: Session, events: list[Event], scoring: ScoringOptions, common: Common, full: bool
-) -> None:
+def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
     """What the question ends with, on stdout; what failed, on stderr."""
-    from peerage.reports.sessions import StoredSession
-
-    stored = StoredSession(session, events, scoring)
     if common.json:
         write_json(stored.document())
         return
@@ -140,21 +137,21 @@ def _write_bare_verdict(view: SessionView) -> None:
 
 def _keywords(options: AskOptions) -> AskKeywords:
     """What was given for this session alone; the rest is in the council's settings."""
-    given: Any = options.model_dump(
+    keywords: Any = options.model_dump(
         include={"seats", "system", "after", "resume", "budget_usd"}, exclude_none=True
     )
-    if "seats" in given:
-        given["seats"] = [name for name in map(str.strip, given["seats"].split(",")) if name]
-        if not given["seats"]:
+    if "seats" in keywords:
+        names = map(str.strip, keywords["seats"].split(","))
+        keywords["seats"] = [name for name in names if name]
+        if not keywords["seats"]:
             raise UsageError("--seats names nobody.", hint="As in --seats a,b.")
-    asked: AskKeywords = given
-    return asked
+    return cast("AskKeywords", keywords)
 
 
-def exit_code(session: Session, asked_for: str) -> int:
+def exit_code(session: Session, verdict: str) -> int:
     """0 done, 1 the panel rejects what it was asked, 3 too few answered, or nothing was decided."""
     approved = None if session.verdict is None else session.verdict.approved
-    if session.status != "done" or (asked_for == "binary" and approved is None):
+    if session.status != "done" or (verdict == "binary" and approved is None):
         return PARTIAL
     return REFUSED if approved is False else 0
 
@@ -184,11 +181,11 @@ def show(
     common: Common = Common(),
 ) -> None:
     """Show one session in full, as it was scored then."""
-    found = common.reports().session(session)
+    stored = common.reports().session(session)
     if common.json:
-        write_json(found.document())
+        write_json(stored.document())
         return
-    view = found.view()
+    view = stored.view()
     if html is not None:
         from peerage.doors.render.pages import session_page
 
@@ -234,22 +231,23 @@ def score(
     """
     from peerage.reports import Reports
 
-    reports, document = Reports(common.settings()), _document(file)
-    scored = reports.score(document, options, file)
+    document = _document(file)
+    sessions = Reports(common.settings()).score(document, options, file)
     if common.json:
-        documents = [one.document() for one in scored]
+        documents = [scored.document() for scored in sessions]
         write_json(documents if _are_many(document, documents) else documents[0])
     else:
         console = open_terminal()
-        for one in scored:
-            if len(scored) > 1 and one.session.id:
-                console.print(f"session {one.session.id}", style="bold")
-            show_scored(console, one, common.quiet)
-    uncounted = [one for one in scored if one.counted and all(b.abstained for b in one.counted)]
-    for one in uncounted:
-        name = f"session {one.session.id}: " if one.session.id else ""
-        reasons = ", ".join(dict.fromkeys(_reasons(one)))
-        say(f"{name}no ballot could be counted ({reasons}).")
+        for scored in sessions:
+            if len(sessions) > 1 and scored.session.id:
+                console.print(f"session {scored.session.id}", style="bold")
+            show_scored(console, scored, common.quiet)
+    uncounted = [
+        scored for scored in sessions if scored.counted and all(b.abstained for b in scored.counted)
+    ]
+    for scored in uncounted:
+        name = f"session {scored.session.id}: " if scored.session.id else ""
+        say(f"{name}no ballot could be counted ({', '.join(dict.fromkeys(_reasons(scored)))}).")
     return PARTIAL if uncounted else 0
 
 

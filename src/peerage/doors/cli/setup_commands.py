@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from peerage import config
@@ -19,9 +20,8 @@ from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError, how_many
 from peerage.panel import how_to_seat
 from peerage.providers.calling import PING_S, Caller, ping
-from peerage.providers.local import FIX, TOY, available, local_seats
+from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
 from peerage.providers.money import PER_TOKEN, Price
-from peerage.providers.openai_compatible import ModelServer, model_servers
 from peerage.stores import missing_file, open_store, without_password
 from peerage.types import Failure, Seat
 
@@ -104,104 +104,99 @@ def init(*, common: Common = Common()) -> None:
             hint="`peerage doctor` says what it comes to; --config names another file.",
         )
     sources = _seats_by_source()
-    used = {str(seat.get("api_key_env")) for found in sources.values() for seat in found}
+    all_seats = [seat for seats in sources.values() for seat in seats]
     try:
         with path.open("x", encoding="utf-8") as out:
-            out.write(starter(sources) + _other_keys(used))
+            out.write(starter(sources) + _other_keys(seat.get("api_key_env") for seat in all_seats))
     except OSError as error:
         reason = error.strerror or str(error)
         raise UsageError(f"cannot be written: {reason}.", place=str(path)) from None
-    seats = [seat["name"] for found in sources.values() for seat in found]
     if common.json:
-        write_json({"file": str(path), "seats": seats})
+        write_json({"file": str(path), "seats": [seat["name"] for seat in all_seats]})
         return
-    for source, found in sources.items():
-        names = ", ".join(str(seat["name"]) for seat in found)
-        write_line(f"{source}: {names}")
-    if not seats:
+    for source, seats in sources.items():
+        write_line(f"{source}: {', '.join(seat['name'] for seat in seats)}")
+    if not all_seats:
         write_line(
             "No key, no server and no local model was found: the file has examples to fill in. "
             f"Or try a small model: {FIX}"
         )
-    then = 'peerage doctor, then peerage ask "…"' if seats else "edit it, then peerage doctor"
+    then = 'peerage doctor, then peerage ask "…"' if all_seats else "edit it, then peerage doctor"
     write_line(f"wrote {path}. Next: {then}")
 
 
 def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The text of a starter file with these seats, or with examples alone."""
-    seats = [seat for found in seats_by_source.values() for seat in found]
-    is_local = bool(seats) and all(seat.get("provider") == "local" for seat in seats)
+    all_seats = [seat for seats in seats_by_source.values() for seat in seats]
+    is_local = bool(all_seats) and all(seat.get("provider") == "local" for seat in all_seats)
     parts = [HEADER.format(rubric=NO_RUBRIC if is_local else RUBRIC)]
-    for source, found in seats_by_source.items():
+    for source, seats in seats_by_source.items():
         parts.append(f"\n# {source}\n")
         parts += [f"# {line}\n" for line in textwrap.wrap(TOY, 95) if source == LOCAL_MODEL]
-        parts += [f"\n[[seat]]\n{_lines(seat)}" for seat in found]
+        for seat in seats:
+            lines = [f"{key} = {_toml(seat[key])}\n" for key in WRITTEN if seat.get(key)]
+            parts += ["\n[[seat]]\n", *lines]
     return "".join(parts) + EXAMPLES
 
 
-def _other_keys(taken: Iterable[str]) -> str:
+def _other_keys(used: Iterable[str | None]) -> str:
     """A comment for each key of a vendor that no seat uses: its seat lacks only a model's name."""
-    named = {
-        key: host
-        for host, keys in config.KEY_NAMES.items()
-        for key in keys
-        if key not in taken and config.secret(key)
-    }
+    used = set(used)
+    host_by_key = {key: host for host, keys in config.KEY_NAMES.items() for key in keys}
     return "".join(
-        f"\n# {key} is set too: add a seat with a model of {host}.\n" for key, host in named.items()
+        f"\n# {key} is set too: add a seat with a model of {host}.\n"
+        for key, host in host_by_key.items()
+        if key not in used and config.secret(key)
     )
-
-
-def _lines(seat: Mapping[str, Any]) -> str:
-    return "".join(f"{key} = {_toml(seat[key])}\n" for key in WRITTEN if seat.get(key))
 
 
 def _toml(value: object) -> str:
     """A value as TOML; a text is ASCII, whose JSON is the same."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items()) + " }"
+        return "{ " + ", ".join(f"{key} = {_toml(value[key])}" for key in value) + " }"
     return json.dumps(value)
 
 
 def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
     """The seats of keys and of servers; the local model's where there is neither."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    taken: set[str] = set()
+    sources: dict[str, list[dict[str, Any]]] = {}
+    names: set[str] = set()
     for seat in config.default_seats():
-        found.setdefault(f"For the key in {seat['api_key_env']}", []).append(seat)
-        taken.add(seat["name"])
+        sources.setdefault(f"For the key in {seat['api_key_env']}", []).append(seat)
+        names.add(seat["name"])
     for server in model_servers():
-        found[f"{server.name} at {server.base_url}"] = _server_seats(server, taken)
-    if not found and available() is None:
-        found[LOCAL_MODEL] = [asdict(seat) for seat in local_seats()]
-    return found
+        sources[f"{server.name} at {server.base_url}"] = _server_seats(server, names)
+    if not sources and available() is None:
+        sources[LOCAL_MODEL] = [asdict(seat) for seat in local_seats()]
+    return sources
 
 
-def _server_seats(server: ModelServer, taken: set[str]) -> list[dict[str, Any]]:
-    """A seat for each of a server's first models; for a lone one, a seat for each temperature."""
+def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
+    """A seat for each of a server's first models; for a lone one, a seat for each temperature.
+
+    `names` are those of the seats so far; those of the new seats are added to them.
+    """
     seats: list[dict[str, Any]] = [
-        {"name": _new_name(id_, taken), "model": id_, "base_url": server.base_url}
+        {"name": _new_name(id_, names), "model": id_, "base_url": server.base_url}
         for id_ in server.models[:MAX_SERVER_SEATS]
     ]
-    if len(taken) >= ENOUGH or len(seats) > 1:
+    if len(names) >= ENOUGH or len(seats) > 1:
         return seats
     (only,) = seats
-    names = [only["name"], *(_new_name(only["model"], taken) for _ in TEMPERATURES[1:])]
+    seats += [{**only, "name": _new_name(only["model"], names)} for _ in TEMPERATURES[1:]]
     return [
-        {**only, "name": name, "temperature": temperature}
-        for name, temperature in zip(names, TEMPERATURES, strict=True)
+        {**seat, "temperature": temperature}
+        for seat, temperature in zip(seats, TEMPERATURES, strict=True)
     ]
 
 
-def _new_name(model: str, taken: set[str]) -> str:
-    """A name for a seat after its model, without folders; numbered where it is taken."""
+def _new_name(model: str, names: set[str]) -> str:
+    """A name for a seat after its model, without folders; numbered where there is such a name."""
     base = model.rstrip("/").rpartition("/")[2] or model
-    name = next(
-        name
-        for name in (base, *(f"{base}-{n}" for n in range(2, len(taken) + 3)))
-        if name.casefold() not in {one.casefold() for one in taken}
-    )
-    taken.add(name)
+    in_use = {name.casefold() for name in names}
+    numbered = (f"{base}-{n}" for n in count(2))
+    name = next(name for name in chain([base], numbered) if name.casefold() not in in_use)
+    names.add(name)
     return name
 
 
@@ -236,11 +231,13 @@ async def _checks(common: Common) -> list[Check]:
         settings = common.council_settings()
     except PeerageError as error:
         return [Check("configuration", False, str(error), "Correct the file.")]
-    found = config.find(common.config)
-    checks = [Check("configuration", True, str(found) if found else "the defaults, no file")]
-    checks.append(_store(settings.store))
+    path = config.find(common.config)
     none = Check("seats", False, "there are none", how_to_seat(settings))
-    checks.append(_panel(settings) if settings.seats else none)
+    checks = [
+        Check("configuration", True, str(path) if path else "the defaults, no file"),
+        _store(settings.store),
+        _panel(settings) if settings.seats else none,
+    ]
     caller = Caller()
     try:
         checks += await asyncio.gather(*(_seat(caller, seat) for seat in settings.seats))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.panel import Panel
@@ -27,7 +28,6 @@ from peerage.doors.render.layout import (
     Verbatim,
     ascii_drawing,
     blocks_markdown,
-    cell_width,
 )
 from peerage.errors import how_many
 from peerage.text import visible
@@ -35,7 +35,7 @@ from peerage.text import visible
 if TYPE_CHECKING:
     from rich.align import AlignMethod
     from rich.markdown import Markdown
-    from rich.progress import TextColumn
+    from rich.progress import Progress, ProgressColumn
     from rich.style import Style
 
 INDENT = 2  # of somebody's answer
@@ -101,7 +101,7 @@ class Terminal(Console):
             case Line():
                 self.print(block.text, style=block.style)
             case Quote(is_main=True):
-                fits = cell_width(visible(block.title)) <= self.width - 6
+                fits = cell_len(visible(block.title)) <= self.width - 6
                 if not fits:  # a name must not be cut
                     self.print(block.title, style="bold")
                 title = block.title if fits else ""
@@ -122,11 +122,18 @@ class Terminal(Console):
         lines = self.render_lines(body, pad=False, new_lines=True)
         while lines and not "".join(piece.text for piece in lines[-1]).strip():
             lines.pop()
-        shown = lines[: quote.n_lines]
-        self.print(Segments(piece for line in shown for piece in line), end="")
-        if left := len(lines) - len(shown):
+        first = lines[: quote.n_lines]
+        self.print(Segments(piece for line in first for piece in line), end="")
+        if left := len(lines) - len(first):
             more = f"… {how_many(left, 'more line')} (--full shows all)"
             self.print(styled(" " * INDENT + more, "dim"))
+
+    def progress(self, *columns: ProgressColumn | str, transient: bool = False) -> Progress:
+        """A display of progress; a string is a column that shows fields of a task as they are."""
+        from rich.progress import Progress, TextColumn
+
+        drawn = (TextColumn(col, markup=False) if isinstance(col, str) else col for col in columns)
+        return Progress(*drawn, console=self, transient=transient)
 
     def on_broken_pipe(self) -> None:
         self.quiet = True
@@ -163,15 +170,8 @@ def panel(
     height: int | None = None,
 ) -> Panel:
     """A box around something, with a title of text."""
-    named = styled(title) if title else None
-    return Panel(body, title=named, title_align=title_align, height=height)
-
-
-def text_column(template: str) -> TextColumn:
-    """A column of a progress bar that shows a field as it is."""
-    from rich.progress import TextColumn
-
-    return TextColumn(template, markup=False)
+    heading = styled(title) if title else None
+    return Panel(body, title=heading, title_align=title_align, height=height)
 
 
 def table_lines(table: TextTable, width: int, ascii_only: bool = False) -> list[Text]:

@@ -32,7 +32,7 @@ def import_(
 
     reports = common.reports(makes_store=True)
     scale = reports.settings.community.scale
-    taken = []
+    imported = []
     for file in files:
         if kind is None and not file.is_dir():
             is_zip = file.suffix.lower() == ".zip"
@@ -43,22 +43,22 @@ def import_(
         if not file.exists():
             raise InputError("there is no such file.", place=str(file))
         store = reports.store  # made when there is something to put into it
-        with _steps(f"{file.name}: ", shown=not (common.json or common.quiet)) as step:
-            done = (
+        with _steps(f"{file.name}: ", quiet=common.json or common.quiet) as step:
+            tables = (
                 take_export(store, file, step, scale)
                 if file.is_dir()
                 else [take(store, file, str(kind), time.time, scale, step)]
             )
-        taken += done
-        for one in () if common.json else done:  # at once: the next file may be refused
-            state = "was there already, nothing changed" if one.already else "imported"
-            what = "" if one.kind == one.unit else f" of {one.kind}"
-            rows = how_many(one.n, one.unit.removesuffix("s"))
-            write_line(f"{one.name}: {rows}{what}, {state}.")
-            for flag in one.flags:
+        imported += tables
+        for table in () if common.json else tables:  # at once: the next file may be refused
+            state = "was there already, nothing changed" if table.already else "imported"
+            what = "" if table.kind == table.unit else f" of {table.kind}"
+            rows = how_many(table.n, table.unit.removesuffix("s"))
+            write_line(f"{table.name}: {rows}{what}, {state}.")
+            for flag in table.flags:
                 write_line(flag_line(flag))
     if common.json:
-        write_json({"imported": [asdict(one) for one in taken]})
+        write_json({"imported": [asdict(table) for table in imported]})
 
 
 def export(
@@ -77,20 +77,20 @@ def export(
     if folder is None and reviews is None:
         raise UsageError("say where to.", hint="Name a folder, or --reviews FILE.")
     reports = common.reports()
-    done: dict[str, int] = {}
+    counts: dict[str, int] = {}
     if folder is not None:
-        done |= export_store(reports.store, folder)
+        counts |= export_store(reports.store, folder)
         if not common.json:
-            tables = how_many(done["imports"], "table")
-            write_line(f"{how_many(done['sessions'], 'session')} and {tables} in {folder}.")
+            tables = how_many(counts["imports"], "table")
+            write_line(f"{how_many(counts['sessions'], 'session')} and {tables} in {folder}.")
     if reviews is not None:
         check_table_format(reviews)
         files, suffix = reports.review_files(), reviews.suffix
-        done["reviews"] = write_file(reviews, lambda fresh: write_reviews(files, suffix, fresh))
+        counts["reviews"] = write_file(reviews, lambda fresh: write_reviews(files, suffix, fresh))
         if not common.json:
-            write_line(f"{how_many(done['reviews'], 'review')} in {reviews}.")
+            write_line(f"{how_many(counts['reviews'], 'review')} in {reviews}.")
     if common.json:
-        write_json(done)
+        write_json(counts)
 
 
 def move(
@@ -100,11 +100,11 @@ def move(
 ) -> None:
     """Copy the whole store into an empty one and compare the two; the old one stays as it is."""
     from peerage.stores import open_store, without_password
-    from peerage.stores.moving import move as moved
+    from peerage.stores.sql_store import move as copy_store
 
     source = open_store(common.settings().store, must_exist=True)
-    with _steps("", shown=not (common.json or common.quiet)) as step:
-        counts = asdict(moved(source, open_store(to), step))
+    with _steps("", quiet=common.json or common.quiet) as step:
+        counts = copy_store(source, open_store(to), step)
     if common.json:
         write_json({"to": without_password(to), **counts})
     else:
@@ -114,18 +114,16 @@ def move(
 
 
 @contextmanager
-def _steps(prefix: str, shown: bool) -> Iterator[Callable[[str], None]]:
+def _steps(prefix: str, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Takes the name of each step as it begins; shown on stderr with a clock, if that is a TTY."""
     console = open_terminal(stderr=True)
-    if not shown or not console.is_terminal:
+    if quiet or not console.is_terminal:
         yield lambda _: None
         return
-    from rich.progress import Progress, SpinnerColumn, TimeElapsedColumn
+    from rich.progress import SpinnerColumn, TimeElapsedColumn
 
-    from peerage.doors.cli.terminal import text_column
-
-    columns = (SpinnerColumn(), text_column("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    columns = (SpinnerColumn(), "{task.description}", TimeElapsedColumn())
+    with console.progress(*columns, transient=True) as progress:
         prefix = visible(prefix)
         task = progress.add_task(prefix, total=None)
         yield lambda step: progress.update(task, description=f"{prefix}{step} …")

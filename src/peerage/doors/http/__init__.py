@@ -24,10 +24,9 @@ from peerage.doors.http import (
 )
 from peerage.doors.http.access import TokenBook
 from peerage.doors.http.gate import AccessRules, QueryNames, RequestGate
-from peerage.doors.http.operations import Metrics, PanelCheck
+from peerage.doors.http.operations import Metrics, PanelCheck, Telemetry
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
-from peerage.doors.http.telemetry import Telemetry
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
 from peerage.service import Service
 

@@ -1,4 +1,4 @@
-"""What an operator sees: health, metrics for Prometheus, and the log."""
+"""What an operator sees: health, metrics for Prometheus, OpenTelemetry traces, and the log."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ import logging
 import time
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import problem
-from peerage.errors import VENDOR_KEY
+from peerage.errors import VENDOR_KEY, MissingExtraError
 from peerage.events import (
     KIND_BY_TYPE,
     Advised,
     Answered,
+    Fact,
     Failed,
     Finished,
     Opened,
@@ -34,6 +36,10 @@ from peerage.providers.calling import answers
 from peerage.service import Service
 from peerage.tasks import together
 from peerage.types import Event
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
 
 READY_FOR_S = 60.0  # a check is good for so long
 
@@ -66,8 +72,8 @@ class PanelCheck:
 
     async def _ask(self, service: Service) -> None:
         seats, caller = service.settings.seats, service.council.caller
-        found = await together(answers(caller, seat) for seat in seats)
-        self.answering = {seat.name: ok for seat, ok in zip(seats, found, strict=True)}
+        replies = await together(answers(caller, seat) for seat in seats)
+        self.answering = {seat.name: ok for seat, ok in zip(seats, replies, strict=True)}
         self.at = time.monotonic()
 
 
@@ -98,44 +104,41 @@ Labels = tuple[tuple[str, str], ...]
 
 
 @dataclass(slots=True)
-class Counter:
-    """Sums by labels."""
+class Series:
+    """Numbers of one name, by labels, as Prometheus reads them."""
 
     name: str
     about: str
+    kind: str = "counter"
     values: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
+    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between limits; of a histogram
 
     def add(self, amount: float = 1.0, **labels: str) -> None:
-        self.values[tuple(sorted(labels.items()))] += amount
-
-    def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.about, "counter")
-        for labels, value in self.values.items():
-            yield f"{self.name}{_spelt(labels)} {value:.15g}"
-
-
-@dataclass(slots=True)
-class Histogram:
-    """How many took how long, by labels."""
-
-    name: str
-    about: str
-    counts: dict[Labels, list[int]] = field(default_factory=dict)  # between two limits
-    sums: dict[Labels, float] = field(default_factory=lambda: defaultdict(float))
-
-    def add(self, seconds: float, **labels: str) -> None:
+        """Add an amount to a sum; in a histogram, also count it among those of its size."""
         key = tuple(sorted(labels.items()))
-        counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
-        counts[bisect_left(BUCKETS_S, seconds)] += 1
-        self.sums[key] += seconds
+        self.values[key] += amount
+        if self.kind == "histogram":
+            counts = self.counts.setdefault(key, [0] * (len(BUCKETS_S) + 1))
+            counts[bisect_left(BUCKETS_S, amount)] += 1
 
     def lines(self) -> Iterator[str]:
-        yield from _head(self.name, self.about, "histogram")
-        for labels, counts in self.counts.items():
+        yield f"# HELP {self.name} {self.about}"
+        yield f"# TYPE {self.name} {self.kind}"
+        for labels, value in self.values.items():
+            counts = self.counts.get(labels)
+            if counts is None:
+                yield f"{self.name}{_spelt(labels)} {value:.15g}"
+                continue
             for limit, n in zip((*map(str, BUCKETS_S), "+Inf"), accumulate(counts), strict=True):
                 yield f"{self.name}_bucket{_spelt((*labels, ('le', limit)))} {n}"
-            yield f"{self.name}_sum{_spelt(labels)} {self.sums[labels]:.15g}"
+            yield f"{self.name}_sum{_spelt(labels)} {value:.15g}"
             yield f"{self.name}_count{_spelt(labels)} {sum(counts)}"
+
+
+def _spelt(labels: Labels) -> str:
+    if not labels:
+        return ""
+    return "{" + ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels) + "}"
 
 
 class Metrics:
@@ -143,13 +146,20 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.sessions = Counter("peerage_sessions_total", "Sessions that ended, by how.")
-        self.calls = Counter("peerage_calls_total", "Calls of models, by seat and stage.")
-        self.failures = Counter("peerage_failures_total", "Calls that failed, by kind.")
-        self.tokens = Counter("peerage_tokens_total", "Tokens, by seat and direction.")
-        self.cost = Counter("peerage_cost_usd_total", "What calls cost, where it is known.")
-        self.latency = Histogram("peerage_call_seconds", "How long calls took.")
-        self.duration = Histogram("peerage_session_seconds", "How long sessions took.")
+        self.running = Series("peerage_sessions_running", "Sessions that run now.", "gauge")
+        self.queued = Series(
+            "peerage_sessions_queued", "Sessions that wait for their turn.", "gauge"
+        )
+        self.takeovers = Series(
+            "peerage_lease_takeovers_total", "Sessions that were taken over from another server."
+        )
+        self.sessions = Series("peerage_sessions_total", "Sessions that ended, by how.")
+        self.calls = Series("peerage_calls_total", "Calls of models, by seat and stage.")
+        self.failures = Series("peerage_failures_total", "Calls that failed, by kind.")
+        self.tokens = Series("peerage_tokens_total", "Tokens, by seat and direction.")
+        self.cost = Series("peerage_cost_usd_total", "What calls cost, where it is known.")
+        self.latency = Series("peerage_call_seconds", "How long calls took.", "histogram")
+        self.duration = Series("peerage_session_seconds", "How long sessions took.", "histogram")
         self._opened_at: dict[str, float] = {}
         service.observers.append(self.see)
 
@@ -178,41 +188,106 @@ class Metrics:
 
     def text(self) -> str:
         """All of it as Prometheus reads it."""
-        service = self.service
-        now = (
-            ("sessions_running", "Sessions that run now.", "gauge", service.n_running),
-            ("sessions_queued", "Sessions that wait for their turn.", "gauge", service.n_queued),
-            (
-                "lease_takeovers_total",
-                "Sessions that were taken over from another server.",
-                "counter",
-                service.n_takeovers,
-            ),
-        )
-        lines: list[str] = []
-        for name, about, kind, n in now:
-            lines += [*_head(f"peerage_{name}", about, kind), f"peerage_{name} {n}"]
-        kinds = (self.sessions, self.calls, self.failures, self.tokens, self.cost)
-        for one in (*kinds, self.latency, self.duration):
-            lines += one.lines()
-        return "\n".join(lines) + "\n"
-
-
-def _head(name: str, about: str, kind: str) -> Iterable[str]:
-    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
-
-
-def _spelt(labels: Labels) -> str:
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{value.translate(ESCAPES)}"' for name, value in labels) + "}"
+        self.running.values[()] = self.service.n_running
+        self.queued.values[()] = self.service.n_queued
+        self.takeovers.values[()] = self.service.n_takeovers
+        all_series = (one for one in vars(self).values() if isinstance(one, Series))
+        return "".join(f"{line}\n" for one in all_series for line in one.lines())
 
 
 @router.get("/metrics", dependencies=[READ], response_class=PlainTextResponse)
 async def metrics(request: Request) -> PlainTextResponse:
     """Sessions, calls, failures, tokens, cost, queue and takeovers, for Prometheus."""
-    counted: Metrics = request.app.state.metrics
-    return PlainTextResponse(counted.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+    text = request.app.state.metrics.text()
+    return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# -- traces --------------------------------------------------------------------------------------
+
+NS = 1_000_000_000
+
+
+class Telemetry:
+    """Makes a span of each session, and one in it for every call of a model, of a service's events.
+
+    The names are those of the GenAI conventions, here and nowhere else. Where the spans go is said
+    by the usual OTEL_* variables.
+    """
+
+    def __init__(self, exporter: SpanExporter | None = None) -> None:
+        try:
+            from opentelemetry.sdk.resources import Resource
+            from opentelemetry.sdk.trace import TracerProvider
+            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+            if exporter is None:
+                from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+                exporter = OTLPSpanExporter()
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                f"telemetry needs {error.name}.", hint="pip install 'peerage[telemetry]'"
+            ) from None
+        resource = Resource.create({"service.name": "peerage"})
+        self._provider = TracerProvider(resource=resource)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("peerage")
+        # The span of each session that runs, and the models of its seats.
+        self._running: dict[str, tuple[Span, dict[str, str]]] = {}
+
+    def see(self, event: Event) -> None:
+        """Begin, extend or end the trace of a session."""
+        fact, id_ = read_event(event), event.session_id
+        if isinstance(fact, Opened):
+            span = self._tracer.start_span("session", start_time=int(event.at * NS))
+            span.set_attributes(
+                {"gen_ai.operation.name": "invoke_agent", "gen_ai.conversation.id": id_}
+            )
+            self._running[id_] = span, {seat.name: seat.model for seat in fact.seats}
+        elif isinstance(fact, Finished) and id_ in self._running:
+            span, _ = self._running.pop(id_)
+            span.set_attribute("peerage.status", fact.status)
+            if fact.cost_usd is not None:
+                span.set_attribute("peerage.cost_usd", fact.cost_usd)
+            span.end(int(event.at * NS))
+        elif fact is not None and id_ in self._running:
+            self._add_call(event, fact)
+
+    def _add_call(self, event: Event, fact: Fact) -> None:
+        """A span for the call whose outcome an event is, if it is one."""
+        from opentelemetry.trace import set_span_in_context
+
+        call = call_made(fact)
+        if call is None:
+            return
+        latency_ms = getattr(fact, "latency_ms", None) or 0.0
+        session, models = self._running[event.session_id]
+        model = models.get(call.seat, "")
+        span = self._tracer.start_span(
+            f"chat {model or call.seat}",
+            set_span_in_context(session),
+            start_time=int((event.at - latency_ms / 1000) * NS),
+        )
+        usage = call.usage
+        known: dict[str, str | int | float | None] = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "peerage",
+            "gen_ai.agent.name": call.seat,
+            "gen_ai.request.model": model,
+            "gen_ai.conversation.id": event.session_id,
+            "peerage.stage": call.stage,
+            "peerage.round": call.round,
+            "gen_ai.usage.input_tokens": usage.tokens_in if usage else None,
+            "gen_ai.usage.output_tokens": usage.tokens_out if usage else None,
+            "peerage.cost_usd": call.cost_usd,
+            "error.type": fact.kind if isinstance(fact, Failed) else None,
+        }
+        span.set_attributes({name: value for name, value in known.items() if value is not None})
+        span.end(int(event.at * NS))
+
+    def close(self) -> None:
+        """Send what is left."""
+        self._provider.shutdown()
 
 
 # -- the log --------------------------------------------------------------------------------------

@@ -60,11 +60,11 @@ async def next_ballot_to_judge(
 async def judge_ballot(
     service: Serving,
     client: Reviewer,
-    said: Annotated[PersonReview, Body(openapi_examples=REVIEW)],
+    review: Annotated[PersonReview, Body(openapi_examples=REVIEW)],
 ) -> dict[str, Any]:
     """Keep a review, with the order in which the answers were really shown."""
     try:
-        fact = await service.read(keep_review, service.store, client.name, said, service.clock)
+        fact = await service.read(keep_review, service.store, client.name, review, service.clock)
     except AlreadyReviewedError as error:
         raise HTTPException(409, error.message) from None
     return {"reviewer": fact.ballot.reviewer, "stored": True}
@@ -80,8 +80,8 @@ async def give_opinions(
     ],
 ) -> dict[str, Any]:
     """Keep opinions on items, under the name of whoever gives them; the last one stands."""
-    given, scale = _listed(opinions), service.settings.community.scale
-    n = await service.read(keep_opinions, service.store, client.name, given, scale, service.clock())
+    rows, scale = _listed(opinions), service.settings.community.scale
+    n = await service.read(keep_opinions, service.store, client.name, rows, scale, service.clock())
     return {"stored": n, "by": client.name}
 
 
@@ -94,13 +94,13 @@ async def contribute_items(
     ],
 ) -> dict[str, Any]:
     """Keep prompts that a person contributes; one without an id is given one."""
-    given = _listed(items)
-    ids = await service.read(keep_items, service.store, client.name, given, service.clock())
+    rows = _listed(items)
+    ids = await service.read(keep_items, service.store, client.name, rows, service.clock())
     return {"stored": len(ids), "by": client.name, "item_ids": ids}
 
 
-def _listed(given: Any) -> list[Any]:
-    rows = given if isinstance(given, list) else [given]
+def _listed(body: Any) -> list[Any]:
+    rows = body if isinstance(body, list) else [body]
     if not 1 <= len(rows) <= MAX_ROWS:
         raise HTTPException(422, f"from 1 to {MAX_ROWS} at a time.")
     return rows

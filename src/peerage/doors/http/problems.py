@@ -75,8 +75,8 @@ def problem(
 ) -> JSONResponse:
     """The problem document of a status; what says nothing is left out of it."""
     document = {"title": HTTPStatus(status).phrase, "status": int(status), "detail": detail, **more}
-    kept = {name: value for name, value in document.items() if value not in ("", None, [])}
-    return JSONResponse(valid_values(kept), status, dict(headers or {}), MEDIA_TYPE)
+    filled = {name: value for name, value in document.items() if value not in ("", None, [])}
+    return JSONResponse(valid_values(filled), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def openai_error(status: int, detail: str) -> dict[str, Any]:
@@ -107,11 +107,6 @@ def peerage_problem(error: PeerageError, /, **more: Any) -> JSONResponse:
     return problem(status_of(error), error.message, headers, **named, **more)
 
 
-def _is_shown(problem: Mapping[str, Any]) -> bool:
-    """Whether the value that a validation complains of says anything."""
-    return problem.get("input") is not None and problem["type"] != "json_invalid"
-
-
 def add_problem_handlers(app: FastAPI) -> None:
     """Have every error of an app answered by a problem document."""
 
@@ -124,22 +119,20 @@ def add_problem_handlers(app: FastAPI) -> None:
     async def _validation(
         request: Request, error: RequestValidationError | ValidationError
     ) -> JSONResponse:
-        found = error.errors()[:MAX_PROBLEMS]
-        malformed = any(one["type"] == "json_invalid" for one in found)
+        faults = error.errors()[:MAX_PROBLEMS]
+        malformed = any(one["type"] == "json_invalid" for one in faults)
         status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.UNPROCESSABLE_ENTITY
-        errors = [
-            {
-                "at": ".".join(map(str, one["loc"]))[:200],
-                "message": one["msg"][:500],
-                **({"value": shown(one["input"])} if _is_shown(one) else {}),
-            }
-            for one in found
-        ]
+        errors = []
+        for one in faults:
+            fault = {"at": ".".join(map(str, one["loc"]))[:200], "message": one["msg"][:500]}
+            if one.get("input") is not None and one["type"] != "json_invalid":
+                fault["value"] = shown(one["input"])
+            errors.append(fault)
         detail = "the body is not JSON." if malformed else "the request is not as it should be."
-        if any(isinstance(one["input"], bytes) for one in found):  # a body that was not read
+        if any(isinstance(one["input"], bytes) for one in faults):  # a body that was not read
             detail, errors = "send JSON with Content-Type: application/json.", []
-        told = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
-        return problem(status, detail, errors=errors, **expected(request.url.path, status, told))
+        text = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
+        return problem(status, detail, errors=errors, **expected(request.url.path, status, text))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:

@@ -18,6 +18,7 @@ from peerage.doors.http.problems import RESPONSES
 from peerage.reports import Reports
 from peerage.reports.options import (
     AuditOptions,
+    CommunityBoardOptions,
     ContributorBoardOptions,
     ItemBoardOptions,
     ModelBoardOptions,
@@ -44,20 +45,20 @@ class ReportCache:
         self.service = service
         settings = service.settings.model_dump_json()
         self._salt = hashlib.sha256(f"{version('peerage')} {settings}".encode()).hexdigest()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._sent: OrderedDict[str, bytes] = OrderedDict()  # the latest last
         self._making: dict[str, asyncio.Task[bytes]] = {}
         self._turn = asyncio.Semaphore(MAX_AT_ONCE)
 
-    async def tag(self, asked: str) -> str:
+    async def tag(self, query: str) -> str:
         """The tag of a report as it would be now."""
         state = await self.service.read(self.service.store.version)
-        return hashlib.sha256(f"{self._salt} {state} {asked}".encode()).hexdigest()[:32]
+        return hashlib.sha256(f"{self._salt} {state} {query}".encode()).hexdigest()[:32]
 
     async def report(self, tag: str, compute: Callable[[], bytes]) -> bytes:
         """What is computed in a thread, or what came of it last if nothing has changed since."""
-        if tag in self._kept:
-            self._kept.move_to_end(tag)
-            return self._kept[tag]
+        if tag in self._sent:
+            self._sent.move_to_end(tag)
+            return self._sent[tag]
         if tag not in self._making:
             task = self._making[tag] = asyncio.create_task(self._make(tag, compute))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -66,19 +67,18 @@ class ReportCache:
     async def _make(self, tag: str, compute: Callable[[], bytes]) -> bytes:
         try:
             async with self._turn:
-                made = await self.service.read(compute)
+                report = self._sent[tag] = await self.service.read(compute)
         finally:
             del self._making[tag]
-        self._kept[tag] = made
-        while sum(map(len, self._kept.values())) > MAX_KEPT_BYTES and len(self._kept) > 1:
-            self._kept.popitem(last=False)
-        return made
+        while sum(map(len, self._sent.values())) > MAX_KEPT_BYTES and len(self._sent) > 1:
+            self._sent.popitem(last=False)
+        return report
 
     async def close(self) -> None:
         await end(self._making.values())
 
 
-def _add_report(name: str, path: str, kind: type[BaseModel], read: Any, about: str) -> None:
+def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about: str) -> None:
     """A route that answers with what `read` of the reports makes of its options."""
 
     async def answer(request: Request, service: Serving, options: Any) -> Response:
@@ -95,52 +95,25 @@ def _add_report(name: str, path: str, kind: type[BaseModel], read: Any, about: s
         body = await cache.report(tag, compute)
         return Response(body, media_type="application/json", headers=headers)
 
-    answer.__annotations__["options"] = Annotated[kind, Query()]
+    answer.__annotations__["options"] = Annotated[options, Query()]
     router.add_api_route(path, answer, name=name, description=about)
 
 
-for _report in (
-    (
-        "board_of_models",
-        "/boards/models",
-        ModelBoardOptions,
-        Reports.board,
-        "Models, the best first, with intervals, rank ranges and tiers.",
-    ),
-    (
-        "board_of_contributors",
-        "/boards/contributors",
-        ContributorBoardOptions,
-        Reports.board,
-        "Those who contribute items, by the quality of what they contribute.",
-    ),
-    (
-        "board_of_reviewers",
-        "/boards/reviewers",
-        ReviewerBoardOptions,
-        Reports.board,
-        "Those who give opinions, by how well they agree with the others.",
-    ),
-    (
-        "board_of_items",
-        "/boards/items",
-        ItemBoardOptions,
-        Reports.board,
-        "Items by the opinions on them.",
-    ),
-    (
-        "audit_of_reviewers",
-        "/audit",
-        AuditOptions,
-        Reports.audit,
-        "The audit of the reviewers of many sessions.",
-    ),
-    (
-        "voting_rings",
-        "/rings",
-        RingsOptions,
-        Reports.rings,
-        "Voting rings among the opinions, with the evidence.",
-    ),
-):
-    _add_report(*_report)
+BOARDS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
+    "models": ModelBoardOptions,
+    "contributors": ContributorBoardOptions,
+    "reviewers": ReviewerBoardOptions,
+    "items": ItemBoardOptions,
+}
+ABOUT = {
+    "models": "Models, the best first, with intervals, rank ranges and tiers.",
+    "contributors": "Those who contribute items, by the quality of what they contribute.",
+    "reviewers": "Those who give opinions, by how well they agree with the others.",
+    "items": "Items by the opinions on them.",
+    "audit": "The audit of the reviewers of many sessions.",
+    "rings": "Voting rings among the opinions, with the evidence.",
+}
+for _name, _options in BOARDS.items():
+    _add_report(f"/boards/{_name}", f"board_of_{_name}", _options, Reports.board, ABOUT[_name])
+_add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
+_add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])

@@ -55,14 +55,14 @@ async def import_file(
             async for piece in request.stream():
                 out.write(piece)
         scale = service.settings.community.scale
-        taken = await service.read(take, service.store, path, kind, time.time, scale)
+        loaded = await service.read(take, service.store, path, kind, time.time, scale)
     except PeerageError as error:  # where the upload lay is nobody's business
         error.place = error.place.replace(str(path), "the upload")
         error.message = error.message.replace(str(path), "the upload")
         raise
     finally:
         await service.read(shutil.rmtree, folder, True)
-    return asdict(taken)
+    return asdict(loaded)
 
 
 @router.get(
@@ -90,8 +90,8 @@ async def list_actions(
     service: Serving, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
 ) -> dict[str, Any]:
     """Who did what through this server, the last first."""
-    found = await service.read(service.store.actions, limit)
-    return {"actions": [asdict(action) for action in found]}
+    actions = await service.read(service.store.actions, limit)
+    return {"actions": [asdict(action) for action in actions]}
 
 
 def _archive(store: Store, folder: Path) -> str:

@@ -24,11 +24,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import DefaultResolver
+from aiohttp import ThreadedResolver
+from aiohttp.abc import ResolveResult
 
 from peerage.errors import PeerageError, UsageError
-from peerage.events import Finished, read_event
+from peerage.events import read_event
 from peerage.service import Service, is_finished
 from peerage.stores import Store, StoreError
 from peerage.tasks import end
@@ -54,8 +54,13 @@ class WebhookSettings:
     allow_private: bool = False
 
     def __post_init__(self) -> None:
-        for url in self.urls:
-            _check_url(url)
+        for parts in map(urlsplit, self.urls):
+            if parts.scheme not in ("http", "https") or not parts.hostname:
+                hint = "As https://host/path."
+                raise UsageError("a webhook is an http or https address.", hint=hint)
+            if parts.username or parts.password:
+                hint = "It is signed instead."
+                raise UsageError("a webhook's address holds no password.", hint=hint)
         if self.urls and len(self.secret) < MIN_SECRET_CHARACTERS:
             raise UsageError(
                 f"a webhook needs a secret of at least {MIN_SECRET_CHARACTERS} characters.",
@@ -68,28 +73,22 @@ class PrivateAddressError(OSError):
 
 
 def is_public(address: str) -> bool:
-    """Whether an address is reached over the internet."""
-    found = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(found, "ipv4_mapped", None)
-    return (mapped or found).is_global and not found.is_multicast
+    """Whether an address is reached over the internet; ValueError where it is a name."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    mapped = getattr(ip, "ipv4_mapped", None)
+    return (mapped or ip).is_global and not ip.is_multicast
 
 
-class PublicResolver(AbstractResolver):
+class PublicResolver(ThreadedResolver):
     """Looks names up and gives public addresses only, to connect to exactly those."""
-
-    def __init__(self) -> None:
-        self._inner = DefaultResolver()
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._inner.resolve(host, port, family)
-        if not all(is_public(one["host"]) for one in found):
+        addresses = await super().resolve(host, port, family)
+        if not all(is_public(one["host"]) for one in addresses):
             raise PrivateAddressError(f"{host} is in a private network")
-        return found
-
-    async def close(self) -> None:
-        await self._inner.close()
+        return addresses
 
 
 class Webhooks:
@@ -181,20 +180,15 @@ class Webhooks:
 
     async def _post(self, url: str, body: bytes, delivery: str) -> int:
         host = urlsplit(url).hostname or ""
-        if not self.settings.allow_private and _is_address(host) and not is_public(host):
-            raise PrivateAddressError(f"{host} is in a private network")
+        with suppress(ValueError):  # a name, whose addresses are checked when it is looked up
+            if not self.settings.allow_private and not is_public(host):
+                raise PrivateAddressError(f"{host} is in a private network")
         headers = {
             "Content-Type": "application/json",
             "User-Agent": "peerage",
             "Peerage-Delivery": delivery,
             "Peerage-Signature": signature(self.settings.secret, int(time.time()), body),
         }
-        async with self._client().post(
-            url, data=body, headers=headers, allow_redirects=False
-        ) as response:
-            return response.status
-
-    def _client(self) -> aiohttp.ClientSession:
         if self._session is None:
             resolver = None if self.settings.allow_private else PublicResolver()
             self._session = aiohttp.ClientSession(
@@ -202,7 +196,9 @@ class Webhooks:
                 timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
                 trust_env=False,
             )
-        return self._session
+        posted = self._session.post(url, data=body, headers=headers, allow_redirects=False)
+        async with posted as response:
+            return response.status
 
 
 def signature(secret: str, at: int, body: bytes) -> str:
@@ -215,27 +211,9 @@ def _document(store: Store, session_id: str) -> dict[str, Any]:
     """What is said of a session that is over."""
     last = max(filter(is_finished, store.events(session_id)), key=lambda event: event.seq)
     fact = read_event(last)
-    told = {"status": "", "cost_usd": None, "unpriced_calls": 0}
-    if isinstance(fact, Finished):
-        told = {name: getattr(fact, name) for name in told}
-    return {"type": "session.finished", "session": session_id, **told, "at": last.at}
+    ended = {name: getattr(fact, name) for name in ("status", "cost_usd", "unpriced_calls")}
+    return {"type": "session.finished", "session": session_id, **ended, "at": last.at}
 
 
 def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
-
-
-def _check_url(url: str) -> None:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError("a webhook is an http or https address.", hint="As https://host/path.")
-    if parts.username or parts.password:
-        raise UsageError("a webhook's address holds no password.", hint="It is signed instead.")
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from functools import reduce
 from importlib.metadata import version
 from operator import or_
@@ -34,15 +33,11 @@ from starlette.types import Receive, Scope, Send
 
 from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
+from peerage.doors.http.report_routes import BOARDS
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import PeerageError, meant, shown
 from peerage.reports.options import (
     AuditOptions,
-    CommunityBoardOptions,
-    ContributorBoardOptions,
-    ItemBoardOptions,
-    ModelBoardOptions,
-    ReviewerBoardOptions,
     RingsOptions,
     ScoreOptions,
     SessionsOptions,
@@ -99,27 +94,11 @@ class SessionAnswer(BaseModel):
 
 
 BoardName = Literal["models", "contributors", "reviewers", "items"]
-BOARDS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
-    "models": ModelBoardOptions,
-    "contributors": ContributorBoardOptions,
-    "reviewers": ReviewerBoardOptions,
-    "items": ItemBoardOptions,
-}
-
-
-class GivenOptions(BaseModel):
-    """Options of a board, of which only those that are given are passed on."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    def options_of(self, board: BoardName) -> ModelBoardOptions | CommunityBoardOptions:
-        """The options of one board; what it does not have is refused by name."""
-        return BOARDS[board](**self.model_dump(exclude_none=True))
 
 
 def _arguments() -> Any:
     """The options of all boards, each optional; one that not all have says whose it is."""
-    found = {}
+    arguments = {}
     for name in dict.fromkeys(name for one in BOARDS.values() for name in one.model_fields):
         fields = {
             board: options.model_fields[name]
@@ -130,11 +109,13 @@ def _arguments() -> Any:
         described = next(iter(fields.values())).description or ""
         where = "" if len(fields) == len(BOARDS) else f" Board of {', '.join(fields)}."
         described_field = FieldInfo(default=None, description=f"{described}{where}")
-        found[name] = (reduce(or_, kinds) | None, described_field)
-    return found
+        arguments[name] = (reduce(or_, kinds) | None, described_field)
+    return arguments
 
 
-BoardArguments: Any = create_model("BoardArguments", __base__=GivenOptions, **_arguments())
+BoardArguments: Any = create_model(
+    "BoardArguments", __config__=ConfigDict(extra="forbid"), **_arguments()
+)
 
 
 class Document(BaseModel):
@@ -157,7 +138,7 @@ class PlainServer(MCPServer):
             cause = error.__cause__
             if isinstance(cause, ValidationError):
                 raise ToolError(_wrong_argument(cause)) from None
-            if isinstance(cause, PeerageError):  # an option that checks itself
+            if isinstance(cause, PeerageError):
                 raise ToolError(str(cause)) from None
             raise
 
@@ -235,23 +216,12 @@ def _add_sessions(server: MCPServer, service: Service) -> None:
     @server.tool(annotations=READS)
     async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
         """Read a session by its id; one that still runs is waited for."""
-        with _in_words():
-            return await _followed(service, await service.full_id(id), wait_s, ctx)
-
-
-@contextmanager
-def _in_words() -> Iterator[None]:
-    """Has an agent told of what is wrong as a tool's error."""
-    try:
-        yield
-    except PeerageError as error:
-        raise ToolError(str(error)) from None
+        return await _followed(service, await service.full_id(id), wait_s, ctx)
 
 
 async def _held(service: Service, wait_s: float, ctx: Context, **request: Any) -> SessionAnswer:
-    with _in_words():
-        id_ = await service.start(SessionRequest(**request))
-        return await _followed(service, id_, wait_s, ctx)
+    id_ = await service.start(SessionRequest(**request))
+    return await _followed(service, id_, wait_s, ctx)
 
 
 async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
@@ -299,25 +269,21 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> Document:
-        with _in_words():
-            found = await service.read(function, *args)
-        return Document(**_plain(found.document()))
+        return Document(**await _document(service, function, *args))
 
     @server.tool(annotations=READS)
     async def score(ballots: Ballots, options: ScoreOptions | None = None) -> Document:
         """Score ballots from anywhere, several sessions under `sessions`; no model is called."""
-        with _in_words():
-            scored = await service.read(reports.score, ballots, options or ScoreOptions())
+        scored = await service.read(reports.score, ballots, options or ScoreOptions())
         documents = [_plain(one.document()) for one in scored]
-        found = documents[0] if len(documents) == 1 else {"sessions": documents}
-        return Document(**found)
+        return Document(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
 
     @server.tool(annotations=READS)
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
         """A leaderboard with intervals: of models, or of a community's people and items."""
-        with _in_words():
-            chosen = (options or BoardArguments()).options_of(board)
-        return await read(reports.board, chosen)
+        values = options.model_dump(exclude_none=True) if options else {}
+        # An option that this board does not have is refused.
+        return await read(reports.board, BOARDS[board](**values))
 
     @server.tool(annotations=READS)
     async def audit(options: AuditOptions | None = None, session_id: str = "") -> Document:
@@ -330,6 +296,12 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     async def rings(options: RingsOptions | None = None) -> Document:
         """Unexplained mutual praise among the people of a community, with the evidence."""
         return await read(reports.rings, options or RingsOptions())
+
+
+async def _document(service: Service, function: Any, *args: Any) -> dict[str, Any]:
+    """The document of what a function of the reports gives."""
+    result = await service.read(function, *args)
+    return _plain(result.document())
 
 
 def _plain(document: dict[str, Any]) -> dict[str, Any]:
@@ -345,8 +317,7 @@ def _add_resources(server: MCPServer, service: Service) -> None:
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> str:
-        found = await service.read(function, *args)
-        return json.dumps(found.document(), default=str)
+        return json.dumps(await _document(service, function, *args))
 
     @server.resource("peerage://sessions", mime_type="application/json")
     async def sessions() -> str:

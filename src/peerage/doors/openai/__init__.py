@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from fastapi.responses import StreamingResponse
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, openai_error, status_of
@@ -23,17 +23,210 @@ from peerage.doors.openai.deliberation import (
     deliberation,
     tokens,
 )
-from peerage.doors.openai.requests import MODEL, ChatRequest, ResponseRequest, panel_of
-from peerage.errors import PeerageError
+from peerage.errors import InputError, NotFoundError, PeerageError, meant, shown
 from peerage.reports.sessions import answer_of
+from peerage.service import EarlierTurn, SessionRequest
 from peerage.tasks import with_pauses
+from peerage.types import Seat
 
+MODEL = "council"
+ONLY_TEXT = "The council reads text only: leave out images, files and sounds."
 BALLOT = "peerage:ballot"  # the kind of an item of a response
 BEAT_S = 10.0  # of silence, after which a comment shows that the session is alive
 CREATED = 0  # the council was not trained on a day
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 Json = dict[str, Any]
 
+
+# -- what clients send ---------------------------------------------------------------------------
+
+
+class Lenient(BaseModel):
+    """A request of a client that may send more than is read here, and null for what it leaves."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, body: Any) -> Any:
+        if not isinstance(body, dict):
+            return body
+        return {name: value for name, value in body.items() if value is not None}
+
+
+class ChatMessage(Lenient):
+    """One message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[dict[str, Any]] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of the message, which may come in parts."""
+        if self.content is None or isinstance(self.content, str):
+            return self.content or ""
+        texts: list[Any] = [part.get("text") for part in self.content]
+        if not all(isinstance(text, str) for text in texts):
+            raise InputError("a part of a message is not text.", hint=ONLY_TEXT)
+        return "\n".join(texts)
+
+
+class Plugin(Lenient):
+    """A plug-in of OpenRouter's; `fusion` names who answers and who concludes."""
+
+    id: str
+    analysis_models: list[str] = Field(default_factory=list)
+    model: str | None = None
+
+
+class CouncilExtras(BaseModel):
+    """What can be said of the session itself, under `peerage` in the request."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    category: str = ""
+    verdict: Literal["synthesis", "debate", "binary", "tie_breaker", "none"] | None = None
+    rubric: str | None = None
+    rule: str | None = None
+    budget_usd: float | None = Field(default=None, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, body: Any) -> Any:
+        for name in body if isinstance(body, dict) else ():
+            if name not in cls.model_fields:
+                hint = meant(str(name), cls.model_fields)
+                raise InputError(f"there is no option {shown(name)}.", place="peerage", hint=hint)
+        return body
+
+
+class CouncilRequest(Lenient):
+    """What a chat completion and a response have in common."""
+
+    model: str = Field(examples=[MODEL])
+    stream: bool = False
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    tool_choice: Any = None
+    plugins: list[Plugin] = Field(default_factory=list)
+    peerage: CouncilExtras = CouncilExtras()
+
+    def check_text_only(self, format_: Mapping[str, Any] | None) -> None:
+        """Refuse a request for anything but text: another format, or calls of tools."""
+        if format_ and format_.get("type", "text") != "text":
+            hint = "Leave out the response format."
+            raise InputError("the council's verdict is text.", hint=hint)
+        if self.tool_choice not in (None, "auto", "none"):
+            raise InputError("the council calls no tools.", hint="Leave out tool_choice.")
+
+    def session_on(
+        self, messages: Sequence[ChatMessage], seats: Sequence[Seat], after: str = ""
+    ) -> SessionRequest:
+        """The session on the last message of a conversation."""
+        turns: list[tuple[Any, str]] = [(message.role, message.text) for message in messages]
+        spoken = [turn for turn in turns if turn[0] in ("user", "assistant") and turn[1].strip()]
+        if not spoken or spoken[-1][0] != "user":
+            if turns and turns[-1][0] == "user":
+                raise InputError("the last message is empty.", hint="It is the council's question.")
+            raise InputError(
+                "the conversation does not end with a question.",
+                hint="The last message must be the user's.",
+            )
+        names, chair = self._panel(seats)
+        return SessionRequest(
+            query=spoken[-1][1],
+            system="\n\n".join(text for role, text in turns if role in ("system", "developer")),
+            earlier=tuple(EarlierTurn(role=role, content=text) for role, text in spoken[:-1]),
+            after=after,
+            seats=tuple(names),
+            chair=chair,
+            **self.peerage.model_dump(exclude_none=True),
+        )
+
+    def _panel(self, seats: Sequence[Seat]) -> tuple[list[str], str | None]:
+        """The seats that are asked for, none for all of them, and who is to conclude."""
+        names, chair = panel_of(self.model, seats), None
+        for plugin in self.plugins:
+            if plugin.id == "fusion":
+                names = [_seat(name, seats) for name in plugin.analysis_models] or names
+                chair = _seat(plugin.model, seats) if plugin.model else None
+        if names and chair and chair not in names:
+            names.append(chair)
+        return names, chair
+
+
+class ChatRequest(CouncilRequest):
+    """The body of `POST /v1/chat/completions`."""
+
+    messages: list[ChatMessage] = Field(
+        min_length=1, examples=[[{"role": "user", "content": "Is Python's sort stable?"}]]
+    )
+    n: int | None = Field(default=None, ge=1)
+    response_format: dict[str, Any] | None = None
+
+    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+        """The session that this asks for; refused where the council cannot do it."""
+        if (self.n or 1) > 1:
+            raise InputError("a council gives one answer.", hint="Leave out n.")
+        self.check_text_only(self.response_format)
+        return self.session_on(self.messages, seats)
+
+
+class TextWanted(Lenient):
+    """How the text of a response is to be written."""
+
+    format: dict[str, Any] | None = None
+
+
+class ResponseRequest(CouncilRequest):
+    """The body of `POST /v1/responses`."""
+
+    input: str | list[dict[str, Any]] = Field(examples=["Is Python's sort stable?"])
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    text: TextWanted = TextWanted()
+    background: bool | None = None
+
+    def session_request(self, seats: Sequence[Seat]) -> SessionRequest:
+        """The session that this asks for; refused where the council cannot do it."""
+        if self.background:
+            raise InputError(
+                "a response is not made in the background.",
+                hint="POST /api/sessions starts a session, to be read later.",
+            )
+        self.check_text_only(self.text.format)
+        turns = self.input
+        if isinstance(turns, str):
+            turns = [{"role": "user", "content": turns}]
+        if self.instructions:
+            turns = [{"role": "system", "content": self.instructions}, *turns]
+        # What a model thought before is no turn.
+        spoken = [turn for turn in turns if turn.get("type", "message") == "message"]
+        messages = [ChatMessage.model_validate(turn) for turn in spoken]
+        after = (self.previous_response_id or "").removeprefix("resp_")
+        return self.session_on(messages, seats, after)
+
+
+def panel_of(model: str, seats: Sequence[Seat]) -> list[str]:
+    """The seats that a model's name stands for; none for all of them."""
+    council, slash, listed = model.partition("/")
+    if council != MODEL:
+        raise NotFoundError(
+            f"there is no model {shown(model)} here.",
+            hint=f"Ask for {MODEL}, or {MODEL}/{','.join(seat.name for seat in seats[:2])}.",
+        )
+    return [_seat(name.strip(), seats) for name in listed.split(",")] if slash else []
+
+
+def _seat(name: str, seats: Sequence[Seat]) -> str:
+    """The seat of this name or of this model."""
+    for seat in seats:
+        if name and name in (seat.name, seat.model):
+            return seat.name
+    known = ", ".join(seat.name for seat in seats)
+    raise NotFoundError(f"there is no seat {shown(name)} here.", hint=f"Known: {known}.")
+
+
+# -- routes --------------------------------------------------------------------------------------
 
 router = APIRouter(prefix="/v1", tags=["openai"], responses=RESPONSES)
 
@@ -148,10 +341,10 @@ async def _chunks(
                     yield {**head, "choices": [], **_beside(step, url)}
 
 
-def _choice(outcome: Outcome | None = None, **told: Json) -> Json:
+def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
     """The one choice of a reply, with why it ended if it has."""
     reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
-    return {"index": 0, **told, "finish_reason": reason, "logprobs": None}
+    return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
 
 
 def _beside(outcome: Outcome, url: str) -> Json:
@@ -164,71 +357,55 @@ def _beside(outcome: Outcome, url: str) -> Json:
 # -- responses ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TextKind:
-    """The names that the protocol has for a kind of item and its one part of text."""
-
-    part_event: str
-    text_event: str
-    parts: str  # the item's list of parts
-    place: str  # of a part in it
-    part: Mapping[str, Any]
-    beside: Mapping[str, Any]  # a piece of text
-
-
-PROGRESS = TextKind(
-    "response.reasoning_summary_part",
-    "response.reasoning_summary_text",
-    "summary",
-    "summary_index",
-    {"type": "summary_text"},
-    {},
-)
-MESSAGE = TextKind(
-    "response.content_part",
-    "response.output_text",
-    "content",
-    "content_index",
-    {"type": "output_text", "annotations": [], "logprobs": []},
-    {"logprobs": []},
-)
+# The protocol's names for an item with one part of text, by the item's type: the events of the
+# part and of its text, the item's list of parts, and the part without its text.
+TEXT_ITEMS: Mapping[str, tuple[str, str, str, Json]] = {
+    "reasoning": (
+        "response.reasoning_summary_part",
+        "response.reasoning_summary_text",
+        "summary",
+        {"type": "summary_text"},
+    ),
+    "message": (
+        "response.content_part",
+        "response.output_text",
+        "content",
+        {"type": "output_text", "annotations": [], "logprobs": []},
+    ),
+}
 
 
-@dataclass(slots=True)
 class TextItem:
     """An item of a response whose text is told in pieces, between its opening and its close."""
 
-    kind: TextKind
-    index: int  # in the output
-    item: Json
-    event: Callable[..., Json]
-    pieces: list[str] = field(default_factory=list)
-
-    @property
-    def _at(self) -> Json:
-        return {"item_id": self.item["id"], "output_index": self.index, self.kind.place: 0}
-
-    def _part(self, text: str) -> Json:
-        return {**self.kind.part, "text": text}
+    def __init__(self, output: list[Json], item: Json, event: Callable[..., Json]) -> None:
+        self.output, self.item, self.event = output, item, event
+        self.index = len(output)
+        output.append(item)
+        self.part_event, self.text_event, self.parts, self.part = TEXT_ITEMS[item["type"]]
+        self.at = {"item_id": item["id"], "output_index": self.index, f"{self.parts}_index": 0}
+        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # a piece of text
+        self.pieces: list[str] = []
 
     def open(self) -> list[Json]:
-        added = self.event("response.output_item.added", output_index=self.index, item=self.item)
-        part = self.event(f"{self.kind.part_event}.added", **self._at, part=self._part(""))
-        return [added, part]
+        part = {**self.part, "text": ""}
+        return [
+            self.event("response.output_item.added", output_index=self.index, item=self.item),
+            self.event(f"{self.part_event}.added", **self.at, part=part),
+        ]
 
     def say(self, piece: str) -> Json:
         self.pieces.append(piece)
-        beside = self.kind.beside
-        return self.event(f"{self.kind.text_event}.delta", **self._at, delta=piece, **beside)
+        return self.event(f"{self.text_event}.delta", **self.at, delta=piece, **self.beside)
 
     def close(self, status: str | None) -> list[Json]:
         text = "".join(self.pieces)
-        part = self._part(text)
-        self.item = {**self.item, "status": status, self.kind.parts: [part]}
+        part = {**self.part, "text": text}
+        item = self.output[self.index] = {**self.item, "status": status, self.parts: [part]}
         return [
-            self.event(f"{self.kind.text_event}.done", **self._at, text=text, **self.kind.beside),
-            self.event(f"{self.kind.part_event}.done", **self._at, part=part),
-            self.event("response.output_item.done", output_index=self.index, item=self.item),
+            self.event(f"{self.text_event}.done", **self.at, text=text, **self.beside),
+            self.event(f"{self.part_event}.done", **self.at, part=part),
+            self.event("response.output_item.done", output_index=self.index, item=item),
         ]
 
 
@@ -244,10 +421,10 @@ class ResponseStream:
         self.url = url
         self._suffix = id_.removeprefix("resp_")
         self._n_events = 0
+        self.output: list[Json] = []
         reasoning: Json = {"id": f"rs_{self._suffix}", "type": "reasoning"}
         reasoning |= {"summary": [], "status": None}
-        self._progress = TextItem(PROGRESS, 0, reasoning, self._event)
-        self.output: list[Json] = [reasoning]
+        self._progress = TextItem(self.output, reasoning, self._event)
         self._message: TextItem | None = None
 
     async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
@@ -269,21 +446,15 @@ class ResponseStream:
             return self._ballot(step)
         opened = []
         if self._message is None:
-            item: Json = {
-                "id": f"msg_{self._suffix}",
-                "type": "message",
-                "role": "assistant",
-                "status": "in_progress",
-                "content": [],
-            }
-            self._message = TextItem(MESSAGE, len(self.output), item, self._event)
-            self.output.append(item)
+            item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
+            item |= {"status": "in_progress", "content": []}
+            self._message = TextItem(self.output, item, self._event)
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
         status = "incomplete" if step.is_cut_off else "completed"
         closed = self._message.close(status)
-        return [*opened, *closed, self._ended(status, step, self._message)]
+        return [*opened, *closed, self._ended(status, step)]
 
     def _ballot(self, step: BallotCast) -> list[Json]:
         index = len(self.output)
@@ -299,7 +470,7 @@ class ResponseStream:
         kinds = ("response.output_item.added", "response.output_item.done")
         return [self._event(kind, output_index=index, item=item) for kind in kinds]
 
-    def _ended(self, status: str, outcome: Outcome, message: TextItem) -> Json:
+    def _ended(self, status: str, outcome: Outcome) -> Json:
         n_in, n_out = outcome.tokens
         usage = {
             "input_tokens": n_in,
@@ -308,13 +479,11 @@ class ResponseStream:
             "output_tokens_details": {"reasoning_tokens": 0},
             "total_tokens": n_in + n_out,
         }
-        for one in (self._progress, message):
-            self.output[one.index] = one.item
-        told = self._response(status, self.output)
-        told |= {"usage": usage, "peerage": outcome.extras(self.url)}
+        response = self._response(status, self.output)
+        response |= {"usage": usage, "peerage": outcome.extras(self.url)}
         if outcome.is_cut_off:
-            told["incomplete_details"] = {"reason": "max_output_tokens"}
-        return self._event(f"response.{status}", response=told)
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        return self._event(f"response.{status}", response=response)
 
     def _response(self, status: str, output: list[Json]) -> Json:
         """The response as it stands."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from peerage.council.fold import EMPTY, add, with_candidates
+from peerage.council.fold import EMPTY, add
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import (
@@ -104,7 +104,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
     Where whoever asks for them leaves before that, the session is cancelled.
     """
     lines, words = ProgressLines(), SpokenVerdict()
-    state, facts = EMPTY, list[Fact]()
+    session, facts = EMPTY, list[Fact]()
     try:
         async for events in service.watch(session_id):
             for event in events:
@@ -113,17 +113,19 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                     continue
                 if not isinstance(fact, TextPiece):
                     facts.append(fact)
-                    state = add(state, event.session_id, fact)
+                    session = add(session, event.session_id, fact)
                 if (line := lines.line(event)) is not None:
                     yield ProgressLine(line)
-                if (step := _step(fact, state, words)) is not None:
+                if (step := _step(fact, session, words)) is not None:
                     yield step
-        session = with_candidates(state)
         if not session.finished or not session.scores:
             raise _no_verdict(session)
-        if rest := words.rest(answer_of(session)):
+        text = answer_of(session)
+        if rest := words.rest(text):
             yield VerdictWords(rest)
-        yield _outcome(session, facts)
+        written = [one for one in facts if isinstance(one, Answered | Advised) and one.text == text]
+        cut_off = any(is_cut_off(one.finish_reason) for one in written)
+        yield Outcome(session, bill_of(billed_calls(facts)), cut_off)
     except PeerageError:
         raise
     except BaseException:
@@ -131,7 +133,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
         raise
 
 
-def _step(fact: Fact, state: Session, words: SpokenVerdict) -> Step | None:
+def _step(fact: Fact, session: Session, words: SpokenVerdict) -> Step | None:
     """What one event gives to show beside its line."""
     match fact:
         case Opened():
@@ -140,13 +142,11 @@ def _step(fact: Fact, state: Session, words: SpokenVerdict) -> Step | None:
             piece = words.heard(fact.seat, fact.text)
             return VerdictWords(piece) if piece else None
         case Reviewed():
-            review = state.reviews[-1]
-            author = next(
-                ballot.author_by_label
-                for ballot in state.ballots
-                if (ballot.reviewer, ballot.round) == (review.reviewer, review.round)
-            )
-            tiers = [[author[one] for one in tier if one in author] for tier in review.ranking]
+            review = session.reviews[-1]
+            key = fact.reviewer, fact.round
+            ballot = next(b for b in session.ballots if (b.reviewer, b.round) == key)
+            author = ballot.author_by_label
+            tiers = [[author[name] for name in tier if name in author] for tier in review.ranking]
             return BallotCast(fact.reviewer, tiers, review.abstained)
     return None
 
@@ -160,29 +160,27 @@ class SpokenVerdict:
 
     def __init__(self) -> None:
         self.is_written = False
-        self.said = ""
         self._chair = ""
-        self._held = ""
+        self._spoken = ""
+        self._held_back = ""
 
     def heard(self, seat: str, piece: str) -> str:
         """The part of a chair's next piece that can be said now."""
         if self._chair not in ("", seat) or not self.is_written:
             return ""
         self._chair = seat
-        whole = (self.said + self._held + piece).lstrip()
-        if THINKING.startswith(whole[: len(THINKING)]) or whole.startswith(THINKING):
-            self._held = whole[len(self.said) :]
-            return ""
-        sure = whole.rstrip()
-        self._held = whole[len(sure) :]
-        more = sure[len(self.said) :]
-        self.said = sure
-        return more
+        text = (self._spoken + self._held_back + piece).lstrip()
+        is_thinking = THINKING.startswith(text[: len(THINKING)]) or text.startswith(THINKING)
+        n_before, n_sure = len(self._spoken), len(text.rstrip())
+        if is_thinking:
+            n_sure = n_before
+        self._spoken, self._held_back = text[:n_sure], text[n_sure:]
+        return text[n_before:n_sure]
 
     def rest(self, verdict: str) -> str:
         """What is still to be said for the whole verdict to have been said."""
-        if verdict.startswith(self.said):
-            return verdict[len(self.said) :]
+        if verdict.startswith(self._spoken):
+            return verdict[len(self._spoken) :]
         return f"\n\n---\n\n{verdict}"
 
 
@@ -198,13 +196,6 @@ def _no_verdict(session: Session) -> PeerageError:
     failed = "; ".join(f"{one.seat}: {one.message} ({one.kind})" for one in session.failures)
     why = WHY_NOTHING.get(session.status, "the session ended before its verdict.")
     return NoVerdictError(f"{why} {failed}".strip(), place=place)
-
-
-def _outcome(session: Session, facts: list[Fact]) -> Outcome:
-    text = answer_of(session)
-    written = (fact for fact in facts if isinstance(fact, Answered | Advised) and fact.text == text)
-    is_whole = not any(is_cut_off(fact.finish_reason) for fact in written)
-    return Outcome(session, bill_of(billed_calls(facts)), not is_whole)
 
 
 def tokens(text: str) -> list[str]:

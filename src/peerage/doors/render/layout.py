@@ -109,21 +109,16 @@ class Sparkline(NamedTuple):
 # -- names -------------------------------------------------------------------------------------
 
 
-def cell_width(text: str) -> int:
-    """How many columns of a terminal a text takes."""
-    return cell_len(text)
-
-
 def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[str, str]:
     """Each name in a form of at most `room` columns, or of as many more as keep them apart.
 
     A vendor's prefix that all share goes first; then each is cut in its middle, and a pair
     such as `reviewer>candidate` in the middle of both.
     """
-    if max(map(cell_width, names), default=0) <= room:
+    if max(map(cell_len, names), default=0) <= room:
         return {name: name for name in names}
     bare = bare_names(names)
-    longest = max(map(cell_width, bare.values()))
+    longest = max(map(cell_len, bare.values()))
     singles = {text for text in bare.values() if ">" not in text}
     parts = {part for text in bare.values() if ">" in text for part in text.split(">", 1)}
     while room < longest:
@@ -131,7 +126,7 @@ def short_names(names: Collection[str], room: int, dots: str = "…") -> dict[st
         half = _cut_apart(parts, (room - 1) // 2, dots)
         for text in set(bare.values()) - singles:
             cut = ">".join(half[part] for part in text.split(">", 1))
-            short[text] = text if cell_width(text) <= room else cut
+            short[text] = text if cell_len(text) <= room else cut
         if len(set(short.values())) == len(short):
             return {name: short[text] for name, text in bare.items()}
         room += max(1, room // 8)
@@ -151,7 +146,7 @@ def _cut_apart(texts: Collection[str], room: int, dots: str) -> dict[str, str]:
 
 
 def _cut(text: str, room: int, dots: str) -> str:
-    if cell_width(text) <= room:
+    if cell_len(text) <= room:
         return text
     tail = room // 2
     return _start(text, room - tail - len(dots)) + dots + _end(text, tail)
@@ -165,12 +160,12 @@ def _cut_around(text: str, at: int, room: int, dots: str) -> str:
 
 
 def _start(text: str, room: int) -> str:
-    return next(iter(chop_cells(text, room)), "")
+    return next(iter(chop_cells(text, room)), "") if room > 0 else ""
 
 
 def _end(text: str, room: int) -> str:
     start = len(text)
-    while start and cell_width(text[start - 1 :]) <= room:
+    while start and cell_len(text[start - 1 :]) <= room:
         start -= 1
     return text[start:]
 
@@ -247,29 +242,23 @@ class TextTable:
 
     def markdown(self) -> Iterator[str]:
         """The lines of a Markdown table with every cell whole."""
-        shown = [
-            i
+        columns = [
+            (column.head, column.kind == "number", [_text(row[i]) for row in self.rows])
             for i, column in enumerate(self.columns)
             if column.kind != "drawing"
             and (column.kind != "below" or any(_text(row[i]) for row in self.rows))
         ]
-        heads = [self.columns[i].head for i in shown]
-        right = [self.columns[i].kind == "number" for i in shown]
-        rows = [[_text(row[i]) for i in shown] for row in self.rows]
         if self.sections and len(set(self.section_by_row)) > 1:
-            heads, right = [*heads, self.sections], [*right, False]
-            rows = [[*row, name] for row, name in zip(rows, self.section_by_row, strict=True)]
-        rows = [[visible(text).replace("|", "\\|") for text in row] for row in [heads, *rows]]
-        widths = [max(3, *map(cell_width, column)) for column in zip(*rows, strict=True)]
-        rules = [
-            "-" * (width - 1) + ":" if side else "-" * width
-            for width, side in zip(widths, right, strict=True)
-        ]
+            columns.append((self.sections, False, self.section_by_row))
+        filled = []
+        for head, right, texts in columns:
+            cells = [visible(text).replace("|", "\\|") for text in (head, *texts)]
+            width = max(3, *map(cell_len, cells))
+            cells.insert(1, "-" * (width - 1) + ":" if right else "-" * width)
+            filled.append([_padded(cell, width, right) for cell in cells])
         if self.title:
             yield from (self.title, "")
-        for row in (rows[0], rules, *rows[1:]):
-            cells = map(_padded, row, widths, right)
-            yield f"| {' | '.join(cells)} |"
+        yield from (f"| {' | '.join(row)} |" for row in zip(*filled, strict=True))
         yield ""
 
 
@@ -280,7 +269,7 @@ def _text(content: Content) -> str:
 
 
 def _padded(text: str, width: int, right: bool) -> str:
-    blank = " " * (width - cell_width(text))
+    blank = " " * (width - cell_len(text))
     return blank + text if right else text + blank
 
 
@@ -319,10 +308,9 @@ class _Layout:
 
     def _shown(self) -> list[int]:
         """The columns that have something in them and belong on a terminal."""
-        columns = self.table.columns
         return [
             i
-            for i, column in enumerate(columns)
+            for i, column in enumerate(self.table.columns)
             if not column.in_pipe
             and column.kind != "below"
             and (not self.texts or any(row[i] for row in self.texts))
@@ -331,52 +319,52 @@ class _Layout:
     def _room(self, i: int) -> tuple[int, int]:
         """The least width of a column, and the one that shows all of it on one line."""
         kind, head = self.table.columns[i].kind, self.heads[i]
-        least, natural = max(map(cell_width, head.split()), default=0), cell_width(head)
+        least, natural = [0, *map(cell_len, head.split())], [cell_len(head)]
         if kind == "drawing":
             drawings = [row[i] for row in self.table.rows]
-            rooms = [one.widths for one in drawings if isinstance(one, Interval | Sparkline)]
-            return (
-                max([least, *(low for low, _ in rooms)]),
-                max([natural, *(high for _, high in rooms)]),
-            )
+            rooms = [cell.widths for cell in drawings if isinstance(cell, Interval | Sparkline)]
+            least += (low for low, _ in rooms)
+            natural += (high for _, high in rooms)
+            return max(least), max(natural)
         cells = [row[i] for row in self.texts]
-        natural = max([natural, *map(cell_width, cells)])
+        natural += map(cell_len, cells)
         if kind == "text":
-            return max(least, min(natural, MIN_TEXT)), natural
-        if kind == "name":
-            cells = list(short_names(cells, MIN_NAME, self.dots).values())
-        return max([least, *map(cell_width, cells)]), natural
+            least.append(min(max(natural), MIN_TEXT))
+        else:
+            short = short_names(cells, MIN_NAME, self.dots).values() if kind == "name" else cells
+            least += map(cell_len, short)
+        return max(least), max(natural)
 
     def _widths(self) -> dict[int, int]:
         """The columns that stay, with the width of each."""
-        columns, kept = self.table.columns, self._shown()
-        while self._total(kept) > self.width and any(columns[i].use for i in kept):
-            out = max(kept, key=lambda i: (columns[i].use, i))
-            kept.remove(out)
+        columns, staying = self.table.columns, self._shown()
+        while self._total(staying) > self.width and any(columns[i].use for i in staying):
+            out = max(staying, key=lambda i: (columns[i].use, i))
+            staying.remove(out)
             if columns[out].kind != "drawing":
                 self.left_out.append(out)
-        widths = {i: self.least[i] for i in kept}
-        spare = self.width - self._total(kept)
+        widths = {i: self.least[i] for i in staying}
+        spare = self.width - self._total(staying)
         for kind in ("name", "number", "word", "drawing", "text"):
-            for i in kept:
+            for i in staying:
                 if columns[i].kind == kind and spare > 0:
-                    more = min(spare, self._wanted(i, widths[i] + spare) - widths[i])
+                    more = min(spare, self._useful(i, widths[i] + spare) - widths[i])
                     widths[i] += more
                     spare -= more
-        foldable = [i for i in kept if columns[i].kind in ("name", "text")]
+        foldable = [i for i in staying if columns[i].kind in ("name", "text")]
         for i in foldable if spare < 0 else ():
             widths[i] = max(MIN_FOLDED, widths[i] + spare // len(foldable))
         return widths
 
-    def _wanted(self, i: int, room: int) -> int:
+    def _useful(self, i: int, room: int) -> int:
         """The width that a column makes use of: a name's is less once its prefix must go."""
         if self.table.columns[i].kind != "name" or self.natural[i] <= room:
             return self.natural[i]
         bare = bare_names([row[i] for row in self.texts])
-        return max(self.least[i], *map(cell_width, bare.values()))
+        return max(self.least[i], *map(cell_len, bare.values()))
 
-    def _total(self, kept: Sequence[int]) -> int:
-        return sum(self.least[i] for i in kept) + len(GAP) * (len(kept) - 1)
+    def _total(self, columns: Sequence[int]) -> int:
+        return sum(self.least[i] for i in columns) + len(GAP) * (len(columns) - 1)
 
     def lines(self) -> Iterator[Cells]:
         """The title, the heads, the rows with their sections, and what was left out."""
@@ -384,11 +372,9 @@ class _Layout:
             yield from ((), (Cell(self.table.title, "bold"),))
         if any(self.heads):
             yield from self._row([Cell(head, "dim") for head in self.heads])
-        parted, before = len(set(self.table.section_by_row)) > 1, None
-        for cells, texts, section in zip(
-            self.table.rows, self.texts, self.table.section_by_row, strict=True
-        ):
-            if parted and section != before:
+        sections, before = self.table.section_by_row, None
+        for cells, texts, section in zip(self.table.rows, self.texts, sections, strict=True):
+            if section != before and len(set(sections)) > 1:
                 yield (Cell(self._plain(f"── {section} ──"), "dim"),)
             before = section
             yield from self._row(list(map(self._cell, range(len(cells)), cells, texts)))
@@ -435,41 +421,37 @@ class _Layout:
 
 def _folded(text: str, width: int) -> list[str]:
     """A text in lines of at most `width` columns, broken between words where it can be."""
-    if cell_width(text) <= width:
+    if cell_len(text) <= width:
         return [text]
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if cell_width(longer) <= width:
+        if cell_len(longer) <= width:
             lines[-1] = longer
             continue
-        parts = chop_cells(word, width) or [""]
-        lines += parts if lines[-1] else []
         if not lines[-1]:
-            lines[-1:] = parts
+            lines.pop()
+        lines += chop_cells(word, width) or [""]
     return lines
 
 
 # -- blocks ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """What the blocks after it are about."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A sentence of ours; the style is for terminals."""
 
     text: str
     style: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """Markdown that somebody else wrote, under a title; only its first lines where it says so."""
 
     text: str
@@ -479,8 +461,7 @@ class Quote:
     n_lines: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Verbatim:
+class Verbatim(NamedTuple):
     """A text of others, character for character."""
 
     text: str
@@ -530,10 +511,10 @@ def _markdown_lines(block: Block) -> Iterator[str]:
 def excerpt(text: str, n_lines: int) -> str:
     """The first lines of a Markdown text, with a block of code that is open at the cut closed."""
     lines = text.strip("\n").splitlines()
-    kept = "\n".join(lines[:n_lines])
-    if len(kept) > MAX_EXCERPT:
-        kept = kept[:MAX_EXCERPT].rsplit(" ", 1)[0] + " …"
+    start = "\n".join(lines[:n_lines])
+    if len(start) > MAX_EXCERPT:
+        start = start[:MAX_EXCERPT].rsplit(" ", 1)[0] + " …"
     elif len(lines) <= n_lines:
         return text
-    fences = FENCE.findall(kept)
-    return f"{kept}\n{fences[-1]}" if len(fences) % 2 else kept
+    fences = FENCE.findall(start)
+    return f"{start}\n{fences[-1]}" if len(fences) % 2 else start

@@ -6,7 +6,7 @@ What is shown is prepared here as plain values; the templates hold all of the HT
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,38 +27,39 @@ from peerage.doors.render.phrases import (
     tuning,
 )
 from peerage.doors.render.report_views import (
+    Row,
     board_table,
     findings_table,
+    rows_by_category,
     rules_table,
     scale_ends,
+    strong_findings,
 )
 from peerage.doors.render.session_views import one_line, session_blocks
 from peerage.errors import how_many
 from peerage.reports.sessions import SessionView
 from peerage.text import visible
-from peerage.types import Audit, Finding
+from peerage.types import Audit
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
 MAX_TITLE = 80  # characters of a question in a page's title
 MAX_LINES = 8  # of a chart by week: more would not be told apart
 
-Row = Mapping[str, Any]
-
 
 @cache
 def environment() -> Environment:
     """The templates; every text of others is made visible and escaped where it is put in."""
-    made = Environment(
+    templates = Environment(
         loader=PackageLoader("peerage.doors.render"),
         autoescape=True,
-        finalize=_shown,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals["how_many"] = how_many
-    return made
+    templates.globals["how_many"] = how_many
+    return templates
 
 
 def prose(text: str) -> Markup:
@@ -72,7 +73,7 @@ def _markdown_reader() -> MarkdownIt:
     return plain.enable("table").disable(["link", "image", "autolink", "html_block", "html_inline"])
 
 
-def _shown(value: Any) -> Any:
+def _visible(value: Any) -> Any:
     if hasattr(value, "__html__"):  # what a macro of ours has made
         return value
     return NOTHING if value is None else visible(str(value), multiline=True)
@@ -112,25 +113,25 @@ def bar_chart(
     key: Sequence[str] = (),
 ) -> Chart | None:
     """A chart of the first bars, on a scale with these ends or one that holds them all."""
-    shown, left_out, room = [], 0, MAX_BARS
+    drawn, n_left_out, room = [], 0, MAX_BARS
     for name, bars in groups:
-        left_out += max(0, len(bars) - room)
+        n_left_out += max(0, len(bars) - room)
         if bars[:room]:
-            shown.append((name, bars[:room]))
+            drawn.append((name, bars[:room]))
         room = max(0, room - len(bars))
-    drawn = [bar for _, bars in shown for bar in bars]
     if not drawn:
         return None
     if ends is None:
-        edges = [x for bar in drawn for x in (bar.value, bar.low, bar.high) if x is not None]
-        edges += [edge for bar in drawn for part in bar.parts for edge in part]
+        all_bars = [bar for _, bars in drawn for bar in bars]
+        edges = [x for bar in all_bars for x in (bar.value, bar.low, bar.high) if x is not None]
+        edges += [edge for bar in all_bars for part in bar.parts for edge in part]
         ends = (min(edges), max(edges))
     low, high = ends if ends[0] < ends[1] else (ends[0] - 0.5, ends[0] + 0.5)
 
     def x(value: float) -> float:
         return round(100 * (min(max(value, low), high) - low) / (high - low), 2)
 
-    return Chart(label, shown, x, _ticks(low, high), left_out, key)
+    return Chart(label, drawn, x, _ticks(low, high), n_left_out, key)
 
 
 def _ticks(low: float, high: float) -> list[float]:
@@ -146,33 +147,33 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def board_page(board: Board) -> str:
     """A board as a page: a chart and a table, or one of each for every category."""
-    parts: dict[str, list[Row]] = {}
-    for row in board.rows:
-        parts.setdefault(str(row.get("category", "")), []).append(row)
     notes = board.notes
-    by_category = "category" in board.columns
     outside = [agreement(notes["against"])] if "against" in notes else []
     outside += [tuning(notes["tuned"])] if "tuned" in notes else []
     order = [row["model"] for row in board.rows if "model" in row]
-    template = environment().get_template("board.html")
-    return template.render(
+    return _page(
+        "board.html",
         title=board.board.capitalize(),
         options=board_options(board),
         flags=[flag_text(flag) for flag in board.flags],
         parts=[
             (
-                name or "no category" if by_category else "",
+                title,
                 board_chart(board, rows),
                 board_table(board, rows[:MAX_ROWS]),
                 max(0, len(rows) - MAX_ROWS),
             )
-            for name, rows in parts.items()
+            for title, rows in rows_by_category(board)
         ],
         outside=outside,
         matrix=notes.get("matrix"),
         weeks=week_chart(notes.get("history") or (), order),
         rules=rules_table(notes["rules"]) if "rules" in notes else None,
     )
+
+
+def _page(template: str, **values: Any) -> str:
+    return environment().get_template(template).render(**values)
 
 
 def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
@@ -186,18 +187,13 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
     if board.board == "reviewers":
         label = "Correlation with the others' opinions, with 95% intervals"
-        bars = [
-            Bar(
-                row["reviewer"], row["pearson"], row["low"], row["high"], n=f"n {row['qualifying']}"
-            )
-            for row in rows
-            if row["pearson"] is not None and row["status"] != "undefined"
-        ]
+        judged = [row for row in rows if row["pearson"] is not None]
+        bars = [_reviewer_bar(row) for row in judged if row["status"] != "undefined"]
     else:
         label = "Quality: what people say of it"
         judged = [row for row in rows if row["quality"] is not None]
         bars = [
-            _bar_from_zero(one["item_id"], one["quality"], f"n {one['reviews']}") for one in judged
+            _bar_from_zero(row["item_id"], row["quality"], f"n {row['reviews']}") for row in judged
         ]
     return bar_chart(label, [("", bars)], scale_ends(board))
 
@@ -205,6 +201,11 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
 def _model_bar(row: Row) -> Bar:
     n = how_many(row["appearances"], "session")
     return Bar(row["model"], row["share"], row["share_low"], row["share_high"], n=n)
+
+
+def _reviewer_bar(row: Row) -> Bar:
+    n = f"n {row['qualifying']}"
+    return Bar(row["reviewer"], row["pearson"], row["low"], row["high"], n=n)
 
 
 def _contributor_bar(row: Row) -> Bar:
@@ -237,21 +238,19 @@ def week_chart(points: Sequence[Row], order: Sequence[str]) -> dict[str, Any] | 
         week: round(100 * i / (len(weeks) - 1), 2) if len(weeks) > 1 else 50.0
         for i, week in enumerate(weeks)
     }
+
+    def places(points: Iterable[Row], value: str) -> list[tuple[float, float]]:
+        return [(x_by_week[p["week"]], round(100 * (1 - p[value]), 2)) for p in points]
+
     lines = []
-    shown = {point["model"] for point in points}
-    for name in [one for one in dict.fromkeys(order) if one in shown][:MAX_LINES]:
-        mine = [p for p in points if p["model"] == name]
-        known = [p for p in mine if p["share_low"] is not None]
-        upper = [(x_by_week[p["week"]], _y(p["share_high"])) for p in known]
-        lower = [(x_by_week[p["week"]], _y(p["share_low"])) for p in reversed(known)]
-        line = [(x_by_week[p["week"]], _y(p["share"])) for p in mine]
-        lines.append(WeekLine(name, line, [*upper, *lower]))
+    models = {point["model"] for point in points}
+    for name in [name for name in dict.fromkeys(order) if name in models][:MAX_LINES]:
+        mine = [point for point in points if point["model"] == name]
+        known = [point for point in mine if point["share_low"] is not None]
+        band = [*places(known, "share_high"), *places(reversed(known), "share_low")]
+        lines.append(WeekLine(name, places(mine, "share"), band))
     every = max(1, math.ceil(len(weeks) / 8))
     return {"ticks": list(x_by_week.items())[::every], "lines": lines}
-
-
-def _y(share: float) -> float:
-    return round(100 * (1 - share), 2)
 
 
 # -- sessions ------------------------------------------------------------------------------------
@@ -261,8 +260,7 @@ def session_page(view: SessionView, raw: bool = False) -> str:
     """One session as a page: what `peerage show` tells, in full."""
     question = one_line(view.query.text, MAX_TITLE)
     blocks = [(type(block).__name__, block) for block in session_blocks(view, raw)]
-    template = environment().get_template("session.html")
-    return template.render(question=question, blocks=blocks, prose=prose)
+    return _page("session.html", question=question, blocks=blocks, prose=prose)
 
 
 # -- audits --------------------------------------------------------------------------------------
@@ -274,45 +272,33 @@ FORESTS = {
 }
 
 
-def audit_page(found: Audit) -> str:
+def audit_page(audit: Audit) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
-    template = environment().get_template("audit.html")
-    return template.render(
-        n_reviewers=found.views.get("reviewers", 0),
-        n_reviews=found.views.get("reviews", 0),
-        verdict=audit_verdict(found),
-        strong=[
-            (one, finding_value(one))
-            for one in found.findings
-            if one.status in ("evidence", "indicator")
-        ],
-        charts=audit_charts(found),
-        findings=findings_table(found.findings, score=found.views.get("score", "score")),
+    return _page(
+        "audit.html",
+        n_reviewers=audit.views.get("reviewers", 0),
+        n_reviews=audit.views.get("reviews", 0),
+        verdict=audit_verdict(audit),
+        strong=[(finding, finding_value(finding)) for finding in strong_findings(audit)],
+        charts=audit_charts(audit),
+        findings=findings_table(audit),
     )
 
 
-def audit_charts(found: Audit) -> list[Chart]:
+def audit_charts(audit: Audit) -> list[Chart]:
     """What an audit can be drawn as: scores by position, and the reviewers side by side."""
-    forests = (_forest_chart(found.findings, metric, label) for metric, label in FORESTS.items())
-    return [chart for chart in (_position_chart(found), *forests) if chart is not None]
-
-
-def _position_chart(found: Audit) -> Chart | None:
-    """Mean score by position, against the mean of the same answers."""
-    bars = [
-        _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
-        for point in found.views.get("position_curve", [])
-        if point["mean"] is not None
-    ]
-    label = "Score by position shown, against the mean of the same answer"
-    return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
-
-
-def _forest_chart(findings: Sequence[Finding], metric: str, label: str) -> Chart | None:
-    """A point and an interval for each subject of one metric, on one scale."""
-    bars = [
-        Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)
-        for one in findings
-        if one.metric == metric and one.value is not None
-    ]
-    return bar_chart(label, [("", bars)]) if len(bars) > 1 else None
+    bars = {
+        "Score by position shown, against the mean of the same answer": [
+            _bar_from_zero(f"shown as number {point['position'] + 1}", point["mean"])
+            for point in audit.views.get("position_curve", [])
+            if point["mean"] is not None
+        ]
+    }
+    for metric, label in FORESTS.items():
+        bars[label] = [
+            Bar(one.subject, one.value, one.low, one.high, n=f"n {one.n}", status=one.status)
+            for one in audit.findings
+            if one.metric == metric and one.value is not None
+        ]
+    charts = (bar_chart(label, [("", drawn)]) for label, drawn in bars.items() if len(drawn) > 1)
+    return [chart for chart in charts if chart is not None]

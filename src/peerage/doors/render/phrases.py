@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from peerage.errors import how_many
+from peerage.errors import few, how_many
 from peerage.events import (
     Answered,
     Asked,
@@ -124,25 +124,28 @@ def probability(p: float | None) -> str:
     return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
 
 
-def signed(value: float | None, low: float | None = None, high: float | None = None) -> str:
+def signed(
+    value: float | None, low: float | None = None, high: float | None = None, digits: int = 3
+) -> str:
     """A correlation or difference, with its interval where it has one."""
     if value is None:
         return "undefined"
-    return f"{value:+.3f}" + ("" if low is None else f" ({low:+.3f} … {high:+.3f})")
+    interval = "" if low is None else f" ({low:+.{digits}f} … {high:+.{digits}f})"
+    return f"{value:+.{digits}f}{interval}"
 
 
-def finding_value(one: Finding) -> str:
+def finding_value(finding: Finding) -> str:
     """A finding's value, with its interval where it has one."""
-    if one.value is None:
+    if finding.value is None:
         return NOTHING
-    if one.low is None or one.high is None:
-        return f"{one.value:.3g}"
-    return f"{one.value:.3g} [{one.low:.3g}, {one.high:.3g}]"
+    if finding.low is None or finding.high is None:
+        return f"{finding.value:.3g}"
+    return f"{finding.value:.3g} [{finding.low:.3g}, {finding.high:.3g}]"
 
 
-def finding_n(one: Finding) -> str:
+def finding_n(finding: Finding) -> str:
     """How many observations a finding has, and how many it needs where those are too few."""
-    return str(one.n) if one.n >= one.n_min else f"{one.n} of {one.n_min}"
+    return f"{finding.n} of {finding.n_min}" if finding.n < finding.n_min else str(finding.n)
 
 
 def ranks(row: Mapping[str, Any]) -> str:
@@ -222,56 +225,55 @@ def session_flags(flags: Iterable[tuple[str, str]]) -> list[str]:
 
     What one reviewer is flagged for more than once is told once, with its count.
     """
-    told: dict[tuple[str, str], Counter[str]] = {}
+    subjects: dict[tuple[str, str], Counter[str]] = {}
     for who, flag in flags:
         name, _, about = flag.partition(":")
-        told.setdefault((who, name), Counter())[about] += 1
-    return [_repeated(who, name, about) for (who, name), about in told.items()]
+        subjects.setdefault((who, name), Counter())[about] += 1
+    return [_repeated(who, name, about) for (who, name), about in subjects.items()]
 
 
 def _repeated(who: str, name: str, about: Counter[str]) -> str:
     text = f"{who}: {meaning(name)}" if who else meaning(name)
     n = about.total()
     text += f", {n} times" if n > 1 and who else ""
-    named = [MEANINGS.get(one, one) for one in about if one]
-    more = ", …" if len(named) > N_NAMED else ""
-    return text + (f" ({', '.join(named[:N_NAMED])}{more})" if named else "")
+    subjects = [MEANINGS.get(subject, subject) for subject in about if subject]
+    return text + (f" ({few(subjects, N_NAMED)})" if subjects else "")
 
 
-def agreement(found: Mapping[str, Any]) -> str:
+def agreement(comparison: Mapping[str, Any]) -> str:
     """How far a board agrees with an outside ranking, in a sentence."""
-    tau = signed(found["kendall_tau"], found["kendall_low"], found["kendall_high"])
-    rho = signed(found["spearman"], found["spearman_low"], found["spearman_high"])
+    tau = signed(*(comparison[f"kendall_{end}"] for end in ("tau", "low", "high")))
+    rho = signed(*(comparison[f"spearman{end}"] for end in ("", "_low", "_high")))
     return (
-        f"against the outside ranking, {found['n']} in common "
-        f"({found['only_here']} only here, {found['only_there']} only there): "
+        f"against the outside ranking, {comparison['n']} in common "
+        f"({comparison['only_here']} only here, {comparison['only_there']} only there): "
         f"Kendall τ {tau}, Spearman {rho}"
     )
 
 
-def tuning(found: Mapping[str, Any]) -> str:
+def tuning(search: Mapping[str, Any]) -> str:
     """The coefficients that agree best with an outside ranking, in a sentence."""
-    settings = ", ".join(f"{name} {value}" for name, value in found["settings"].items())
+    settings = ", ".join(f"{name} {value}" for name, value in search["settings"].items())
     return (
-        f"of {found['tried']} settings tried, {settings} agrees best: "
-        f"τ {signed(found['kendall_tau'])} (now {signed(found['before'])}); "
-        f"cross-validated {signed(found['cross_validated'])}, which is the figure to believe."
+        f"of {search['tried']} settings tried, {settings} agrees best: "
+        f"τ {signed(search['kendall_tau'])} (now {signed(search['before'])}); "
+        f"cross-validated {signed(search['cross_validated'])}, which is the figure to believe."
     )
 
 
-def audit_verdict(found: Audit) -> str:
+def audit_verdict(audit: Audit) -> str:
     """The first line of an audit: how many findings are evidence, and what the others are."""
-    by_status = Counter(one.status for one in found.findings)
-    n, n_evidence = len(found.findings), by_status.pop("evidence", 0)
+    by_status = Counter(finding.status for finding in audit.findings)
+    n, n_evidence = len(audit.findings), by_status.pop("evidence", 0)
     if by_status == {"too_few": n}:
         return f"Nothing can be told of bias yet: all {n} findings have too few data."
-    named = {"too_few": "with too few data"}
+    words = {"too_few": "with too few data"}
     rest = ", ".join(
-        f"{count} {named.get(status, status.replace('_', ' '))}"
+        f"{count} {words.get(status, status.replace('_', ' '))}"
         for status, count in by_status.items()
     )
-    said = f"Evidence of bias in {n_evidence} of" if n_evidence else "No evidence of bias in"
-    return f"{said} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
+    evidence = f"Evidence of bias in {n_evidence} of" if n_evidence else "No evidence of bias in"
+    return f"{evidence} {how_many(n, 'finding')}" + (f"; {rest}." if rest else ".")
 
 
 def board_options(board: Board) -> str:
@@ -290,17 +292,17 @@ def tier_groups(
 ) -> list[tuple[str, list[Mapping[str, Any]]]]:
     """The rows of a board by tier, each group with its label; what has no tier stands last."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
-    untiered: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if "tier" not in row or row["tier"] is not None:
-            label = f"tier {row['tier']}" if "tier" in row else ""
-            groups.setdefault(label, []).append(row)
-        else:
-            untiered.setdefault(_why_no_tier(row), []).append(row)
-    return [*groups.items(), *untiered.items()]
+    for row in sorted(rows, key=lambda row: row.get("tier", 0) is None):
+        groups.setdefault(tier_label(row), []).append(row)
+    return list(groups.items())
 
 
-def _why_no_tier(row: Mapping[str, Any]) -> str:
+def tier_label(row: Mapping[str, Any]) -> str:
+    """A row's tier, or why it has none; empty on a board without tiers."""
+    if "tier" not in row:
+        return ""
+    if row["tier"] is not None:
+        return f"tier {row['tier']}"
     if row["share"] is None:
         return "no votes"
     by_rule = row.get("value") is not None and row.get("share_low") is not None
@@ -332,9 +334,9 @@ class ProgressLines:
     def _line(self, event: Event) -> str | None:
         match read_event(event):
             case Opened() as fact:
-                asked = [seat.name for seat in fact.seats if "answer" in seat.roles]
-                self.n_seats = len(asked)
-                return f"asking {', '.join(asked)}" if asked else None
+                names = [seat.name for seat in fact.seats if "answer" in seat.roles]
+                self.n_seats = len(names)
+                return f"asking {', '.join(names)}" if names else None
             case Answered() as fact:
                 self.n_answered += 1
                 words = how_many(len(fact.text.split()), "word")
@@ -350,9 +352,9 @@ class ProgressLines:
                 return f"{fact.model}'s answer did not pass the safety gate"
             case Dealt() as fact:
                 self.n_ballots, self.n_reviewed = len(fact.ballots), 0
-                self.n_answers = max((len(one.order) for one in fact.ballots), default=0)
-                one, many = "reviewer has its ballot", "reviewers have their ballots"
-                return how_many(self.n_ballots, one, many)
+                self.n_answers = max((len(ballot.order) for ballot in fact.ballots), default=0)
+                verb = ("reviewer has its ballot", "reviewers have their ballots")
+                return how_many(self.n_ballots, *verb)
             case Reviewed() as fact:
                 self.n_reviewed += 1
                 so_far = f"({self.n_reviewed} of {self.n_ballots})"

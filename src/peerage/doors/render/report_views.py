@@ -22,6 +22,7 @@ from peerage.doors.render.phrases import (
     probability,
     ranks,
     share,
+    signed,
     tier_groups,
     tuning,
 )
@@ -46,7 +47,8 @@ STATUS_STYLES = {  # in the order of the table
     "not_identifiable": "dim",
 }
 
-Rows = Sequence[Mapping[str, Any]]
+Row = Mapping[str, Any]
+Rows = Sequence[Row]
 
 
 def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
@@ -54,15 +56,12 @@ def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
     is_models, notes = board.board == "models", board.notes
     if is_models and not quiet:
         console.print(_heading(board), style="bold")
-    parts: dict[str | None, list[Mapping[str, Any]]] = {} if board.rows else {None: []}
-    for row in board.rows:
-        parts.setdefault(row.get("category"), []).append(row)
-    for name, part in parts.items():
-        if name is not None:
+    for title, rows in rows_by_category(board) or [("", [])]:
+        if title:
             console.print()
-            console.print(name or "no category", style="bold")
-        console.show_table(board_table(board, part[:MAX_ROWS]))
-        _print_rest(console, len(part))
+            console.print(title, style="bold")
+        console.show_table(board_table(board, rows[:MAX_ROWS]))
+        _print_rest(console, len(rows))
     if not board.rows:
         nothing = "No reviews in this window." if is_models else "Nothing to rank here."
         console.print(nothing, style="dim")
@@ -80,6 +79,15 @@ def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
         console.print(tuning(notes["tuned"]))
     for line in () if quiet else _model_notes(board) if is_models else _community_notes(board):
         console.print(line, style="dim")
+
+
+def rows_by_category(board: Board) -> list[tuple[str, list[Row]]]:
+    """The rows of a board in parts with titles: the categories, or all of it without a title."""
+    rows: dict[str, list[Row]] = {}
+    for row in board.rows:
+        rows.setdefault(row.get("category", ""), []).append(row)
+    has_titles = "category" in board.columns
+    return [(name or "no category" if has_titles else "", part) for name, part in rows.items()]
 
 
 # Every column that a board can have, in the order in which they are shown.
@@ -121,26 +129,27 @@ DRAWN = {"share": "share_", "pearson": "", "quality": ""}  # and what its low an
 def board_table(board: Board, rows: Rows) -> TextTable:
     """Rows of a board; models in their tiers, and below them those that have none."""
     hidden = {"reputation"} if board.parameters["reputation"] == "fixed" else set()  # 1 for all
-    known = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
+    names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
     ends = scale_ends(board)
     drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
-    columns = [[BOARD_COLUMNS[name], *([drawing] if name in DRAWN else [])] for name in known]
+    columns = [[BOARD_COLUMNS[name], *([drawing] if name in DRAWN else [])] for name in names]
     table = TextTable(*chain.from_iterable(columns), sections="tier")
     for label, group in tier_groups(rows):
         for row in group:
-            cells = (_board_cells(name, row, ends) for name in known)
+            cells = (_board_cells(name, row, ends) for name in names)
             table.add(*chain.from_iterable(cells), section=label)
     return table
 
 
-def _board_cells(name: str, row: Mapping[str, Any], ends: tuple[float, float]) -> list[Content]:
+def _board_cells(name: str, row: Row, ends: tuple[float, float]) -> list[Content]:
     """The cell of a column, and its drawing where it has one."""
+    cell = _board_cell(name, row)
     if name not in DRAWN:
-        return [_board_cell(name, row)]
+        return [cell]
     if row[name] is None or row.get("status") == "undefined":
-        return [_board_cell(name, row), None]
+        return [cell, None]
     low, high = (row.get(f"{DRAWN[name]}{end}") for end in ("low", "high"))
-    return [_board_cell(name, row), Interval(row[name], low, high, ends)]
+    return [cell, Interval(row[name], low, high, ends)]
 
 
 def scale_ends(board: Board) -> tuple[float, float]:
@@ -150,7 +159,7 @@ def scale_ends(board: Board) -> tuple[float, float]:
     return (-1.0, 1.0) if board.board == "reviewers" else (0.0, 1.0)
 
 
-def _board_cell(name: str, row: Mapping[str, Any]) -> Content:
+def _board_cell(name: str, row: Row) -> Content:
     value = row[name]
     if name == "rank" and "rank_low" in row:
         return ranks(row)
@@ -162,8 +171,7 @@ def _board_cell(name: str, row: Mapping[str, Any]) -> Content:
         return figure(value)
     if row["status"] == "undefined":
         return Cell("undefined 0.00", "dim")
-    low, high = row["low"], row["high"]
-    return f"{value:+.2f}" + ("" if low is None else f" ({low:+.2f} … {high:+.2f})")
+    return signed(value, row["low"], row["high"], digits=2)
 
 
 def _print_rest(console: Terminal, n: int) -> None:
@@ -175,8 +183,8 @@ def movers_table(movers: Rows) -> TextTable:
     """Who stands elsewhere in the outside ranking."""
     counts = (TableColumn(head) for head in ("here", "there", "moved"))
     table = TextTable(TableColumn("moves most", "name"), *counts)
-    for one in movers:
-        table.add(one["name"], f"{one['here']:g}", f"{one['there']:g}", f"{one['moved']:+g}")
+    for row in movers:
+        table.add(row["name"], f"{row['here']:g}", f"{row['there']:g}", f"{row['moved']:+g}")
     return table
 
 
@@ -188,9 +196,9 @@ def _heading(board: Board) -> str:
     return f"Models: {window}{until}{where}"
 
 
-def matrix_table(found: Mapping[str, Any]) -> TextTable:
+def matrix_table(matrix: Mapping[str, Any]) -> TextTable:
     """Head to head: on how many of a hundred ballots the row stands above the column."""
-    names = found["models"][:MAX_MATRIX]
+    names = matrix["models"][:MAX_MATRIX]
     numbers = range(1, len(names) + 1)
     table = TextTable(
         TableColumn("#"),
@@ -198,7 +206,7 @@ def matrix_table(found: Mapping[str, Any]) -> TextTable:
         *(TableColumn(str(number), use=number) for number in numbers),
         title="head to head: % of ballots with the row above the column",
     )
-    for number, name, row in zip(numbers, names, found["above"], strict=False):
+    for number, name, row in zip(numbers, names, matrix["above"], strict=False):
         table.add(str(number), name, *(_percent(value) for value in row[: len(names)]))
     return table
 
@@ -210,22 +218,19 @@ def _percent(value: float | None) -> Cell:
     return Cell(f"{100 * value:.0f}", style)
 
 
-def rules_table(found: Rows) -> TextTable:
+def rules_table(rules: Rows) -> TextTable:
     """The same ballots under every rule: value and rank side by side."""
     by_rule = {
-        one["rule"]: {row["model"]: row for row in one["rows"]} for one in found if one["rows"]
+        rule["rule"]: {
+            row["model"]: f"{figure(row['value'])} ({row['rank']})" for row in rule["rows"]
+        }
+        for rule in rules
+        if rule["rows"]
     }
     heads = (TableColumn(name, use=number) for number, name in enumerate(by_rule))
     table = TextTable(TableColumn("model", "name"), *heads, title="rules side by side")
-    names = dict.fromkeys(name for rows in by_rule.values() for name in rows)
-    for name in names:
-        table.add(
-            name,
-            *(
-                f"{figure(row['value'])} ({row['rank']})" if (row := rows.get(name)) else "–"
-                for rows in by_rule.values()
-            ),
-        )
+    for name in dict.fromkeys(name for cells in by_rule.values() for name in cells):
+        table.add(name, *(cells.get(name, NOTHING) for cells in by_rule.values()))
     return table
 
 
@@ -243,10 +248,10 @@ def history_table(points: Rows, order: Sequence[str]) -> TextTable:
         *(TableColumn(week, in_pipe=True) for week in weeks),
         title=f"share by week, {weeks[0]} to {weeks[-1]}",
     )
-    for name in (one for one in order[:MAX_ROWS] if one in by_model):
+    for name in (name for name in order[:MAX_ROWS] if name in by_model):
         shares = [by_model[name].get(week) for week in weeks]
         latest = by_model[name][max(by_model[name])]
-        table.add(name, Sparkline(shares), figure(latest, 3), *(figure(one, 3) for one in shares))
+        table.add(name, Sparkline(shares), *(figure(value, 3) for value in (latest, *shares)))
     return table
 
 
@@ -289,11 +294,11 @@ def _community_notes(board: Board) -> list[str]:
 # -- rings -------------------------------------------------------------------------------------
 
 
-def show_rings(console: Terminal, found: Rings, quiet: bool = False) -> None:
+def show_rings(console: Terminal, rings: Rings, quiet: bool = False) -> None:
     """Rings with their evidence, clusters that are none, and the pairs that praise each other."""
     from peerage.doors.cli.terminal import joined, styled
 
-    document = found.document()
+    document = rings.document()
     if not document["rings"]:
         p = document["parameters"]["strongest_p"]
         chance = "" if p is None else f" The block that stands out most has p = {probability(p)}."
@@ -326,10 +331,10 @@ def clusters_table(clusters: Rows) -> TextTable:
         TableColumn("note", "below"),
         title="clusters: people who review each other much; not flagged",
     )
-    for one in clusters[:MAX_ROWS]:
-        members = ", ".join(one["members"])
-        size, share_of_pairs = str(len(one["members"])), f"{one['density']:.0%}"
-        table.add(size, share_of_pairs, str(one["n"]), _gap(one["gap"]), members, one["note"])
+    for cluster in clusters[:MAX_ROWS]:
+        size, share_of_pairs = str(len(cluster["members"])), f"{cluster['density']:.0%}"
+        counts = (size, share_of_pairs, str(cluster["n"]), _gap(cluster["gap"]))
+        table.add(*counts, ", ".join(cluster["members"]), cluster["note"])
     return table
 
 
@@ -354,54 +359,57 @@ def pairs_table(pairs: Rows) -> TextTable:
     return table
 
 
-def _evidence(ring: Mapping[str, Any]) -> list[str]:
-    found, low, high = ring["evidence"], ring["gap_low"], ring["gap_high"]
+def _evidence(ring: Row) -> list[str]:
+    evidence, low, high = ring["evidence"], ring["gap_low"], ring["gap_high"]
     between = "" if low is None or high is None else f" [{low:+.2f}, {high:+.2f}]"
-    lines = [
+    most = sorted(evidence["support"], key=lambda pair: (-pair["n"], pair["from"], pair["to"]))
+    pairs = [f"{pair['from']} → {pair['to']} x{pair['n']}" for pair in most[:N_SUPPORTS]]
+    more = f", and {len(most) - N_SUPPORTS} more" if len(most) > N_SUPPORTS else ""
+    return [
         f"gap {_gap(ring['gap'])}{between}, "
         f"p {probability(ring['p'])}: on members' items members say "
-        f"{found['members_mean']:+.2f}, outsiders {found['outsiders_mean']:+.2f}",
+        f"{evidence['members_mean']:+.2f}, outsiders {evidence['outsiders_mean']:+.2f}",
         f"{ring['density']:.0%} of member pairs review each other, with praise "
-        f"{how_many(found['support_inside'], 'time')} of {found['opinions_inside']}; "
-        f"{found['support_expected']:.1f} expected",
+        f"{how_many(evidence['support_inside'], 'time')} of {evidence['opinions_inside']}; "
+        f"{evidence['support_expected']:.1f} expected",
+        ", ".join(pairs) + more,
     ]
-    most = sorted(found["support"], key=lambda one: (-one["n"], one["from"], one["to"]))
-    shown = [f"{one['from']} → {one['to']} x{one['n']}" for one in most[:N_SUPPORTS]]
-    more = f", and {len(most) - N_SUPPORTS} more" if len(most) > N_SUPPORTS else ""
-    return [*lines, ", ".join(shown) + more]
 
 
 # -- audits ------------------------------------------------------------------------------------
 
 
-def show_audit(console: Terminal, found: Audit, quiet: bool = False) -> None:
+def show_audit(console: Terminal, audit: Audit, quiet: bool = False) -> None:
     """The verdict, what is evidence, every finding, and how positions and reviewers differ."""
-    console.print(audit_verdict(found), style="bold")
-    for one in found.findings:
-        if one.status in ("evidence", "indicator"):
-            said = f"{one.metric}, {one.subject}: {finding_value(one)}, n {one.n}"
-            note = f": {one.note}" if one.note else ""
-            console.print(f"  {one.status}  {said}{note}", style=STATUS_STYLES[one.status])
+    console.print(audit_verdict(audit), style="bold")
+    for finding in strong_findings(audit):
+        value = f"{finding.metric}, {finding.subject}: {finding_value(finding)}, n {finding.n}"
+        note = f": {finding.note}" if finding.note else ""
+        style = STATUS_STYLES[finding.status]
+        console.print(f"  {finding.status}  {value}{note}", style=style)
     if quiet:
         return
-    console.show_table(findings_table(found.findings, MAX_ROWS, found.views.get("score", "score")))
-    _print_rest(console, len(found.findings))
-    curve = [point["mean"] for point in found.views.get("position_curve", [])]
+    console.show_table(findings_table(audit, MAX_ROWS))
+    _print_rest(console, len(audit.findings))
+    curve = [point["mean"] for point in audit.views.get("position_curve", [])]
     means = [mean for mean in curve if mean is not None]
     if len(means) > 1:
         drawn = Sparkline(means, (min(means), max(means))).draw(len(means))
         ends = f"{means[0]:+.2f} … {means[-1]:+.2f}".replace("-", "−")
         console.print(f"score by position  {drawn}  {ends} against the answer's mean")
-    calibration = [one for one in found.findings if one.metric == "calibration"]
+    calibration = [finding for finding in audit.findings if finding.metric == "calibration"]
     if len(calibration) > 1:
         console.show_table(means_table(calibration))
-    if n := found.views.get("not_finite", 0):
+    if n := audit.views.get("not_finite", 0):
         console.print(f"{how_many(n, 'score')} of NaN or infinity: read as no score.")
 
 
-def findings_table(
-    findings: Sequence[Finding], n_rows: int | None = None, score: str = "score"
-) -> TextTable:
+def strong_findings(audit: Audit) -> list[Finding]:
+    """The findings that are evidence of bias or indicate it."""
+    return [finding for finding in audit.findings if finding.status in ("evidence", "indicator")]
+
+
+def findings_table(audit: Audit, n_rows: int | None = None) -> TextTable:
     """The first findings, what is evidence first and what cannot be known last."""
     table = TextTable(
         TableColumn("metric", "word"),
@@ -415,29 +423,30 @@ def findings_table(
         TableColumn("note", "below", in_pipe=True),
         sections="status",
     )
-    order = list(STATUS_STYLES)
-    for one in sorted(findings, key=lambda one: order.index(one.status))[:n_rows]:
-        value = "–" if one.value is None else f"{one.value:.3g}"
-        between = "–" if one.low is None else f"{one.low:.3g} … {one.high:.3g}"
-        style = STATUS_STYLES[one.status]
-        texts = (one.metric, one.subject, value, between, probability(one.p), probability(one.q))
-        takes = "" if one.status in ("evidence", "clear") else describe_power(one, score)
-        cells = (Cell(text, style) for text in (*texts, finding_n(one), takes, one.note))
-        table.add(*cells, section=one.status.replace("_", " "))
+    order, score = list(STATUS_STYLES), audit.views.get("score", "score")
+    for finding in sorted(audit.findings, key=lambda finding: order.index(finding.status))[:n_rows]:
+        value = NOTHING if finding.value is None else f"{finding.value:.3g}"
+        between = NOTHING if finding.low is None else f"{finding.low:.3g} … {finding.high:.3g}"
+        chances = (probability(finding.p), probability(finding.q))
+        settled = finding.status in ("evidence", "clear")
+        needs = "" if settled else describe_power(finding, score)
+        texts = (finding.metric, finding.subject, value, between, *chances, finding_n(finding))
+        style = STATUS_STYLES[finding.status]
+        cells = (Cell(text, style) for text in (*texts, needs, finding.note))
+        table.add(*cells, section=finding.status.replace("_", " "))
     return table
 
 
 def means_table(calibration: Sequence[Finding]) -> TextTable:
     """Each reviewer's mean score in its interval, all on one scale."""
-    rows = [one for one in calibration if one.value is not None]
-    edges = [x for one in rows for x in (one.value, one.low, one.high) if x is not None]
+    means = [(one, one.value) for one in calibration if one.value is not None]
+    edges = [x for one, mean in means for x in (mean, one.low, one.high) if x is not None]
     ends = (min(edges, default=0.0), max(edges, default=1.0))
     table = TextTable(
         TableColumn("reviewer", "name"),
         TableColumn(f"{ends[0]:.2f} to {ends[1]:.2f}", "drawing", use=1),
         TableColumn("mean score"),
     )
-    for one in rows[:MAX_ROWS]:
-        interval = Interval(one.value or 0.0, one.low, one.high, ends)
-        table.add(one.subject, interval, figure(one.value))
+    for finding, mean in means[:MAX_ROWS]:
+        table.add(finding.subject, Interval(mean, finding.low, finding.high, ends), figure(mean))
     return table

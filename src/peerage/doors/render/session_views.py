@@ -89,13 +89,13 @@ def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
         yield from _review(review, raw)
     for review in view.people:
         yield from _review(review, raw, "a person; the scores stay as they are")
-    thoughts = [one for one in view.answers if raw and one.response.reasoning]
+    thoughts = [one.response for one in view.answers if raw and one.response.reasoning]
     if thoughts:
         yield Heading("Thought before answering")
-        yield from (Verbatim(one.response.reasoning, one.response.model) for one in thoughts)
+        yield from (Verbatim(response.reasoning, response.model) for response in thoughts)
     if raw and view.advice:
         yield Heading("Replies for the verdict")
-        yield from (Verbatim(one.raw, f"{one.seat}, as it came") for one in view.advice)
+        yield from (Verbatim(reply.raw, f"{reply.seat}, as it came") for reply in view.advice)
     if view.failures:
         yield Heading("Failures")
         yield from (Line(failure_line(failure), "red") for failure in view.failures)
@@ -120,10 +120,14 @@ def bare_verdict(view: SessionView) -> str:
     """The verdict alone, as it was written; the best answer where none was asked for."""
     verdict = view.verdict
     if verdict is None:
-        return view.best[0].response.text if view.is_finished and view.best else ""
-    if verdict.kind != "binary":
-        return verdict.text or verdict.note
-    return "\n".join(filter(None, (DECISIONS[verdict.approved], verdict.text or verdict.note)))
+        return _best_text(view)
+    decision = DECISIONS[verdict.approved] if verdict.kind == "binary" else ""
+    return "\n".join(filter(None, (decision, verdict.text or verdict.note)))
+
+
+def _best_text(view: SessionView) -> str:
+    """The best answer of a finished session; empty where nothing was scored."""
+    return view.best[0].response.text if view.is_finished and view.best else ""
 
 
 def why_no_verdict(view: SessionView) -> list[str]:
@@ -135,9 +139,9 @@ def why_no_verdict(view: SessionView) -> list[str]:
         why = ENDED_EARLY.get(view.status)
         return [f"No verdict: {why}; what follows is as far as it came."] if why else []
     waits = [
-        f"{TASKS[one.stage]}{'s' if len(one.seats) > 1 else ''}"
-        + (f" of {', '.join(one.seats)}" if one.seats else "")
-        for one in view.missing
+        f"{TASKS[task.stage]}{'s' if len(task.seats) > 1 else ''}"
+        + (f" of {', '.join(task.seats)}" if task.seats else "")
+        for task in view.missing
     ]
     missing = f"; missing: {'; '.join(waits)}" if waits else ""
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
@@ -183,13 +187,12 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     if not view.answers:
         return
     yield Heading("Answers")
-    shown = view.verdict.text if view.verdict else ""
-    shown = shown or (view.best[0].response.text if view.is_finished and view.best else "")
-    kind = view.verdict.kind if view.verdict else ""
+    kind, text_above = (view.verdict.kind, view.verdict.text) if view.verdict else ("", "")
+    text_above = text_above or _best_text(view)
     for answer in view.answers:
         rank = f"{answer.score.rank}. " if answer.score else ""
         title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
-        if answer.response.text == shown:
+        if answer.response.text == text_above:
             yield Quote("(the text above)", title, aside)
             continue
         whole = not view.best or (answer in view.best[:1] and kind not in WHOLE_IN_VERDICT)
@@ -221,9 +224,9 @@ def show_scored(console: Terminal, scored: Scored, quiet: bool = False) -> None:
     if scored.session.query.text:
         console.print(one_line(scored.session.query.text, MAX_QUESTION), style="bold")
     console.show_table(ranking_table(scored))
-    for line in () if quiet else _notes(scored):
-        console.print(line, style="dim")
     if not quiet:
+        for line in _notes(scored):
+            console.print(line, style="dim")
         console.print()
 
 
@@ -288,11 +291,11 @@ def _notes(scored: Scored) -> list[str]:
         f"{OWN_VOTES[scored.options.own_votes]}."
     ]
     lines += [*_without_a_vote(scored), *_ties_broken(scored)]
-    flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
-    told = session_flags([*flags, *(("", flag) for flag in scored.session.flags)])
-    lines += [f"flag: {flag}" for flag in told[:MAX_FLAGS_SHOWN]]
-    if len(told) > MAX_FLAGS_SHOWN:
-        more = how_many(len(told) - MAX_FLAGS_SHOWN, "more flag")
+    reviewer_flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
+    flags = session_flags([*reviewer_flags, *(("", flag) for flag in scored.session.flags)])
+    lines += [f"flag: {flag}" for flag in flags[:MAX_FLAGS_SHOWN]]
+    if len(flags) > MAX_FLAGS_SHOWN:
+        more = how_many(len(flags) - MAX_FLAGS_SHOWN, "more flag")
         lines.append(f"… and {more} (--json has them all)")
     failed = [gate for gate in scored.session.gates if not gate.passed]
     lines += [f"gate: {gate.model}: {gate.family} ({gate.excerpt!r})" for gate in failed]
@@ -304,9 +307,9 @@ def _without_a_vote(scored: Scored) -> list[str]:
     if scored.options.own_votes != "out":
         return []
     alone = dict.fromkeys(
-        one.reviewer
-        for one in scored.counted
-        if not one.abstained and len(set(one.shown) - {one.reviewer}) == 1
+        ballot.reviewer
+        for ballot in scored.counted
+        if not ballot.abstained and len(set(ballot.shown) - {ballot.reviewer}) == 1
     )
     why = "beside its own answer each saw one rival's, and one cannot be ranked"
     return [f"No vote follows from {', '.join(alone)}: {why}."] if alone else []
@@ -325,13 +328,13 @@ def _ties_broken(scored: Scored) -> list[str]:
 def _audit_line(audit: Audit) -> str:
     """What one session can say of its reviewers, and how much more it would take."""
     length = next(one for one in audit.findings if one.metric == "length")
-    if length.value is None:
-        parts = [f"{how_many(length.n, 'answer')} cannot tell whether scores go with length"]
-    else:
-        parts = [
-            f"scores and length correlate {length.value:+.2f} over {how_many(length.n, 'answer')}"
-        ]
-        parts[0] += f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
+    answers = how_many(length.n, "answer")
+    few = f" ({length.n_min} are needed to tell)" if length.n < length.n_min else ""
+    parts = [
+        f"{answers} cannot tell whether scores go with length"
+        if length.value is None
+        else f"scores and length correlate {length.value:+.2f} over {answers}{few}"
+    ]
     parts += [
         f"{words} marks here: {', '.join(names)}"
         for words, kind in (("low", "harsh"), ("high", "generous"))
@@ -362,7 +365,7 @@ def grid_table(view: SessionView, own_counts: bool) -> TextTable:
         TableColumn("why", "below"),
     )
     for review in view.last_reviews:
-        remarks = {one.candidate: one for one in review.remarks}
+        remarks = {remark.candidate: remark for remark in review.remarks}
         cells = (_place(remarks.get(name), own_counts) for name in candidates)
         table.add(review.reviewer, *cells, review_reason(review, view))
     return table
@@ -396,27 +399,26 @@ def review_reason(review: ReviewView, view: SessionView) -> str:
 def _dissent(view: SessionView) -> Iterator[Block]:
     """What the minority says in its own words, of the ranking and of a yes-or-no verdict."""
     verdict = view.verdict
-    minority = [one for one in view.decisions if verdict and one.approved is not verdict.approved]
+    minority = [vote for vote in view.decisions if verdict and vote.approved != verdict.approved]
     if not view.dissent and not minority:
         return
     yield Heading("Dissent")
-    for one in minority:
-        side = "would approve" if one.approved else "would reject"
-        why = " ".join(one.reasons) or "(no reason given)"
-        yield Line(f"{one.seat} {side}: “{why}”", "magenta")
-    for words in view.dissent:
-        if words.distance is None:  # a vote, which is among the decisions
-            continue
-        far = f"{words.distance:.0%} of pairs the other way"
-        yield Line(f"{words.reviewer} ({far}): “{words.quote}”", "magenta")
+    for vote in minority:
+        side = "would approve" if vote.approved else "would reject"
+        why = " ".join(vote.reasons) or "(no reason given)"
+        yield Line(f"{vote.seat} {side}: “{why}”", "magenta")
+    for dissent in view.dissent:
+        if dissent.distance is not None:  # else a vote, which is among the decisions
+            far = f"{dissent.distance:.0%} of pairs the other way"
+            yield Line(f"{dissent.reviewer} ({far}): “{dissent.quote}”", "magenta")
 
 
 def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
     """One review in full: marks and notes in the order seen, what was odd, the reply itself."""
     round_ = f", round {review.round + 1}" if review.round else ""
     replaced = "" if review.is_last else " (replaced by a later round)"
-    known = any(one.position is not None for one in review.remarks)
-    order = "in the order it saw them" if known else "the order it saw is not known"
+    has_order = any(remark.position is not None for remark in review.remarks)
+    order = "in the order it saw them" if has_order else "the order it saw is not known"
     yield Heading(f"Review by {review.reviewer}{round_}{replaced}, {order}")
     if who:
         yield Line(who, "dim")
@@ -434,7 +436,7 @@ def _review(review: ReviewView, raw: bool, who: str = "") -> Iterator[Block]:
 
 
 def marks_table(review: ReviewView) -> TextTable:
-    """What one reviewer said of each answer, in the order in which it saw them."""
+    """Each answer's place, score, marks and note by one reviewer, in the order it saw them."""
     table = TextTable(
         TableColumn("as", "word"),
         TableColumn("model", "name"),
@@ -443,11 +445,11 @@ def marks_table(review: ReviewView) -> TextTable:
         TableColumn("marks", "below"),
         TableColumn("note", "below"),
     )
-    for one in review.remarks:
-        label = f"{one.label} (own)" if one.own else one.label
-        place = NOTHING if one.place is None else str(one.place)
-        marks = " · ".join(f"{name} {mark:g}" for name, mark in (one.marks or {}).items())
-        table.add(label, one.candidate, place, figure(one.score), marks, one.note)
+    for remark in review.remarks:
+        label = f"{remark.label} (own)" if remark.own else remark.label
+        marks = " · ".join(f"{name} {mark:g}" for name, mark in (remark.marks or {}).items())
+        place, score = figure(remark.place), figure(remark.score)
+        table.add(label, remark.candidate, place, score, marks, remark.note)
     return table
 
 

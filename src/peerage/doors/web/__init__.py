@@ -11,18 +11,17 @@ from starlette.staticfiles import StaticFiles
 
 from peerage.doors.web import (
     board_pages,
-    community_pages,
     home_pages,
     judge_pages,
     people_pages,
+    ring_pages,
     session_pages,
 )
-from peerage.doors.web.live_fragments import LiveSessions
+from peerage.doors.web.session_picture import LiveSessions
 from peerage.doors.web.templating import HEADERS
 from peerage.service import Service
 
-# In this order: an address that names a board comes before one that names any.
-PAGES = (home_pages, session_pages, board_pages, community_pages, judge_pages, people_pages)
+PAGES = (home_pages, session_pages, board_pages, ring_pages, judge_pages, people_pages)
 A_DAY = {"Cache-Control": "public, max-age=86400"}
 
 

@@ -1,13 +1,15 @@
-"""The board of models with its what-if bar, a model's own page, and the duels of two."""
+"""Boards of models, people and items with their what-if bars, a model's own page, duels of two."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from math import isfinite
+from statistics import fmean, median_high, pstdev
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
-from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -15,14 +17,22 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from peerage.boards import Board
 from peerage.doors.http.access import READ, Serving
-from peerage.doors.render.pages import week_chart
+from peerage.doors.render.pages import board_chart, week_chart
 from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
-from peerage.doors.render.report_views import BOARD_COLUMNS
+from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page, page
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.events import opening_of
-from peerage.reports.options import AuditOptions, ModelBoardOptions
+from peerage.reports import InputTables, Reports
+from peerage.reports.options import (
+    AuditOptions,
+    CommunityBoardOptions,
+    ContributorBoardOptions,
+    ItemBoardOptions,
+    ModelBoardOptions,
+    ReviewerBoardOptions,
+)
 from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
@@ -38,17 +48,94 @@ from peerage.reports.page_facts import (
 )
 from peerage.rules import rules
 from peerage.service import Service
+from peerage.simulate import Population, simulate
 from peerage.stores import Store
-from peerage.types import Rubric
+from peerage.types import CommunityCoefficients, Rubric
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
-WEIGHT = "w_"  # the start of a parameter that weighs a dimension
 MAX_ROWS = 200
+Form = Mapping[str, str]  # what an address says
+
+
+# -- any board -----------------------------------------------------------------------------------
+
+
+@router.get("/boards")
+def boards() -> Response:
+    return RedirectResponse("/boards/models", 307)
+
+
+@router.get("/boards/{kind}")
+async def board(request: Request, service: Serving, kind: str) -> Response:
+    """A board of models, people or items, with a bar to ask what would be if."""
+    template = "model_board.html" if kind == "models" else "community_board.html"
+    make = partial(board_values, service, kind, form_of(request))
+    return await kept_page(request, template, "/boards/models", make)
+
+
+@router.get("/boards/{kind}/json")
+async def board_json(request: Request, service: Serving, kind: str) -> Response:
+    """The board that a page shows, as JSON."""
+    values = await service.read(board_values, service, kind, form_of(request))
+    if values["problem"]:
+        raise UsageError(values["problem"])
+    return JSONResponse(values["board"].document(), headers=dict(headers_with("")))
+
+
+def form_of(request: Request) -> Form:
+    """What an address says, several values of one name a line each."""
+    query = request.query_params
+    return {name: "\n".join(query.getlist(name)) for name in query}
+
+
+def board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
+    """Everything on the page of a board."""
+    if kind == "models":
+        return model_board_values(service, form)
+    if kind not in COMMUNITY_BOARDS:
+        known = ", ".join(("models", *COMMUNITY_BOARDS))
+        raise NotFoundError(f"there is no board of {kind!r}.", hint=f"Known: {known}.")
+    return community_board_values(service, kind, form)
+
+
+def number_in(text: str | None, otherwise: float) -> float:
+    """A number of a form; another where there is none, or none that can be meant."""
+    try:
+        value = float(text) if text else otherwise
+    except ValueError:
+        return otherwise
+    return value if 0 <= value <= 1_000_000 else otherwise
+
+
+def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
+    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
+    try:
+        return make(), ""
+    except PeerageError as error:
+        return Board(kind, {}), str(error)
+
+
+def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:
+    """What every board's page is given; its address says only what is not as usual."""
+    changed = {name: form[name] for name in usual if form.get(name, "") not in ("", usual[name])}
+    query = urlencode({name: value.split("\n") for name, value in changed.items()}, doseq=True)
+    return {
+        "board": board,
+        "problem": problem,
+        "about": board_options(board),
+        "flags": [flag_text(flag) for flag in board.flags],
+        "kind": board.board,
+        "query": query,
+        "address": f"/boards/{board.board}" + (f"?{query}" if query else ""),
+    }
+
+
+# -- the board of models -------------------------------------------------------------------------
+
+WEIGHT = "w_"  # the start of a parameter that weighs a dimension
 BLOCK = 20  # models that the head-to-head shows at a time, across and down
-N_SHOWN = 6  # sessions of a model, of the best and of the worst
-N_DUELS = 50
-USUAL = {  # what an address may say, and what it need not as it goes without saying
+MODEL_USUAL = {  # what an address may say, and what it need not as it goes without saying
     "rule": "borda",
     "own_votes": "out",
     "since": "all",
@@ -77,95 +164,23 @@ IN_TEMPLATE = {  # or left to the JSON; a column that is not here comes after th
     *SORTS,
     *("share", "value", "aggregate_borda", "mean_score_plain", "share_length_controlled"),
 }
-_PLAIN_RANKS: WeakKeyDictionary[Service, tuple[object, Mapping[str, int]]] = WeakKeyDictionary()
 
 
-# -- what the boards of models and of communities share ------------------------------------------
-
-
-def given_in(request: Request) -> dict[str, str]:
-    """What an address says, several values of one name a line each."""
-    query = request.query_params
-    return {name: "\n".join(query.getlist(name)) for name in query}
-
-
-def number_in(text: str | None, otherwise: float) -> float:
-    """A number of a form; another where there is none, or none that can be meant."""
-    try:
-        value = float(text) if text else otherwise
-    except ValueError:
-        return otherwise
-    return value if 0 <= value <= 1_000_000 else otherwise
-
-
-def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
-    """The board, or none and why, so that whoever tries a value keeps the page to change it on."""
-    try:
-        return make(), ""
-    except PeerageError as error:
-        return Board(kind, {}), str(error)
-
-
-def shared_values(
-    board: Board, problem: str, given: Mapping[str, str], usual: Mapping[str, str]
-) -> dict[str, Any]:
-    """What every board's page is given; its address says only what is not as usual."""
-    said = {name: given[name] for name in usual if given.get(name, "") not in ("", usual[name])}
-    query = urlencode({name: value.split("\n") for name, value in said.items()}, doseq=True)
-    return {
-        "board": board,
-        "problem": problem,
-        "about": board_options(board),
-        "flags": [flag_text(flag) for flag in board.flags],
-        "kind": board.board,
-        "query": query,
-        "address": f"/boards/{board.board}" + (f"?{query}" if query else ""),
-    }
-
-
-def json_of(made: Mapping[str, Any]) -> Response:
-    """The board that a page shows, as JSON."""
-    if made["problem"]:
-        raise UsageError(made["problem"])
-    return JSONResponse(made["board"].document(), headers=dict(headers_with("")))
-
-
-# -- the board of models -------------------------------------------------------------------------
-
-
-@router.get("/boards")
-def boards() -> Response:
-    return RedirectResponse("/boards/models", 307)
-
-
-@router.get("/boards/models")
-async def model_board(request: Request, service: Serving) -> Response:
-    """The models, the best first, with a bar to ask what would be if."""
-    make = partial(made_model_board, service, given_in(request))
-    return await kept_page(request, "model_board.html", "/boards/models", make)
-
-
-@router.get("/boards/models/json")
-async def model_board_json(request: Request, service: Serving) -> Response:
-    """The board that the page shows, as JSON."""
-    return json_of(await service.read(made_model_board, service, given_in(request)))
-
-
-def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, Any]:
+def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     """Everything on the page of the models' board."""
     rubric = service.settings.rubric_for("")
-    options, weights = what_if_options(given, rubric)
+    options, weights = what_if_options(form, rubric)
     failed = gate_failures(service.store) if options.gate else ()
     make = partial(what_if_board, service.reports, options, rubric, failed)
     board, problem = or_problem("models", make)
     plain = WhatIfOptions(since=options.since, category=options.category)
     is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
-    before = {} if is_plain or problem else plain_ranks(service, plain)
+    before: Mapping[str, int] = {}
+    if not is_plain and not problem:
+        before = plain_ranks(service, service.store.version(), plain.plain)
     facts = facts_of_models(service.store)
     rows = calibrated(board.rows) if options.calibrated else board.rows
-    sort = given.get("sort", "rank")
-    by_tier = sort == "rank" and not options.calibrated
-    found = [row for row in rows if given.get("search", "").casefold() in row["model"].casefold()]
+    sort, search = form.get("sort", "rank"), form.get("search", "")
     listed = [
         {
             **row,
@@ -173,11 +188,13 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
             "before": old if (old := before.get(row["model"])) != row["rank"] else None,
             "facts": facts.get(row["model"], ModelFacts()),
         }
-        for row in _sorted(found, sort)
+        for row in _sorted(rows, sort)
+        if search.casefold() in row["model"].casefold()
     ]
     order = [row["model"] for row in rows]
     usual = {f"{WEIGHT}{name}": f"{weight:g}" for name, weight in _percent(rubric).items()}
-    shared = shared_values(board, problem, given, {**USUAL, **usual})
+    shared = shared_values(board, problem, form, {**MODEL_USUAL, **usual})
+    by_tier = sort == "rank" and not options.calibrated
     return {
         **shared,
         "groups": tier_groups(listed) if by_tier else [("", listed)],
@@ -190,11 +207,15 @@ def made_model_board(service: Service, given: Mapping[str, str]) -> dict[str, An
         "rules": rules.names(),
         "sort": sort,
         "sorts": SORTS,
-        "more_columns": _more_columns(board),
-        "search": given.get("search", ""),
+        "more_columns": [
+            (name, column.head.capitalize())
+            for name, column in BOARD_COLUMNS.items()
+            if name in board.columns and name not in IN_TEMPLATE
+        ],
+        "search": search,
         "categories": categories_of(service),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
-        "versus": versus(board.notes.get("matrix"), given),
+        "versus": versus(board.notes.get("matrix"), form),
         "parts": parse_qsl(shared["query"]),
         "weeks": week_chart(board.notes.get("history") or (), order),
     }
@@ -208,33 +229,23 @@ def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -(row[column] or 0.0)) if by_value else rows
 
 
-def _more_columns(board: Board) -> list[tuple[str, str]]:
-    """The columns of a board that the page has no place of its own for, with their headings."""
-    return [
-        (name, column.head.capitalize())
-        for name, column in BOARD_COLUMNS.items()
-        if name in board.columns and name not in IN_TEMPLATE
-    ]
-
-
-def what_if_options(
-    given: Mapping[str, str], rubric: Rubric | None
-) -> tuple[WhatIfOptions, dict[str, float]]:
+def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, dict[str, float]]:
     """The options that an address asks for, and the weights as percent."""
-    usual = _percent(rubric)
-    weights = {name: number_in(given.get(f"{WEIGHT}{name}"), usual[name]) for name in usual}
-    said = {name: given.get(name) or USUAL[name] for name in USUAL}
-    chosen: dict[str, Any] = {name: said[name] for name in ("rule", "own_votes", "since")}
+    recorded = _percent(rubric)
+    weights = {name: number_in(form.get(f"{WEIGHT}{name}"), recorded[name]) for name in recorded}
+    values: dict[str, Any] = {n: form.get(n) or usual for n, usual in MODEL_USUAL.items()}
     options = WhatIfOptions(
-        category=said["category"] or None,
-        without=tuple(filter(None, said["without"].split("\n"))),
-        weights=weights if weights != usual and any(weights.values()) else {},
-        ceiling=said["ceiling"] == "on",
-        gate=said["gate"] == "on",
-        calibrated=said["scale"] == "calibrated",
-        matrix=said["matrix"] == "on",
-        history="week" if said["history"] == "week" else None,
-        **chosen,
+        rule=values["rule"],
+        own_votes=values["own_votes"],
+        since=values["since"],
+        category=values["category"] or None,
+        without=tuple(filter(None, values["without"].split("\n"))),
+        weights=weights if weights != recorded and any(weights.values()) else {},
+        ceiling=values["ceiling"] == "on",
+        gate=values["gate"] == "on",
+        calibrated=values["scale"] == "calibrated",
+        matrix=values["matrix"] == "on",
+        history="week" if values["history"] == "week" else None,
     )
     return options, weights
 
@@ -251,21 +262,21 @@ class Versus:
     first_column: str
 
 
-def versus(matrix: Mapping[str, Any] | None, given: Mapping[str, str]) -> Versus | None:
+def versus(matrix: Mapping[str, Any] | None, form: Form) -> Versus | None:
     """The models against each other: those that the address names, a block at a time."""
     if not matrix or not matrix["models"]:
         return None
     models: list[str] = matrix["models"]
-    words = given.get("search", "").casefold()
-    found = [i for i, name in enumerate(models) if words in name.casefold()]
-    row, column = (_first(given.get(name)) for name in ("rows", "columns"))
+    words = form.get("search", "").casefold()
+    matches = [i for i, name in enumerate(models) if words in name.casefold()]
+    row, column = (_first(form.get(name)) for name in ("rows", "columns"))
     across = range(len(models))[column - 1 :][:BLOCK]
     rows = [
         (models[i], [(models[j], matrix["above"][i][j], matrix["n"][i][j]) for j in across])
-        for i in found[row - 1 :][:BLOCK]
+        for i in matches[row - 1 :][:BLOCK]
     ]
     columns = [models[j] for j in across]
-    return Versus(rows, columns, _blocks(found), _blocks(models), str(row), str(column))
+    return Versus(rows, columns, _blocks(matches), _blocks(models), str(row), str(column))
 
 
 def _first(text: str | None) -> int:
@@ -280,12 +291,9 @@ def _blocks(models: Sequence[object]) -> list[tuple[str, str]]:
 
 
 def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows ranked by scores that are normalised for each reviewer."""
-    known = sorted(
-        (row for row in rows if row["z_score"] is not None), key=lambda row: -row["z_score"]
-    )
-    others = [row for row in rows if row["z_score"] is None]
-    return [{**row, "rank": i, "tier": None} for i, row in enumerate([*known, *others], 1)]
+    """The rows ranked by scores that are normalised for each reviewer; last those without one."""
+    order = sorted(rows, key=lambda row: (row["z_score"] is None, -(row["z_score"] or 0.0)))
+    return [{**row, "rank": i, "tier": None} for i, row in enumerate(order, 1)]
 
 
 def categories_of(service: Service) -> list[str]:
@@ -294,15 +302,10 @@ def categories_of(service: Service) -> list[str]:
     return sorted({*(one.category for one in listed), *service.settings.rubric_by_category} - {""})
 
 
-def plain_ranks(service: Service, plain: WhatIfOptions) -> Mapping[str, int]:
-    """Where the models stand without any what-if; kept, as one change follows another."""
-    key = service.store.version(), plain.since, plain.category
-    known, ranks = _PLAIN_RANKS.get(service, (None, {}))
-    if known != key:
-        rows = service.reports.board(plain.plain).rows
-        ranks = {row["model"]: row["rank"] for row in rows}
-        _PLAIN_RANKS[service] = key, ranks
-    return ranks
+@lru_cache(maxsize=2)
+def plain_ranks(service: Service, _state: str, options: ModelBoardOptions) -> Mapping[str, int]:
+    """Where the models stand without any what-if, in a state of the store; kept for the next."""
+    return {row["model"]: row["rank"] for row in service.reports.board(options).rows}
 
 
 def _percent(rubric: Rubric | None) -> dict[str, float]:
@@ -310,57 +313,205 @@ def _percent(rubric: Rubric | None) -> dict[str, float]:
     return {name: round(100 * float(weight), 2) for name, weight in weights.items()}
 
 
+# -- boards of a community, stored or simulated ---------------------------------------------------
+
+MAX_CHARTED = 40
+
+
+class BoardKind(NamedTuple):
+    """A board: its options, whom or what it ranks, by which number, and the word for that."""
+
+    options: type[CommunityBoardOptions]
+    name: str
+    value: str
+    words: str
+
+
+COMMUNITY_BOARDS = {
+    "contributors": BoardKind(ContributorBoardOptions, "contributor", "total_score", "total"),
+    "reviewers": BoardKind(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
+    "items": BoardKind(ItemBoardOptions, "item_id", "quality", "quality"),
+}
+PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
+COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes without saying
+    "source": "stored",
+    "since": "all",
+    "category": "",
+    "by": "total",
+    "all": "",
+    "reputation": "fixed",
+    "half_life": "",
+    "without_flagged": "",
+    **{name: str(n) for name, n in PEOPLE.items()},
+}
+# The numbers of a community that a person may change, with their words.
+COEFFICIENTS = {
+    "affiliation_bonus_points": "Affiliation bonus",
+    "min_reviews_for_quality": "Reviews an item needs",
+    "min_reviews_required": "Reviews a reviewer needs",
+    "quality_weight": "Weight of quality",
+    "reputation_weight": "Weight of reputation",
+    "reputation_cap": "Cap of reputation",
+}
+
+
+def community_board_values(service: Service, kind: str, form: Form) -> dict[str, Any]:
+    """Everything on the page of a community's board."""
+    ranked = COMMUNITY_BOARDS[kind]
+    usual = CommunityCoefficients(**service.settings.community.model_dump())
+    usual_form = {name: f"{getattr(usual, name):g}" for name in COEFFICIENTS}
+    usual_form |= {**COMMUNITY_USUAL, "scale": _scale_text(usual.scale)}
+    people = {name: int(number_in(form.get(name), n)) for name, n in PEOPLE.items()}
+    is_simulated = form.get("source") == "simulated"
+    tables = simulated_tables(people) if is_simulated else InputTables()
+    options = community_options(ranked.options, form)
+    changed = replace(
+        usual,
+        scale=_scale(form.get("scale"), usual.scale),
+        **{
+            name: type(getattr(usual, name))(number_in(form.get(name), getattr(usual, name)))
+            for name in COEFFICIENTS
+        },
+    )
+    board, problem = or_problem(kind, partial(_community_board, service, tables, changed, options))
+    plain = ranked.options(since=options.since, category=options.category)
+    is_plain = options == plain and changed == usual
+    before: dict[str, int] = {}
+    if not is_plain and not problem:
+        old_rows = _community_board(service, tables, usual, plain).rows
+        before = {row[ranked.name]: place for place, row in enumerate(old_rows, 1)}
+    rows = board.rows
+    places = [before.get(row[ranked.name], place) for place, row in enumerate(rows, 1)]
+    values = sorted(row[ranked.value] for row in rows if row[ranked.value] is not None)
+    return {
+        **shared_values(board, problem, form, usual_form),
+        "chart": board_chart(board, rows[:MAX_CHARTED]) if rows else None,
+        "table": board_table(board, rows[:MAX_ROWS]) if rows else None,
+        "n_moved": sum(old != place for place, old in enumerate(places, 1)),
+        "places_before": places,
+        "n_left_out": max(0, len(rows) - MAX_ROWS),
+        "options": options,
+        "is_plain": is_plain,
+        "is_simulated": is_simulated,
+        "people": people,
+        "coefficients": [(n, words, getattr(changed, n)) for n, words in COEFFICIENTS.items()],
+        "scale": _scale_text(changed.scale),
+        "statistics": _statistics(values, ranked.words),
+    }
+
+
+def community_options(kind: type[CommunityBoardOptions], form: Form) -> CommunityBoardOptions:
+    """The options of a board that an address asks for, of those that it has."""
+    values: dict[str, Any] = {
+        name: form.get(name) or usual
+        for name, usual in COMMUNITY_USUAL.items()
+        if name in kind.model_fields and (form.get(name) or usual)
+    }
+    return kind(**{**values, "half_life": number_in(form.get("half_life"), 0.0) or None})
+
+
+def _scale(text: str | None, usual: tuple[float, ...]) -> tuple[float, ...]:
+    """The opinions there are, from numbers between commas; as usual where they make no scale."""
+    try:
+        values = tuple(sorted({float(part) for part in (text or "").split(",")}))
+    except ValueError:
+        return usual
+    return values if len(values) > 1 and all(map(isfinite, values)) else usual
+
+
+def _scale_text(scale: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in scale)
+
+
+def _community_board(
+    service: Service,
+    tables: InputTables,
+    coefficients: CommunityCoefficients,
+    options: CommunityBoardOptions,
+) -> Board:
+    community = service.settings.community.model_copy(update=asdict(coefficients))
+    settings = service.settings.model_copy(update={"community": community})
+    reports = Reports(settings, tables)
+    vars(reports)["store"] = service.store
+    return reports.board(options)
+
+
+def simulated_tables(people: Mapping[str, int]) -> InputTables:
+    """The tables of a made-up community with so many of each kind."""
+    most = {name: min(number, 2_000) for name, number in people.items()}
+    ring = most.pop("ring")
+    community = simulate(Population(**most, rings=(ring,) if ring > 1 else ()), 7)
+    return InputTables(opinions=community.opinions, users=community.users, items=community.items)
+
+
+def _statistics(values: Sequence[float], words: str) -> list[tuple[str, str]]:
+    """A board in a few numbers, from its values in order."""
+    if not values:
+        return [("ranked", "0")]
+    return [
+        ("ranked", f"{len(values):,}"),
+        (f"mean {words}", f"{fmean(values):.3g}"),
+        ("standard deviation", f"{pstdev(values):.3g}"),
+        ("median", f"{median_high(values):.3g}"),
+        ("lowest and highest", f"{values[0]:.3g} … {values[-1]:.3g}"),
+    ]
+
+
 # -- one model, and two --------------------------------------------------------------------------
+
+N_SHOWN = 6  # sessions of a model, of the best and of the worst
+N_DUELS = 50
 
 
 @router.get("/models")
 async def model_page(request: Request, service: Serving, name: str) -> Response:
     """One model: where it stands, whom it beats, what it is marked for, how it reviews."""
-    made = await service.read(_about, service, name)
-    return page(request, "model_page.html", here="/boards/models", name=name, **made)
+    values = await service.read(model_values, service, name)
+    return page(request, "model_page.html", here="/boards/models", name=name, **values)
 
 
 @router.get("/models/versus")
 async def versus_page(request: Request, service: Serving, a: str, b: str) -> Response:
     """The sessions in which two models met."""
-    held = await service.read(stored_rows, service.reports)
-    found = await service.read(duels, held, a, b) if held else []
-    if not found:
+    stored = await service.read(stored_rows, service.reports)
+    met = await service.read(duels, stored, a, b) if stored else []
+    if not met:
         raise NotFoundError("these two never met on a ballot of a third.")
-    questions = await service.read(_questions, service.store, found[:N_DUELS])
-    n = sum(one.n for one in found)
-    above = sum(one.share * one.n for one in found) / n
+    n = sum(duel.n for duel in met)
     return page(
         request,
         "versus_page.html",
         here="/boards/models",
         a=a,
         b=b,
-        duels=found[:N_DUELS],
-        n_more=max(0, len(found) - N_DUELS),
-        questions=questions,
-        above=above,
+        duels=met[:N_DUELS],
+        n_more=max(0, len(met) - N_DUELS),
+        questions=await service.read(_questions, service.store, met[:N_DUELS]),
+        above=sum(duel.share * duel.n for duel in met) / n,
         n_ballots=n,
     )
 
 
-def _about(service: Service, name: str) -> dict[str, Any]:
-    held = stored_rows(service.reports)
-    if held is None or name not in held.rows.names:
+def model_values(service: Service, name: str) -> dict[str, Any]:
+    """Everything on the page of a model."""
+    stored = stored_rows(service.reports)
+    if stored is None or name not in stored.rows.names:
         raise NotFoundError("no review is by or about anybody of that name.")
     board = service.reports.board(ModelBoardOptions(since="all", matrix=True))
-    row = next((one for one in board.rows if one["model"] == name), None)
-    sessions = sessions_of(held, name)
+    sessions = sessions_of(stored, name)
     best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
+    findings = []
+    with suppress(PeerageError):  # it never reviewed, or nobody did
+        findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
     return {
-        "row": row,
+        "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),
         "rivals": _rivals(board.notes.get("matrix"), name),
-        "marks": marks_of(held, name),
+        "marks": marks_of(stored, name),
         "best": best,
         "worst": worst,
         "questions": _questions(service.store, [*best, *worst]),
-        "findings": _findings(service, name),
+        "findings": findings,
         "facts": facts_of_models(service.store).get(name, ModelFacts()),
     }
 
@@ -377,20 +528,10 @@ def _rivals(matrix: Any, name: str) -> list[tuple[str, float, int]]:
     ]
 
 
-def _findings(service: Service, name: str) -> list[tuple[str, str, str]]:
-    try:
-        found = service.reports.audit(AuditOptions(reviewer=name))
-    except PeerageError:
-        return []  # it never reviewed, or nobody did
-    return findings_in_words(found.findings)
-
-
 def _questions(store: Store, sessions: Sequence[SessionShare]) -> dict[str, str]:
     """The question of each session that is in the log; imported reviews have none."""
-    found = {}
+    questions = {}
     for one in sessions:
-        try:
-            found[one.session_id] = opening_of(store.events(one.session_id)).query.text
-        except PeerageError:
-            continue
-    return found
+        with suppress(PeerageError):
+            questions[one.session_id] = opening_of(store.events(one.session_id)).query.text
+    return questions

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -20,7 +20,7 @@ from peerage.errors import how_many
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
 from peerage.providers.money import price_of, usd
-from peerage.reports.sessions import SessionEntry, session_entry
+from peerage.reports.sessions import session_entry
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import Listing, without_password
@@ -38,25 +38,17 @@ MAX_VALUE = 200  # characters of a setting
 N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
 
-@dataclass(frozen=True)
-class ListedSession(SessionEntry):
-    """A line of the list of sessions."""
-
-    progress: str = ""  # of one that runs
-
-
 @router.get("/")
 async def home(request: Request, service: Serving, query: str = "", after: str = "") -> Response:
     """A question box, the panel, and what was asked lately."""
     settings = service.settings
-    listed = await service.read(_found, service, "", "", "", None)
-    recent = await service.read(entries, service, listed[:N_RECENT])
+    latest = await service.read(service.store.sessions, None, N_RECENT)
     before = await service.read(service.reports.session, after) if after else None
     return page(
         request,
         "ask.html",
-        is_empty=not recent,
-        recent=recent,
+        **await service.read(lines_of, service, latest[::-1]),
+        is_empty=not latest,
         query=query,
         after=before.session if before else None,
         seats=settings.seats,
@@ -105,17 +97,16 @@ async def sessions(
     before: str | None = None,
 ) -> Response:
     """The sessions, the latest first."""
-    found = await service.read(_found, service, search, category, status, before)
-    shown, more = found[:N_LISTED], found[N_LISTED:]
-    recent = await service.read(entries, service, shown)
+    matches = await service.read(matching_sessions, service, search, category, status, before)
+    listed, more = matches[:N_LISTED], matches[N_LISTED:]
     return page(
         request,
         "sessions.html",
-        recent=recent,
+        **await service.read(lines_of, service, listed),
         search=search,
         category=category,
         status=status,
-        next=shown[-1].id if more else None,
+        next=listed[-1].id if more else None,
     )
 
 
@@ -126,38 +117,37 @@ async def running_sessions(
     ids: Annotated[list[str], Query(alias="id", max_length=N_LISTED)],
 ) -> Response:
     """The lines of sessions that were running a moment ago, as they are now."""
-    listed = await service.read(service.store.sessions, None, N_WATCHED)
-    recent = await service.read(entries, service, [one for one in listed if one.id in set(ids)])
-    return page(request, "running_rows.html", recent=recent)
+    latest = await service.read(service.store.sessions, None, N_WATCHED)
+    listed = [one for one in latest if one.id in set(ids)]
+    return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
 
 
-def _found(
+def matching_sessions(
     service: Service, search: str, category: str, status: str, before: str | None
 ) -> list[Listing]:
     """The latest sessions that fit, one more than a page holds where there are more."""
     filtered = bool(search or category or status)
     limit = N_SEARCHED if filtered else N_LISTED + 1
-    listed = service.store.sessions(limit=limit, before=before)
     words = search.casefold()
-    fitting = (
+    matches = (
         one
-        for one in reversed(listed)
+        for one in reversed(service.store.sessions(limit=limit, before=before))
         if (not words or words in one.query.casefold() or one.id.startswith(words))
         and (not category or one.category == category)
         and (not status or (one.status or "unfinished") == status)
     )
-    return [one for one, _ in zip(fitting, range(N_LISTED + 1), strict=False)]
+    return list(islice(matches, N_LISTED + 1))
 
 
-def entries(service: Service, listed: Sequence[Listing]) -> list[ListedSession]:
-    """Lines of the list: who won, what it cost, and how far it is if it runs here."""
-    found = []
+def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
+    """The lines of the list: who won, what it cost; and by id how far those are that run here."""
+    recent, progress = [], {}
     for one in listed:
         events = service.store.events(one.id)
-        runs = not one.status and service.hosts(one.id)
-        words = progress_words(SessionPicture.of(events, service.settings)) if runs else ""
-        found.append(ListedSession(**asdict(session_entry(one, events)), progress=words))
-    return found
+        recent.append(session_entry(one, events))
+        if not one.status and service.hosts(one.id):
+            progress[one.id] = progress_words(SessionPicture.of(events, service.settings))
+    return {"recent": recent, "progress": progress}
 
 
 def progress_words(picture: SessionPicture) -> str:
@@ -173,13 +163,13 @@ def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
     if len(answering) < 2:
         return "Choose two seats or more: one alone has no rival and no reviewer."
     concluding = {"none": [], "binary": reviewing}.get(verdict, answering[:1])
-    n_asked = len(query.encode()) // BYTES_PER_TOKEN + INSTRUCTIONS_TOKENS
-    n_shown = n_asked + len(answering) * REPLY_TOKENS["answer"]
+    n_question = len(query.encode()) // BYTES_PER_TOKEN + INSTRUCTIONS_TOKENS
+    n_ballot = n_question + len(answering) * REPLY_TOKENS["answer"]
     n_review = REPLY_TOKENS["review"] + len(answering) * TOKENS_PER_ANSWER
-    n_said = n_shown + len(reviewing) * n_review
-    calls = [(seat, n_asked, REPLY_TOKENS["answer"]) for seat in answering]
-    calls += [(seat, n_shown, n_review) for seat in reviewing]
-    calls += [(seat, n_said, REPLY_TOKENS["conclude"]) for seat in concluding]
+    n_everything = n_ballot + len(reviewing) * n_review
+    calls = [(seat, n_question, REPLY_TOKENS["answer"]) for seat in answering]
+    calls += [(seat, n_ballot, n_review) for seat in reviewing]
+    calls += [(seat, n_everything, REPLY_TOKENS["conclude"]) for seat in concluding]
     prices = {seat.name: price_of(seat) for seat in seats}
     costs = [price.cost(n_in, n_out) for seat, n_in, n_out in calls if (price := prices[seat.name])]
     total = usd(sum(costs))
@@ -238,8 +228,7 @@ def sections(service: Service) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Every table of the configuration as names and values; keys of models are never in it."""
     tree = service.settings.model_dump(include=set(SECTIONS))
     for name in SECTIONS:
-        rows = list(_rows(tree.get(name) or {}))
-        if rows:
+        if rows := list(_rows(tree.get(name) or {})):
             yield name, rows
 
 
@@ -248,6 +237,5 @@ def _rows(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]
         if isinstance(value, Mapping):
             yield from _rows(value, f"{prefix}{name}.")
         else:
-            words = {None: "not set", True: "true", False: "false"}
-            shown = words[value] if value is None or isinstance(value, bool) else str(value)
-            yield f"{prefix}{name}", shown[:MAX_VALUE]
+            text = "not set" if value is None else str(value)
+            yield f"{prefix}{name}", (text.lower() if isinstance(value, bool) else text)[:MAX_VALUE]

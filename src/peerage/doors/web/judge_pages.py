@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError, how_many
 from peerage.reports.options import AuditOptions
-from peerage.reports.page_facts import TwoReviewers, compare_reviewers, stored_rows
+from peerage.reports.page_facts import compare_reviewers, stored_rows
 from peerage.service import Service
 from peerage.types import Finding
 
@@ -103,67 +104,63 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Pin the model’s version, and compare boards of like windows.",
     ),
 }
-SAID = ("evidence", "indicator", "clear", "inconclusive")
+GRAVE = ("evidence", "indicator")
+TOLD = (*GRAVE, "clear", "inconclusive")  # statuses of findings that say something
+N_NAMED = 4  # of those of whom the same could not be told
 
 
 @router.get("/judges")
 async def judges(request: Request, service: Serving, a: str = "", b: str = "") -> Response:
     """Every reviewer with its numbers; two of them side by side."""
-    made = await service.read(_bench, service, a, b)
-    return page(request, "judges.html", a=a, b=b, **made)
+    values = await service.read(_bench, service, a, b)
+    return page(request, "judges.html", a=a, b=b, **values)
 
 
 def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
+    """Everything on the page of the judges."""
     try:
-        found = service.reports.audit(AuditOptions())
+        audit = service.reports.audit(AuditOptions())
     except InputError as error:
         return {"judges": {}, "hint": str(error)}
-    names = sorted({one.subject for one in found.findings if one.metric == "calibration"})
-    judges = {
-        name: {one.metric: one for one in found.findings if one.subject == name} for name in names
-    }
-    held = stored_rows(service.reports) if a and b and a != b else None
-    pair = compare_reviewers(held, a, b) if held else None
-    strong = [one for one in found.findings if one.status in ("evidence", "indicator")]
+    names = sorted({one.subject for one in audit.findings if one.metric == "calibration"})
+    stored = stored_rows(service.reports) if a and b and a != b else None
+    pair = compare_reviewers(stored, a, b) if stored else None
     return {
-        "judges": judges,
+        "judges": {
+            name: {one.metric: one for one in audit.findings if one.subject == name}
+            for name in names
+        },
         "columns": COLUMNS,
-        "verdict": audit_verdict(found),
-        "n_reviews": found.views.get("reviews", 0),
-        "findings": findings_in_words(strong),
-        "unknown": unknowns(found.findings),
-        "charts": audit_charts(found),
+        "verdict": audit_verdict(audit),
+        "n_reviews": audit.views.get("reviews", 0),
+        "findings": findings_in_words(one for one in audit.findings if one.status in GRAVE),
+        "unknown": unknowns(audit.findings),
+        "charts": audit_charts(audit),
         "pair": pair,
         "largest": max((max(row) for row in pair.confusion), default=1) if pair else 1,
-        "scatter": scatter(pair) if pair else [],
         "hint": "",
     }
 
 
 def findings_in_words(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """Status, sentence and advice of each finding that says something, the gravest first."""
-    said = [one for one in findings if one.status in SAID and one.value is not None]
-    said.sort(key=lambda one: SAID.index(one.status))
-    return [(one.status, sentence(one), _advice(one)) for one in said]
+    telling = [one for one in findings if one.status in TOLD and one.value is not None]
+    telling.sort(key=lambda one: TOLD.index(one.status))
+    return [(one.status, *_sentence_and_advice(one)) for one in telling]
 
 
-def sentence(one: Finding) -> str:
-    """A finding as a sentence with its numbers."""
+def _sentence_and_advice(one: Finding) -> tuple[str, str]:
+    """A finding as a sentence with its numbers, and what to do where it is grave."""
     value = one.value or 0.0
     who = _who(one.subject)
     numbers = f"{finding_value(one)}, n {one.n:,}"
-    topic, words, _ = _words_of(one.metric)
-    if one.status not in ("evidence", "indicator"):
+    topic, words, advice = _words_of(one.metric)
+    if one.status not in GRAVE:
         state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
-        return f"{topic}, {who}: {numbers}, {state}."
-    said = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
-    first = said[:1] if said.startswith(who) else said[:1].upper()
-    return f"{first}{said[1:]}: {numbers}."
-
-
-def _advice(one: Finding) -> str:
-    grave = one.status in ("evidence", "indicator")
-    return _words_of(one.metric)[2] if grave else ""
+        return f"{topic}, {who}: {numbers}, {state}.", ""
+    text = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
+    first = text[:1] if text.startswith(who) else text[:1].upper()
+    return f"{first}{text[1:]}: {numbers}.", advice
 
 
 def _words_of(metric: str) -> tuple[str, str, str]:
@@ -178,37 +175,22 @@ def _who(subject: str) -> str:
 
 def unknowns(findings: Iterable[Finding]) -> list[tuple[str, str]]:
     """What could not be told, each once, and what data would tell it."""
-    told: dict[str, tuple[list[str], str]] = {}
+    subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
     for one in findings:
-        if one.status not in ("too_few", "not_identifiable", "inconclusive"):
-            continue
-        if one.status == "too_few":
-            would = f"{one.n} of the {one.n_min} observations it takes are there"
-        elif one.status == "inconclusive":
-            would = (
-                f"about {how_many(one.n_needed, 'observation')} would settle it"
-                if one.n_needed
-                else ""
-            )
-        else:
-            would = one.note
-        if not would:
-            continue
-        subjects, _ = told.setdefault(f"{one.metric}|{would}", ([], would))
-        subjects.append(one.subject)
+        settled_by = {
+            "too_few": f"{one.n} of the {one.n_min} observations it takes are there",
+            "inconclusive": one.n_needed
+            and f"about {how_many(one.n_needed, 'observation')} would settle it",
+            "not_identifiable": one.note,
+        }.get(one.status)
+        if settled_by:
+            subjects[one.metric, settled_by].append(_who(one.subject))
     return [
-        (f"{_words_of(key.partition('|')[0])[0]}, {_few(subjects)}", would)
-        for key, (subjects, would) in told.items()
+        (f"{_words_of(metric)[0]}, {_few(names)}", settled_by)
+        for (metric, settled_by), names in subjects.items()
     ]
 
 
-def _few(names: Sequence[str], n: int = 4) -> str:
-    shown = ", ".join(map(_who, names[:n]))
-    return shown + (f" and {len(names) - n} more" if len(names) > n else "")
-
-
-def scatter(pair: TwoReviewers) -> list[tuple[float, float]]:
-    """The two reviewers' marks as places in a chart of 100 by 100."""
-    return [
-        (round(100 * (x - 1) / 9, 1), round(100 - 100 * (y - 1) / 9, 1)) for x, y in pair.scores
-    ]
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+    return ", ".join(names[:N_NAMED]) + more

@@ -54,18 +54,17 @@ async def review_one(
     events = await service.read(service.store.events, id_)
     if not await service.read(may_review, events, client.name):
         return RedirectResponse(f"/review/{id_}/reveal", 303)
-    return _ballot_page(
-        request, service, client, await service.read(deal_ballot, events, client.name)
-    )
+    ballot = await service.read(deal_ballot, events, client.name)
+    return _ballot_page(request, service, client, ballot)
 
 
 @router.post("/review")
 async def judge(request: Request, service: Serving, client: Reviewer) -> Response:
     """Keep a person's ranking, with the order really shown, and go to the reveal."""
     form = {name: str(value) for name, value in (await request.form()).items()}
-    said = review_of_form(form)
-    await service.read(keep_review, service.store, client.name, said, time.time)
-    return RedirectResponse(f"/review/{session_of(said.ballot)}/reveal", 303)
+    review = review_of_form(form)
+    await service.read(keep_review, service.store, client.name, review, time.time)
+    return RedirectResponse(f"/review/{session_of(review.ballot)}/reveal", 303)
 
 
 @router.get("/review/{id}/reveal")
@@ -75,19 +74,13 @@ async def show_reveal(
     """Who wrote what, and how far everybody agrees with this person."""
     events = await service.read(service.store.events, await service.full_id(session_id))
     options = recorded_options(service.settings, opening_of(events))
-    found = await service.read(reveal, events, client.name, options)
-    if found is None:
+    revealed = await service.read(reveal, events, client.name, options)
+    if revealed is None:
         raise NotFoundError("you have not reviewed this session, or cannot.")
     overall, n_sessions = await service.read(_agreements, service, client.name)
-    return page(
-        request,
-        "reveal.html",
-        here="/review",
-        found=found,
-        overall={one.name: one for one in overall},
-        n_sessions=n_sessions,
-        person=client.name,
-    )
+    by_name = {one.name: one for one in overall}
+    values = {"reveal": revealed, "overall": by_name, "n_sessions": n_sessions}
+    return _page(request, "reveal.html", client, **values)
 
 
 @router.get("/me")
@@ -95,21 +88,20 @@ async def own_page(request: Request, service: Serving, client: Reviewer) -> Resp
     """A person's own page: reviews, agreement, and the prompts contributed."""
     agreements, n_sessions = await service.read(_agreements, service, client.name)
     prompts = await service.read(_prompts, service)
-    return page(
-        request,
-        "person.html",
-        here="/review",
-        person=client.name,
-        agreements=agreements,
-        n_sessions=n_sessions,
-        prompts=[one for one in prompts if one["contributor"] == client.name],
-    )
+    mine = [one for one in prompts if one["contributor"] == client.name]
+    values = {"agreements": agreements, "n_sessions": n_sessions, "prompts": mine}
+    return _page(request, "person.html", client, **values)
+
+
+def _page(request: Request, template: str, client: Client, **values: Any) -> Response:
+    """A page of the part for people, under the name that they review by."""
+    return page(request, template, here="/review", person=client.name, **values)
 
 
 def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
     """How far everybody agrees with a person, and in how many sessions that was seen."""
-    held = stored_rows(service.reports)
-    return (agreements_of(held, person), n_judged(held, person)) if held else ([], 0)
+    stored = stored_rows(service.reports)
+    return (agreements_of(stored, person), n_judged(stored, person)) if stored else ([], 0)
 
 
 # -- prompts ---------------------------------------------------------------------------------------
@@ -119,9 +111,7 @@ def _agreements(service: Service, person: str) -> tuple[list[Agreement], int]:
 async def prompts(request: Request, service: Serving, client: Reviewer) -> Response:
     """The prompts that people contributed, to be approved or not."""
     listed = await service.read(_prompts, service)
-    return page(
-        request, "prompts.html", here="/review", prompts=listed[:N_PROMPTS], person=client.name
-    )
+    return _page(request, "prompts.html", client, prompts=listed[:N_PROMPTS])
 
 
 @router.post("/prompts")
@@ -142,21 +132,27 @@ async def opine(
     opinion: Annotated[float, Form()],
 ) -> Response:
     """Keep an opinion on a prompt."""
-    given = OpinionGiven(item_id=item_id, opinion=opinion, contributor=contributor)
-    await give_opinions(service, client, given)
+    opinion_given = OpinionGiven(item_id=item_id, opinion=opinion, contributor=contributor)
+    await give_opinions(service, client, opinion_given)
     return RedirectResponse("/prompts", 303)
 
 
 def _prompts(service: Service) -> list[dict[str, Any]]:
     """The contributed prompts with what people say of them, the fewest opinions first."""
-    known = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
-    listed = []
-    for one in service.reports.items():
-        row = known.get(one["item_id"], {})
-        text, by = one.get("text") or one["item_id"], one["contributor"] or ""
-        told = {"quality": row.get("quality"), "n_opinions": row.get("reviews") or 0}
-        listed.append({"item_id": one["item_id"], "text": text, "contributor": by, **told})
-    return sorted(listed, key=lambda one: (one["n_opinions"], one["item_id"]))
+    ranked = {row["item_id"]: row for row in service.reports.board(ItemBoardOptions()).rows}
+    prompts = []
+    for item in service.reports.items():
+        row = ranked.get(item["item_id"], {})
+        prompts.append(
+            {
+                "item_id": item["item_id"],
+                "text": item.get("text") or item["item_id"],
+                "contributor": item["contributor"] or "",
+                "quality": row.get("quality"),
+                "n_opinions": row.get("reviews") or 0,
+            }
+        )
+    return sorted(prompts, key=lambda one: (one["n_opinions"], one["item_id"]))
 
 
 # -- ballots ---------------------------------------------------------------------------------------
@@ -166,14 +162,7 @@ def _ballot_page(
     request: Request, service: Service, client: Client, ballot: PersonBallot | None
 ) -> Response:
     document = ballot.document(service.settings) if ballot else None
-    return page(
-        request,
-        "ballot.html",
-        here="/review",
-        ballot=document,
-        session_id=ballot.session_id if ballot else "",
-        person=client.name,
-    )
+    return _page(request, "ballot.html", client, ballot=document)
 
 
 def review_of_form(form: Mapping[str, str]) -> PersonReview:
@@ -184,13 +173,11 @@ def review_of_form(form: Mapping[str, str]) -> PersonReview:
             if not value.isdecimal():
                 raise UsageError("a place is no number.")
             places.setdefault(int(value), []).append(name.removeprefix(PLACE))
-    ranking: list[Any] = [tier if len(tier) > 1 else tier[0] for _, tier in sorted(places.items())]
-    notes = {
-        name.removeprefix(NOTE): value.strip()
-        for name, value in form.items()
-        if name.startswith(NOTE) and value.strip()
-    }
+    notes = {name: value.strip() for name, value in form.items() if name.startswith(NOTE)}
     order = [label for label in form.get("order", "").split(",") if label]
     return PersonReview(
-        ballot=form.get("ballot", ""), order=order or None, ranking=ranking, notes=notes
+        ballot=form.get("ballot", ""),
+        order=order or None,
+        ranking=[tier if len(tier) > 1 else tier[0] for _, tier in sorted(places.items())],
+        notes={name.removeprefix(NOTE): note for name, note in notes.items() if note},
     )

@@ -1,23 +1,37 @@
-"""A session as its page shows it, kept up to date event by event.
+"""A session as its page shows it, kept up to date event by event and rendered for all who watch.
 
 One event changes a bounded part of the picture: a card, a row of the grid, the ranking. The same
 parts make the page of a running session, of one that was reconnected to, and of a finished one.
+
+One task follows each watched session. What it renders goes into a list that every viewer reads
+at its own pace, so that fifty viewers cost the rendering of one. A message that an event of the log
+gave rise to has the event's number as its id: a browser that lost the connection goes on from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
+
+from markupsafe import escape
 
 from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count
 from peerage.council.fold import EMPTY, add, person_review, with_candidates
 from peerage.doors.render.phrases import session_flags
+from peerage.doors.web.templating import web_environment
+from peerage.errors import PeerageError
 from peerage.events import (
+    NOT_STORED,
+    Advised,
     Answered,
     Asked,
+    Audited,
     CallMade,
     Dealt,
     Extended,
@@ -26,8 +40,10 @@ from peerage.events import (
     Finished,
     Opened,
     PersonReviewed,
+    Reviewed,
     SeatRecord,
     StoppedEarly,
+    Tallied,
     TextPiece,
     Waiting,
     call_made,
@@ -35,16 +51,19 @@ from peerage.events import (
 )
 from peerage.reports.sessions import Bill, Remark, bill_of, remarks_of
 from peerage.scoring import recorded_options
+from peerage.service import Service
+from peerage.tasks import Signal, end, with_pauses
+from peerage.text import visible
 from peerage.types import (
     Ballot,
     Counted,
     Event,
-    Failure,
     Gate,
     Response,
     Review,
     ScoringOptions,
     Session,
+    Verdict,
 )
 
 MAX_LIVE_TEXT = 20_000  # characters of a text that is still coming in
@@ -57,6 +76,15 @@ class Member:
     index: int
     alias: str
     name: str
+
+
+class JudgedBallot(NamedTuple):
+    """What a reviewer was shown and said, how that counts, and a remark on each answer."""
+
+    ballot: Ballot
+    review: Review
+    counted: Counted
+    remarks: tuple[Remark, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +105,8 @@ class SessionPicture:
     settings: Settings
     session: Session = EMPTY
     opened: Opened | None = None
-    last_seq: int = -1
+    seats: tuple[SeatRecord, ...] = ()
+    last_seq: int = NOT_STORED
     started_at: float | None = None
     ended_at: float | None = None
     members: tuple[Member, ...] = ()
@@ -87,7 +116,7 @@ class SessionPicture:
     not_heard: set[tuple[str, int]] = field(default_factory=set)
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
-    failed: dict[tuple[str, str, int], Failure] = field(default_factory=dict)
+    failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)
     chair: str = ""
 
     @classmethod
@@ -101,74 +130,60 @@ class SessionPicture:
     def see(self, event: Event) -> Fact | None:
         """Take in one more event; what it was comes back."""
         fact = read_event(event)
-        if event.seq >= 0:
-            self.last_seq = event.seq
-        if fact is None:
-            return None
+        self.last_seq = max(self.last_seq, event.seq)
         match fact:
             case TextPiece():
                 text = self.texts.get((fact.seat, fact.stage), "") + fact.text
                 self.texts[fact.seat, fact.stage] = text[-MAX_LIVE_TEXT:]
-                return fact
             case Asked():
                 self.pending.add((fact.seat, fact.stage, fact.round))
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
-                return fact
             case Waiting():
                 self.waits[fact.seat, fact.stage] = fact
-                return fact
             case Opened():
-                self.opened, self.started_at = fact, event.at
+                self.opened, self.seats, self.started_at = fact, fact.seats, event.at
             case Extended():
                 self.ended_at = None
-                if self.opened is not None:
-                    self.opened = replace(self.opened, seats=(*self.seats, *fact.seats))
+                self.seats += fact.seats
             case PersonReviewed():
-                name = fact.ballot.reviewer
-                self.people[name] = person_review(self.session, fact)
-                self.members = self._seated()
+                self.people[fact.ballot.reviewer] = person_review(self.session, fact)
             case Failed():
-                failure = Failure(fact.seat, fact.kind, fact.message, fact.stage)
-                self.failed[fact.seat, fact.stage, fact.round] = failure
+                self.failed[fact.seat, fact.stage, fact.round] = fact
             case StoppedEarly():
                 self.not_heard |= {(name, fact.round) for name in fact.not_heard}
             case Finished():
                 self.ended_at = event.at
-            case _:
-                pass
+        if fact is not None and event.seq != NOT_STORED:
+            self._add(event.session_id, fact)
+        return fact
+
+    def _add(self, session_id: str, fact: Fact) -> None:
+        """Add a stored fact to the session, and end the call whose outcome it is."""
         if (call := call_made(fact)) is not None:
             self.pending.discard((call.seat, call.stage, call.round))
             self.waits.pop((call.seat, call.stage), None)
             if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
                 self.texts.pop((call.seat, call.stage), None)
             self.calls += [call] if call.usage is not None else []
-        self.session = add(self.session, event.session_id, fact)
-        if isinstance(fact, Opened | Extended | Dealt | Answered):
+        self.session = add(self.session, session_id, fact)
+        if isinstance(fact, Opened | Extended | Dealt | Answered | PersonReviewed):
             self.session = with_candidates(self.session)
-            self.members = self._seated()
-        return fact
+            self._seat_newcomers()
 
     # -- who is at the table -------------------------------------------------------------------
 
-    @property
-    def seats(self) -> Sequence[SeatRecord]:
-        return self.opened.seats if self.opened else ()
-
-    def _seated(self) -> tuple[Member, ...]:
-        """Everybody, in an order that tells nothing, under letters in that order."""
+    def _seat_newcomers(self) -> None:
+        """Give everybody who is new a number and a letter; the first in an order that is drawn."""
         seats = [seat.name for seat in self.seats]
         reviewers = [ballot.reviewer for ballot in self.session.ballots]
-        names = list(dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people]))
-        if len(names) == len(self.members):
-            return self.members
-        known = len(self.members) or len(seats) or len(names)
-        if self.members:  # whoever comes later stands behind those who are there
-            place = {member.name: i for i, member in enumerate(self.members)}
-            names = sorted(names, key=lambda name: place.get(name, known))
-        drawn = Draws("aliases", self.session.id).permutation(known)
-        first = range(known) if self.members else drawn
-        order = [*first, *range(known, len(names))]
-        return tuple(Member(i, label(i), names[j]) for i, j in enumerate(order))
+        names = dict.fromkeys([*seats, *self.session.candidates, *reviewers, *self.people])
+        new = [name for name in names if name not in self.by_name]
+        if not self.members:
+            n_first = len(seats) or len(new)
+            drawn = Draws("aliases", self.session.id).permutation(n_first)
+            new[:n_first] = [new[i] for i in drawn]
+        numbered = enumerate(new, len(self.members))
+        self.members += tuple(Member(i, label(i), name) for i, name in numbered)
 
     @property
     def by_name(self) -> Mapping[str, Member]:
@@ -182,8 +197,8 @@ class SessionPicture:
     def answering(self) -> list[Member]:
         """Those who were asked to answer, or whose answers were given."""
         seats = () if self.are_given else self.seats
-        asked = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
-        return self._named(asked | set(self.session.candidates))
+        names = {seat.name for seat in seats if "answer" in seat.roles or not seat.roles}
+        return self._named(names | set(self.session.candidates))
 
     def _named(self, names: Collection[str]) -> list[Member]:
         return [member for member in self.members if member.name in names]
@@ -200,17 +215,8 @@ class SessionPicture:
     def response(self, member: Member) -> Response | None:
         return next((one for one in self.session.responses if one.model == member.name), None)
 
-    def failure(self, member: Member, stage: str, round: int = 0) -> Failure | None:
-        return self.failed.get((member.name, stage, round))
-
     def gate(self, member: Member) -> Gate | None:
         return next((one for one in self.session.gates if one.model == member.name), None)
-
-    def live_text(self, name: str, stage: str) -> str:
-        return self.texts.get((name, stage), "")
-
-    def is_asked(self, member: Member, stage: str, round: int = 0) -> bool:
-        return (member.name, stage, round) in self.pending
 
     # -- reviews -------------------------------------------------------------------------------
 
@@ -236,17 +242,16 @@ class SessionPicture:
             return ScoringOptions()
         return recorded_options(self.settings, self.opened)
 
-    def ballot(self, reviewer: str, round: int) -> Ballot | None:
-        if reviewer in self.people:
-            return self.people[reviewer][0]
-        ballots = self.session.ballots
-        return next((b for b in ballots if (b.reviewer, b.round) == (reviewer, round)), None)
-
-    def review(self, reviewer: str, round: int) -> Review | None:
-        if reviewer in self.people:
-            return self.people[reviewer][1]
-        reviews = self.session.reviews
-        return next((r for r in reviews if (r.reviewer, r.round) == (reviewer, round)), None)
+    def judged(self, reviewer: str, round: int) -> JudgedBallot | None:
+        """A reviewer's ballot and review of a round, as it counts; None where there is none."""
+        ballots = (b for b in self.session.ballots if (b.reviewer, b.round) == (reviewer, round))
+        reviews = (r for r in self.session.reviews if (r.reviewer, r.round) == (reviewer, round))
+        ballot, review = self.people.get(reviewer) or (next(ballots, None), next(reviews, None))
+        if ballot is None or review is None:
+            return None
+        failed = frozenset(gate.model for gate in self.session.gates if not gate.passed)
+        counted = count(ballot, review, self.options.rubric, failed)
+        return JudgedBallot(ballot, review, counted, remarks_of(ballot, review, counted))
 
     def rows(self, round: int) -> list[GridRow]:
         """The grid of one round, a row for each ballot; before the first, for each to come."""
@@ -255,40 +260,24 @@ class SessionPicture:
         names |= set(self.people) if round == max(self.rounds, default=0) else set()
         return [self.row(member, round) for member in self._named(names)]
 
-    def is_person(self, member: Member) -> bool:
-        return member.name in self.people
-
-    def waiting(self, member: Member, stage: str) -> Waiting | None:
-        return self.waits.get((member.name, stage))
-
     def row(self, reviewer: Member, round: int) -> GridRow:
         """One reviewer's row, as far as it is known."""
-        ballot = self.ballot(reviewer.name, round)
-        review = self.review(reviewer.name, round)
-        counted = self.counted(ballot, review) if ballot and review else None
-        remarks = remarks_of(ballot, review, counted) if ballot and review and counted else ()
-        by_candidate = {remark.candidate: remark for remark in remarks}
-        state, note = self._row_state(reviewer, round, review, counted)
+        judged = self.judged(reviewer.name, round)
+        by_candidate = {one.candidate: one for one in judged.remarks} if judged else {}
         cells = tuple((member, by_candidate.get(member.name)) for member in self.candidates)
-        return GridRow(reviewer, round, cells, state, note)
+        return GridRow(reviewer, round, cells, *self._row_state(reviewer.name, round, judged))
 
-    def counted(self, ballot: Ballot, review: Review) -> Counted:
-        """The review as it counts: places and scores by author."""
-        failed = frozenset(gate.model for gate in self.session.gates if not gate.passed)
-        return count(ballot, review, self.options.rubric, failed)
-
-    def _row_state(
-        self, reviewer: Member, round: int, review: Review | None, counted: Counted | None
-    ) -> tuple[str, str]:
-        if review is not None:
-            if review.abstained or (counted and counted.abstained):
-                return "abstained", "gave no vote that counts"
+    def _row_state(self, name: str, round: int, judged: JudgedBallot | None) -> tuple[str, str]:
+        """The state of a reviewer's row, and what to say of it."""
+        if judged and (judged.review.abstained or judged.counted.abstained):
+            return "abstained", "gave no vote that counts"
+        if judged:
             return "done", ""
-        if failure := self.failure(reviewer, "review", round):
+        if failure := self.failed.get((name, "review", round)):
             return "failed", failure.kind.replace("_", " ")
-        if (reviewer.name, round) in self.not_heard:
+        if (name, round) in self.not_heard:
             return "not_heard", "not needed: the winner could not change"
-        if self.is_asked(reviewer, "review", round):
+        if (name, "review", round) in self.pending:
             return "reading", "reads and ranks …"
         return "waiting", ""
 
@@ -316,10 +305,10 @@ class SessionPicture:
     @property
     def n_answered(self) -> tuple[int, int]:
         """How many seats have answered or failed to, and how many there are."""
+        done = {response.model for response in self.session.responses}
+        done |= {name for name, stage, _ in self.failed if stage == "answer"}
         members = self.answering
-        return sum(bool(self.response(m) or self.failure(m, "answer")) for m in members), len(
-            members
-        )
+        return sum(member.name in done for member in members), len(members)
 
     @property
     def bill(self) -> Bill:
@@ -346,12 +335,203 @@ class SessionPicture:
     @property
     def flags(self) -> list[str]:
         """What was odd about the ballots, in words."""
-        said = [(review.reviewer, flag) for review in self.session.reviews for flag in review.flags]
-        return session_flags([*said, *(("", flag) for flag in self.session.flags)])
+        flags = [(one.reviewer, flag) for one in self.session.reviews for flag in one.flags]
+        return session_flags([*flags, *(("", flag) for flag in self.session.flags)])
 
 
-def names_shown(picture: SessionPicture, asked_for: str | None) -> bool:
-    """Whether names stand on the page: as asked for, else from the verdict on."""
-    if asked_for in ("shown", "hidden"):
-        return asked_for == "shown"
-    return picture.session.verdict is not None or picture.session.finished
+# -- what viewers are sent ------------------------------------------------------------------------
+
+HEARTBEAT_S = 10.0
+END = "event: end\ndata: finished\n\n"
+COMMENT = ": still here\n\n"
+# Events that move the session to no other step.
+SMALL = (Opened, Extended, Waiting, Gate, StoppedEarly, Audited)
+
+
+class Message(NamedTuple):
+    """What viewers are sent: its place in the log, or NOT_STORED, and the text of the stream."""
+
+    seq: int
+    text: str
+
+
+def message(seq: int, parts: list[str]) -> Message:
+    """Parts of a page as one message of a stream of server-sent events."""
+    id_ = "" if seq == NOT_STORED else f"id: {seq}\n"
+    lines = "\n".join(f"data: {line}" for line in "\n".join(parts).splitlines() or [""])
+    return Message(seq, f"{id_}{lines}\n\n")
+
+
+class Rendering:
+    """Renders the parts that an event changes; what it takes does not grow with the log."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.picture = SessionPicture(settings)
+        self._macros = web_environment().get_template("session_parts.html").make_module({})
+        self._pieces: dict[tuple[str, str], str] = {}
+
+    def see(self, event: Event) -> Message | None:
+        """The message for an event; pieces of text are kept back until `batch`."""
+        fact = self.picture.see(event)
+        if isinstance(fact, TextPiece):
+            key = fact.seat, fact.stage
+            self._pieces[key] = self._pieces.get(key, "") + fact.text
+            return None
+        parts = self._changed(fact)
+        return message(event.seq, parts) if parts or event.seq != NOT_STORED else None
+
+    def batch(self) -> Message | None:
+        """The text that has come in since the last time, to be added to what is shown."""
+        pieces, self._pieces = self._pieces, {}
+        parts = [
+            _partial(target, str(escape(visible(text, multiline=True))), "beforeend")
+            for (seat, stage), text in pieces.items()
+            if (target := self._text_id(seat, stage)) and (seat, stage) in self.picture.texts
+        ]
+        return message(NOT_STORED, parts) if parts else None
+
+    def catch_up(self) -> Message | None:
+        """What is only said and not stored, as it stands, for a viewer who has just come."""
+        picture, parts = self.picture, list[str]()
+        for name, stage, number in sorted(picture.pending):
+            if stage != "conclude":
+                parts += self._card(name) if stage == "answer" else self._row(name, number)
+        if picture.chair and picture.session.verdict is None:
+            parts.append(self._part("verdict"))
+        return message(NOT_STORED, parts) if parts else None
+
+    def _text_id(self, seat: str, stage: str) -> str | None:
+        if stage == "conclude":
+            return "verdict-text"
+        member = self.picture.by_name.get(seat)
+        return f"text-{member.index}" if member and stage == "answer" else None
+
+    def _changed(self, fact: Fact | None) -> list[str]:
+        """The parts of the page that are not any more what they were."""
+        match fact:
+            case Opened() | Extended():
+                parts = [self._part("session", False)]
+            case Waiting(stage="answer") | Asked(stage="answer"):
+                parts = self._card(fact.seat)
+            case Answered() | Failed(stage="answer"):
+                parts = self._card(fact.seat)
+            case Gate():
+                parts = self._card(fact.model)
+            case Waiting(stage="review"):
+                parts = self._row(fact.seat, max(self.picture.rounds, default=0))
+            case Asked(stage="review") | Failed(stage="review"):
+                parts = self._row(fact.seat, fact.round)
+            case Reviewed():
+                parts = self._row(fact.reviewer, fact.round)
+            case StoppedEarly():
+                parts = [part for name in fact.not_heard for part in self._row(name, fact.round)]
+            case Dealt():
+                parts = [self._part("grid")]
+            case Tallied():
+                parts = [self._part("ranking")]
+            case Audited():
+                parts = [self._part("foot")]
+            case Asked(stage="conclude") | Advised() | Failed():
+                parts = [self._part("verdict")]
+            case Verdict():
+                parts = [self._part("verdict"), self._part("names-box", True)]
+            case Finished():
+                parts = [self._part("foot"), self._part("verdict"), self._part("names-box", True)]
+                parts += [part for m in self.picture.answering for part in self._card(m.name)]
+            case _:
+                return []
+        return parts if isinstance(fact, SMALL) else [*parts, *map(self._part, ("steps", "status"))]
+
+    def _card(self, name: str) -> list[str]:
+        member = self.picture.by_name.get(name)
+        return [self._part(f"card-{member.index}", member)] if member else []
+
+    def _row(self, reviewer: str, round: int) -> list[str]:
+        member = self.picture.by_name.get(reviewer)
+        if member is None:
+            return []
+        return [self._part(f"row-{round}-{member.index}", self.picture.row(member, round))]
+
+    def _part(self, target: str, *args: object) -> str:
+        """The part of the page with this id; the macro that makes it has the id's first word."""
+        html = getattr(self._macros, target.partition("-")[0])(self.picture, *args)
+        return _partial(target, str(html), "outerHTML")
+
+
+def _partial(target: str, html: str, swap: str) -> str:
+    return f'<hx-partial hx-target="#{target}" hx-swap="{swap}">{html}</hx-partial>'
+
+
+@dataclass(eq=False)
+class WatchedSession:
+    """One session that somebody watches: what was rendered of it, and for how many viewers."""
+
+    rendering: Rendering
+    messages: list[Message] = field(default_factory=list)
+    n_viewers: int = 0
+    ended: bool = False
+    signal: Signal = field(default_factory=Signal)
+
+    async def follow(self, service: Service, id: str) -> None:
+        """Render what happens, to the end of the session."""
+        try:
+            with suppress(PeerageError):  # its log says how it ended, as far as it did
+                async with aclosing(service.watch(id)) as batches:
+                    async for events in batches:
+                        for event in events:
+                            if event.seq != NOT_STORED:
+                                self._add(self.rendering.batch())
+                            self._add(self.rendering.see(event))
+                        self._add(self.rendering.batch())
+        finally:
+            self.ended = True
+            self.signal.wake()
+
+    def _add(self, sent: Message | None) -> None:
+        if sent is not None:
+            self.messages.append(sent)
+            self.signal.wake()
+
+
+class LiveSessions:
+    """The sessions that are being watched, each followed once, by a task."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._watched: dict[str, tuple[WatchedSession, asyncio.Task[None]]] = {}
+
+    async def stream(self, id: str, after: int) -> AsyncIterator[str]:
+        """What a viewer is to be sent who has seen the log up to a place, to the end."""
+        yield ": parts of a session\n\n"
+        async with aclosing(with_pauses(self._messages(id, after), HEARTBEAT_S)) as texts:
+            async for text in texts:
+                yield COMMENT if text is None else text
+
+    async def _messages(self, id: str, after: int) -> AsyncIterator[str]:
+        if id not in self._watched:
+            watched = WatchedSession(Rendering(self.service.settings))
+            self._watched[id] = watched, asyncio.create_task(watched.follow(self.service, id))
+        watched, task = self._watched[id]
+        watched.n_viewers += 1
+        try:
+            place, is_level = 0, False  # level: nothing that the viewer has seen is still ahead
+            while True:
+                while place < len(watched.messages):
+                    sent = watched.messages[place]
+                    place += 1
+                    if sent.seq > after or (sent.seq == NOT_STORED and is_level):
+                        yield sent.text
+                if not is_level and watched.rendering.picture.last_seq >= after:
+                    is_level = True
+                    if (so_far := watched.rendering.catch_up()) is not None:
+                        yield so_far.text
+                elif watched.ended:
+                    yield END
+                    return
+                else:
+                    await watched.signal.changed()
+        finally:
+            watched.n_viewers -= 1
+            if not watched.n_viewers:
+                del self._watched[id]
+                await end([task])

@@ -63,33 +63,23 @@ HEADERS = {
 @cache
 def web_environment() -> Environment:
     """The templates of the web pages, over those of exported pages, whose charts they share."""
-    shared = environment()
-    made = shared.overlay(
+    web = environment().overlay(
         loader=ChoiceLoader(
             [PackageLoader("peerage.doors.web"), PackageLoader("peerage.doors.render")]
         )
     )
-    made.globals = {
-        **made.globals,
-        "markdown": prose,
-        "figure": figure,
-        "probability": probability,
-        "minute": minute,
-        "seconds": seconds,
-        "dollars": dollars,
-        "cost": lambda bill: cost(bill.usd, bill.n_unpriced),
-        "cost_of": cost,
-        "level": level,
-        "share_level": share_level,
-        "percent": percent,
-        "without_password": without_password,
-        "audit_words": audit_verdict,
+    functions: tuple[Callable[..., Any], ...] = (
+        *(prose, figure, probability, minute, seconds, dollars, cost, level, share_level),
+        *(percent, without_password, audit_verdict, n_voters),
+    )
+    web.globals = {
+        **web.globals,
+        **{function.__name__: function for function in functions},
         "rule_words": RULES,
-        "n_voters": n_voters,
         "version": static_version(),
         "nav": NAV,
     }
-    return made
+    return web
 
 
 def page(
@@ -97,8 +87,7 @@ def page(
 ) -> HTMLResponse:
     """A whole page, or a part of one, under a policy that lets nothing foreign run or load."""
     nonce = secrets.token_urlsafe(16)
-    found = web_environment().get_template(template)
-    html = found.render(nonce=nonce, here=here or request.url.path, **values)
+    html = _rendered(template, nonce, here or request.url.path, values)
     return HTMLResponse(html, code, headers=headers_with(nonce))
 
 
@@ -112,16 +101,18 @@ async def kept_page(
 
     def compute() -> bytes:
         values = make()
-        found = web_environment().get_template(template)
-        html = found.render(nonce=PLACEHOLDER, here=here, **values)
-        return f"{values.get('address', '')}\n{html}".encode()
+        return f"{values['address']}\n{_rendered(template, PLACEHOLDER, here, values)}".encode()
 
     cache: ReportCache = request.app.state.report_cache
     tag = await cache.tag(f"{request.url.path}?{request.url.query}")
     address, _, html = (await cache.report(tag, compute)).decode().partition("\n")
     nonce = secrets.token_urlsafe(16)
-    headers = {**headers_with(nonce), **({"HX-Push-Url": address} if address else {})}
+    headers = {**headers_with(nonce), "HX-Push-Url": address}
     return HTMLResponse(html.replace(PLACEHOLDER, nonce), headers=headers)
+
+
+def _rendered(template: str, nonce: str, here: str, values: Mapping[str, Any]) -> str:
+    return web_environment().get_template(template).render(nonce=nonce, here=here, **values)
 
 
 def headers_with(nonce: str) -> Mapping[str, str]:

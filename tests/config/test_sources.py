@@ -7,7 +7,7 @@ import tomllib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.config.toml_file import key_lines
+from peerage.config.sources import key_lines
 
 
 def test_keys_and_tables_have_the_line_they_are_written_on() -> None:
