@@ -7,6 +7,7 @@ own kind, never as a synthesis.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -24,7 +25,7 @@ from peerage.council.prompts import (
     tie_breaker_schema,
 )
 from peerage.providers import Reply
-from peerage.scoring import Scored
+from peerage.scoring import Scored, last_round
 from peerage.tasks import read_aside, together
 from peerage.types import (
     Ballot,
@@ -257,20 +258,25 @@ def _fence(context: VerdictContext, seat: Seat) -> str:
 def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
     """Whether the sole leader stays ahead whatever the unheard reviewers say; Borda only.
 
-    At worst each of them puts the leader last and one and the same rival first.
+    At worst each of them puts the leader last and one and the same rival first; what they said in
+    an earlier round may be replaced, so it counts for nobody.
     """
     scores = scored.session.scores
     if options.rule != "borda" or len(scores) < 2 or not scores[0].votes:
         return False
     n = len(scored.session.candidates)
-    placings = [p for b in scored.counted if (p := place(b, options.own_votes, n)) is not None]
+    _, latest = last_round(scored.session.ballots, scored.counted)
+    heard = (place(vote, options.own_votes, n) for vote in latest if vote.reviewer not in unheard)
     points: dict[str, Fraction] = {score.model: Fraction(0) for score in scores}
-    for placing in placings:
+    votes: Counter[str] = Counter()
+    for placing in filter(None, heard):
+        votes.update(placing.doubled.keys())
         for name, doubled in placing.doubled.items():
             points[name] += Fraction(2 * (placing.n - 1) - doubled, 2 * (placing.n - 1))
-    votes = {score.model: score.votes for score in scores}
     passed = [score.model for score in scores if score.passed]
     leader, *rivals = passed or [score.model for score in scores]
+    if not votes[leader]:
+        return False
 
     def unheard_of(name: str) -> int:
         return len(unheard - {name}) if options.own_votes != "in" else len(unheard)

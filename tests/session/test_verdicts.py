@@ -8,9 +8,20 @@ import pytest
 
 from peerage.doors.cli.session_commands import exit_code
 from peerage.providers import Reply
-from peerage.scoring import Scored
-from peerage.types import Failure, Query, Response, Score, ScoringOptions, Seat, Session
-from peerage.verdicts import VerdictContext, conclude
+from peerage.scoring import Scored, score_session
+from peerage.types import (
+    Ballot,
+    Failure,
+    Query,
+    Response,
+    Review,
+    Score,
+    ScoringOptions,
+    Seat,
+    Session,
+    Slot,
+)
+from peerage.verdicts import VerdictContext, conclude, settled
 
 
 def score(model, rank=1, mean=7.0, wins=1):
@@ -139,3 +150,23 @@ def test_the_exit_code_tells_a_rejection_from_no_decision(approved, code):
     verdict, _ = concluded("binary", {"a": vote(True)}, SCORES, chairs="a", panel="a")
     session = Session("s", Query("?"), verdict=replace(verdict, approved=approved), status="done")
     assert exit_code(session, "binary") == code
+
+
+@pytest.mark.parametrize(("last", "stops"), [("y", False), ("x", True)])
+def test_a_vote_of_an_earlier_round_does_not_stop_the_last_one_early(last, stops):
+    """Whoever is still out may say otherwise now; two of three heard settle it, one does not."""
+    slots = (Slot("A", "x"), Slot("B", "y"))
+    first = {"x": (("A",), ("B",)), "y": (("B",), ("A",))}
+    heard = {("r", 0): "x", ("s", 0): "x", ("t", 0): "x", ("r", 1): last, ("s", 1): "x"}
+    session = Session(
+        "s",
+        Query("?"),
+        candidates=("x", "y"),
+        ballots=tuple(Ballot(name, slots, round_) for name, round_ in heard),
+        reviews=tuple(
+            Review(name, first[favourite], round=round_)
+            for (name, round_), favourite in heard.items()
+        ),
+    )
+    options = ScoringOptions(audit=False)
+    assert settled(score_session(session, options), options, {"t"}) is stops

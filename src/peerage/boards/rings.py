@@ -431,11 +431,12 @@ def _clusters(
         n, size = sized.sums(exchange.n), sized.size
         density = np.bincount(sized.block, minlength=len(sized)) * 2.0 / (size * (size - 1))
         dense = (density >= DENSE) & (n >= MIN_EACH * size)
-        for place in np.lexsort((-n, -density))[: int(dense.sum())].tolist():
+        order = np.lexsort((-n, -density))
+        for place in order[dense[order]].tolist():
             members = sized.members[place]
             if len(clusters) == MAX_LISTED:
                 return tuple(clusters)
-            if not dense[place] or listed[members].any():
+            if listed[members].any():
                 continue
             listed[members] = True
             known = tuple(members.tolist()) in measured

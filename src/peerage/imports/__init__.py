@@ -66,7 +66,7 @@ Step = Callable[[str], None]  # is told what is done next, for whoever is watchi
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class ImportResult:
     """What was imported from one file, and what is odd about it without being wrong."""
 
     name: str
@@ -87,7 +87,7 @@ def take(
     clock: Callable[[], float],
     scale: Sequence[float] = (-1.0, 1.0),
     step: Step = lambda _: None,
-) -> Taken:
+) -> ImportResult:
     """Import one file of a kind; an error leaves the store as it was."""
     if kind not in KINDS:
         raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
@@ -98,10 +98,10 @@ def take(
         digest = hashlib.file_digest(data, "sha256").hexdigest()
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
-        return Taken(path.name, kind, known.n_rows, already=True)
+        return ImportResult(path.name, kind, known.n_rows, already=True)
     at = clock()
     if kind == "sessions":
-        return Taken(path.name, kind, take_sessions(store, path, digest, at))
+        return ImportResult(path.name, kind, take_sessions(store, path, digest, at))
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
 
@@ -120,7 +120,7 @@ def take(
         n, flags = in_little_memory(Path(folder), path, work)
         step("storing")
         store.add_import(Import(kind, digest, path.name, n, at), chunks(target))
-    return Taken(path.name, kind, n, flags=flags)
+    return ImportResult(path.name, kind, n, flags=flags)
 
 
 # -- sessions -----------------------------------------------------------------------------------
@@ -143,9 +143,9 @@ def take_sessions(store: Store, path: Path, digest: str, at: float) -> int:
     if wrong:
         listed = "; ".join(f"{error.place}: {error.message}" for error in wrong)
         raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
-    taken = {event.session_id for event in events}
-    here = [name for name in sorted(taken) if store.events(name)]
-    if len(taken) < n or here:
+    ids = {event.session_id for event in events}
+    here = [name for name in sorted(ids) if store.events(name)]
+    if len(ids) < n or here:
         names = ", ".join(here[:N_SHOWN])
         twice = f"in the store already: session {names}." if here else "an id stands twice."
         raise InputError(twice, place=str(path), hint="Nothing was imported.")
@@ -291,17 +291,17 @@ def take_export(
     folder: Path,
     step: Step = lambda _: None,
     scale: Sequence[float] = (-1.0, 1.0),
-) -> list[Taken]:
+) -> list[ImportResult]:
     """Import the sessions and tables of an export; what is in the store already stays."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
-    given = [one for name in GIVEN_FILES.values() for one in _contributions(folder / name)]
+    contributions = [c for name in GIVEN_FILES.values() for c in _contributions(folder / name)]
     step("checking")
     for entry in new:
         if entry.kind != "sessions":
             _check_exported(store, entry.kind, folder / import_file_name(entry), scale)
-    for kind in {one.kind for one in given}:
+    for kind in {contribution.kind for contribution in contributions}:
         _check_exported(store, kind, folder / GIVEN_FILES[kind], scale)
     step("storing")
     events = list(_events_not_in(store, folder / "sessions.jsonl"))
@@ -311,13 +311,13 @@ def take_export(
     for season, seed in seeds.items():
         store.season_seed(season, seed)
     for entry in new:
-        held = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
-        store.add_import(entry, held)
-    store.add_contributions(given)
+        parts = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
+        store.add_import(entry, parts)
+    store.add_contributions(contributions)
     n = len({event.session_id for event in events})
     return [
-        Taken("sessions.jsonl", "sessions", n, already=not n),
-        *(Taken(e.name, e.kind, e.n_rows, already=e not in new) for e in entries),
+        ImportResult("sessions.jsonl", "sessions", n, already=not n),
+        *(ImportResult(e.name, e.kind, e.n_rows, already=e not in new) for e in entries),
     ]
 
 
@@ -351,12 +351,12 @@ def _contributions(path: Path) -> list[Contribution]:
     if not path.is_file():
         return []
     try:
-        found = [from_json(Contribution, read()) for _, read in documents(path)]
+        contributions = [from_json(Contribution, read()) for _, read in documents(path)]
     except WrongShapeError as error:
         raise InputError(f"this is no list of contributions: {error}.", place=str(path)) from None
-    if any(GIVEN_FILES.get(one.kind) != path.name for one in found):
+    if any(GIVEN_FILES.get(one.kind) != path.name for one in contributions):
         raise InputError("this is no list of contributions.", place=str(path))
-    return found
+    return contributions
 
 
 def _check_exported(store: Store, kind: str, file: Path, scale: Sequence[float]) -> None:
@@ -404,10 +404,9 @@ def export(store: Store, folder: Path) -> dict[str, int]:
                 with (folder / import_file_name(entry)).open("wb") as data:
                     data.writelines(store.import_parts(entry.id))
         for kind, name in GIVEN_FILES.items():
-            given = [to_json(one) for _, one in store.contributions(kind)]
-            if given:
-                lines = "".join(json.dumps(one) + "\n" for one in given)
-                (folder / name).write_text(lines, encoding="utf-8")
+            lines = [json.dumps(to_json(one)) + "\n" for _, one in store.contributions(kind)]
+            if lines:
+                (folder / name).write_text("".join(lines), encoding="utf-8")
         manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
         (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
@@ -416,17 +415,16 @@ def export(store: Store, folder: Path) -> dict[str, int]:
 @contextmanager
 def _whole_or_not_at_all(folder: Path) -> Iterator[None]:
     """Make a folder and those above it that are missing; if it cannot be filled, none stays."""
-    made: list[Path] = []
     try:
-        made = [one for one in (folder, *folder.parents) if not one.exists()]
-        if not made and any(folder.iterdir()):
+        new = [one for one in (folder, *folder.parents) if not one.exists()]
+        if not new and any(folder.iterdir()):
             raise InputError("this folder is not empty.", place=str(folder), hint="Name a new one.")
         folder.mkdir(parents=True, exist_ok=True)
         try:
             yield
         except BaseException:
             with suppress(OSError):
-                for left in made[-1:] or list(folder.iterdir()):
+                for left in new[-1:] or list(folder.iterdir()):
                     shutil.rmtree(left) if left.is_dir() else left.unlink()
             raise
     except OSError as error:

@@ -56,10 +56,10 @@ def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, .
     if not names:
         return raw, ()
     padded = listed(sql("coalesce(bool_or({0} <> {1}), false)", *_both(name)) for name in names)
-    found = dict(zip(names, rows.aggregate(padded).fetchall()[0], strict=True))
-    if not any(found.values()):
+    is_padded = dict(zip(names, rows.aggregate(padded).fetchall()[0], strict=True))
+    if not any(is_padded.values()):
         return raw, ()
-    flags = [flag for name in names if found[name] and (flag := _merged(rows, name))]
+    flags = [flag for name in names if is_padded[name] and (flag := _merged(rows, name))]
     short = listed(sql("nullif({1}, '') as {0}", *_both(name)) for name in names)
     rows.project(sql("* replace ({})", short)).write_parquet(str(target))
     return target, tuple(flags)
@@ -132,8 +132,8 @@ def imported_contributors(store: Store, items: Sequence[str]) -> dict[str, str]:
         return {}
     engine = DuckDB()
     known = _contributors(engine, files).filter(nw.col("item_id").is_in(items))
-    found = engine.arrays(known)
-    return dict(zip(found["item_id"].tolist(), found["one"].tolist(), strict=True))
+    columns = engine.arrays(known)
+    return dict(zip(columns["item_id"].tolist(), columns["one"].tolist(), strict=True))
 
 
 def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
@@ -144,8 +144,8 @@ def _refuse_known(engine: DuckDB, store: Store, path: Path) -> None:
     engine.admit(path, known)
     key = (*KEYS["reviews"], "round")
     both = _keyed(engine.open(path)).join(_keyed(engine.open(known)), on=list(key), how="inner")
-    found = engine.arrays(both.select(*map(nw.col, key)).sort(*key).head(N_SHOWN))
-    rows = [", ".join(map(str, row)) for row in zip(*found.values(), strict=True)]
+    columns = engine.arrays(both.select(*map(nw.col, key)).sort(*key).head(N_SHOWN))
+    rows = [", ".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
     if rows:
         raise InputError(
             "some of these reviews are in the store already, from another file.",
@@ -193,12 +193,12 @@ def write(
 
 def _group_rows(engine: DuckDB, raw: Path) -> int:
     """How many rows stand together in a file: fewer where they are large."""
-    found = engine.connection.execute(
+    sizes = engine.connection.execute(
         "select sum(total_uncompressed_size), sum(row_group_num_rows) filter (column_id = 0)"
         " from parquet_metadata(?)",
         [pattern(located(raw))],
     ).fetchall()
-    n_bytes, n_rows = found[0]
+    n_bytes, n_rows = sizes[0]
     mean = (n_bytes or 0) / max(1, n_rows or 0)
     return max(2_048, min(122_880, int(GROUP_BYTES / max(1.0, mean)) // 2_048 * 2_048))
 

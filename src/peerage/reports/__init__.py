@@ -88,51 +88,47 @@ def board_models(
 
 
 def board_contributors(
-    opinions: Source, users: Source | None = None, **given: Unpack[ContributorBoardKeywords]
+    opinions: Source, users: Source | None = None, **keywords: Unpack[ContributorBoardKeywords]
 ) -> Board:
     """The contributors, the best first, from any `opinions` table."""
-    with _community_boards(ContributorBoardOptions, opinions, users, given) as boards:
+    with _community_boards(ContributorBoardOptions, opinions, users, keywords) as boards:
         return boards.board()
 
 
 def board_reviewers(
-    opinions: Source, users: Source | None = None, **given: Unpack[ReviewerBoardKeywords]
+    opinions: Source, users: Source | None = None, **keywords: Unpack[ReviewerBoardKeywords]
 ) -> Board:
     """The reviewers, the best first, from any `opinions` table."""
-    with _community_boards(ReviewerBoardOptions, opinions, users, given) as boards:
+    with _community_boards(ReviewerBoardOptions, opinions, users, keywords) as boards:
         return boards.board()
 
 
 def board_items(
-    opinions: Source, users: Source | None = None, **given: Unpack[ItemBoardKeywords]
+    opinions: Source, users: Source | None = None, **keywords: Unpack[ItemBoardKeywords]
 ) -> Board:
     """The items, the best first, from any `opinions` table."""
-    with _community_boards(ItemBoardOptions, opinions, users, given) as boards:
+    with _community_boards(ItemBoardOptions, opinions, users, keywords) as boards:
         return boards.board()
 
 
 def find_rings(
-    opinions: Source, users: Source | None = None, **given: Unpack[RingsKeywords]
+    opinions: Source, users: Source | None = None, **keywords: Unpack[RingsKeywords]
 ) -> Rings:
     """The voting rings in any `opinions` table, with the evidence."""
-    with _community_boards(RingsOptions, opinions, users, given) as boards:
+    with _community_boards(RingsOptions, opinions, users, keywords) as boards:
         return boards.rings
 
 
 @contextmanager
 def _community_boards(
-    kind: type[RingsOptions], opinions: Source, users: Source | None, given: Mapping[str, Any]
+    kind: type[RingsOptions], opinions: Source, users: Source | None, keywords: Mapping[str, Any]
 ) -> Iterator[CommunityBoards]:
     """The boards of tables, by the keywords of a call: fields of the options, and the rest."""
-    options = kind(**{name: value for name, value in given.items() if name not in BESIDE_OPTIONS})
-    tables = InputTables(
-        opinions=opinions,
-        users=users,
-        items=given.get("items"),
-        engine=given.get("engine", "duckdb"),
-    )
-    with tables.as_parquet() as files:
-        yield read_community_boards(files, options, given.get("coefficients"))
+    fields = dict(keywords)
+    beside = {name: fields.pop(name) for name in BESIDE_OPTIONS if name in fields}
+    options, coefficients = kind(**fields), beside.pop("coefficients", None)
+    with InputTables(opinions=opinions, users=users, **beside).as_parquet() as files:
+        yield read_community_boards(files, options, coefficients)
 
 
 def audit(
@@ -150,8 +146,8 @@ def audit(
     from peerage.reports.audits import audit_reviews
 
     with InputTables(reviews, engine=engine).as_parquet() as files:
-        asked = AuditOptions(**options)
-        return audit_reviews(files.runner(), files.reviews, asked, limits or AuditLimits())
+        limits = limits or AuditLimits()
+        return audit_reviews(files.runner(), files.reviews, AuditOptions(**options), limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,35 +252,22 @@ class Reports:
         """The latest sessions of the store."""
         from peerage.reports.sessions import SessionList, session_entry
 
-        listed = self.store.sessions(limit=options.limit, before=options.before)
-        return SessionList(tuple(session_entry(one, self.store.events(one.id)) for one in listed))
+        store = self.store
+        listings = store.sessions(limit=options.limit, before=options.before)
+        entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
+        return SessionList(tuple(entries))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
-        from peerage.council.fold import fold
-        from peerage.events import opening_of
         from peerage.reports.sessions import StoredSession
-        from peerage.scoring import recorded_options
 
-        events = self._events(prefix)
-        options = recorded_options(self.settings, opening_of(events))
-        return StoredSession(fold(events), events, options)
+        return StoredSession.read(self._events(prefix), self.settings)
 
     def replay(self, prefix: str, options: ReplayOptions) -> Scored:
         """One session read and scored again as set, but for these options; no model is called."""
-        from peerage import config
-        from peerage.council.fold import fold
-        from peerage.events import without_readings
-        from peerage.reports.sessions import rescored
+        from peerage.reports.sessions import replayed
 
-        session = fold(without_readings(self._events(prefix)))
-        if not session.ballots:
-            raise InputError(f"session {session.id} has no ballots to score.")
-        changes = options.model_dump(exclude_none=True)
-        if name := changes.get("rubric"):
-            changes["rubric"] = None if name == "none" else config.rubric(name, self.settings)
-        scoring = self.settings.scoring_options(session.query.category)
-        return rescored(session, replace(scoring, **changes))
+        return replayed(self._events(prefix), self.settings, options)
 
     def score(
         self, document: object, options: ScoreOptions, source: str = "ballots"
@@ -310,10 +293,10 @@ class Reports:
         from peerage.reports.sessions import rescored
 
         stored = self.session(prefix)
-        found = rescored(stored.session, stored.options).audit
-        if found is None:
+        audit = rescored(stored.session, stored.options).audit
+        if audit is None:
             raise InputError("the audit is switched off.", hint="Set [council] audit = true.")
-        return found
+        return audit
 
     def review_files(self) -> list[Path]:
         """The Parquet files of every review in the store, held here or imported."""
@@ -331,17 +314,15 @@ class Reports:
             return []
         engine = InputTables().runner()
         frame = engine.open(files)
-        kept = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
-        columns = engine.arrays(frame.select(*kept)).values()
-        rows = zip(*(values.tolist() for values in columns), strict=True)
-        return [dict(zip(kept, row, strict=True)) for row in rows]
+        names = [name for name in ("item_id", "contributor", "text") if name in frame.columns]
+        columns = engine.arrays(frame.select(*names))
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
 
     # -- where it is read from -----------------------------------------------------------------
 
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
-        from peerage.reports.community_boards import agreeing
-        from peerage.reports.model_boards import build_model_board
-        from peerage.reports.model_reviews import NO_REVIEWS, StoredReviews
+        from peerage.reports.model_reviews import NO_REVIEWS
 
         if tables.reviews is not None:
             return _model_board(tables, options)
@@ -349,12 +330,9 @@ class Reports:
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
             return replace(_model_board(nothing, options), hint=str(NO_REVIEWS_YET))
-        if tables.item_weights is not None or tables.engine == "spark":
-            board = _model_board(replace(tables, reviews=files), options)
-        else:
-            engine = tables.runner()
-            board = build_model_board(StoredReviews(engine, mirror, files, options))
-            board = agreeing(board, engine, tables.against)
+        has_sums = tables.item_weights is None and tables.engine != "spark"
+        tables = replace(tables, reviews=files)
+        board = _model_board(tables, options, mirror if has_sums else None)
         return replace(board, flags=(*board.flags, *flags))
 
     def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
@@ -395,14 +373,21 @@ class Reports:
 # -- boards ------------------------------------------------------------------------------------
 
 
-def _model_board(tables: InputTables, options: ModelBoardOptions) -> Board:
+def _model_board(
+    tables: InputTables, options: ModelBoardOptions, mirror: Mirror | None = None
+) -> Board:
+    """The board of a table of reviews, or of a mirror's files and the sums beside them."""
     from peerage.reports.community_boards import agreeing
     from peerage.reports.model_boards import build_model_board
-    from peerage.reports.model_reviews import ReviewsTable
+    from peerage.reports.model_reviews import ReviewsTable, StoredReviews
 
     engine = tables.runner()
-    board = build_model_board(ReviewsTable(engine, tables.reviews, options, tables.item_weights))
-    return agreeing(board, engine, tables.against)
+    reviews = (
+        ReviewsTable(engine, tables.reviews, options, tables.item_weights)
+        if mirror is None
+        else StoredReviews(engine, mirror, tables.reviews or (), options)
+    )
+    return agreeing(build_model_board(reviews), engine, tables.against)
 
 
 def read_community_boards(

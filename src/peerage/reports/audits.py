@@ -94,8 +94,8 @@ class _AuditRows:
         """The table as blocks to pass over, checked; one that is not large is read only once."""
         if self.table.n_rows > FEW_ROWS:
             return lambda kernel: self._checked(kernel, self.reading)
-        held = self._checked(lambda rows: rows, replace(self.reading, whole_queries=True))
-        return lambda kernel: [kernel(rows) for rows in held]
+        blocks = self._checked(lambda rows: rows, replace(self.reading, whole_queries=True))
+        return lambda kernel: [kernel(rows) for rows in blocks]
 
     def _checked(self, kernel: Callable[[Rows], T], reading: RowsReading) -> Sequence[T]:
         def checked(rows: Rows) -> T | None:
@@ -157,9 +157,9 @@ def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
-    kept = tuple(
-        one
-        for one in audit.findings
-        if one.subject == reviewer or one.subject.startswith(f"{reviewer}>")
+    findings = tuple(
+        finding
+        for finding in audit.findings
+        if finding.subject == reviewer or finding.subject.startswith(f"{reviewer}>")
     )
-    return replace(audit, findings=kept)
+    return replace(audit, findings=findings)

@@ -189,8 +189,8 @@ class CommunityBoards:
         other = copy(self)
         other.coefficients = coefficients
         same = coefficients.min_reviews_for_quality == self.coefficients.min_reviews_for_quality
-        for kept in ("standings", *(() if same else ("sums", "by_item", "alignment"))):
-            other.__dict__.pop(kept, None)
+        for name in ("standings", *(() if same else ("sums", "by_item", "alignment"))):
+            other.__dict__.pop(name, None)
         return other
 
     # -- boards ------------------------------------------------------------------------------
@@ -206,17 +206,17 @@ class CommunityBoards:
 
     def contributors(self, everyone: bool = False, by: RankedBy = "total") -> Board:
         literal = self.options.literal and self.members.registered is not None
-        made = contributors(
+        board = contributors(
             self.members,
             self.standings,
             everyone=everyone or literal,
             only_registered=literal,
             sort=COLUMN_RANKED_BY[by],
         )
-        return self._echoed(made)
+        return self._echoed(board)
 
     def reviewers(self, everyone: bool = False) -> Board:
-        made = reviewers(
+        board = reviewers(
             self.members,
             self.alignment,
             self.coefficients,
@@ -224,25 +224,26 @@ class CommunityBoards:
             everyone=everyone,
             only_registered=self.options.literal,
         )
-        return self._echoed(self._beside(made, self.members.people, "accuracy"))
+        return self._echoed(self._beside(board, self.members.people, "accuracy"))
 
     def items(self) -> Board:
-        made = items(self.members, self.by_item, self.standings["total_score"], self.coefficients)
-        return self._echoed(self._beside(made, self.members.items, "quality"))
+        total = self.standings["total_score"]
+        board = items(self.members, self.by_item, total, self.coefficients)
+        return self._echoed(self._beside(board, self.members.items, "quality"))
 
-    def _beside(self, made: Board, names: Names, value: str) -> Board:
+    def _beside(self, board: Board, names: Names, value: str) -> Board:
         """The board with what Dawid and Skene's model says, in the board's order."""
         model = self.dawid_skene
         if model is None:
-            return made
+            return board
         place = {name: code for code, name in enumerate(names)}
-        codes = [place[name] for name in made.columns[SCORES[made.board][0]]]
-        columns = {**made.columns, "dawid_skene": getattr(model, value)[codes]}
+        codes = [place[name] for name in board.columns[SCORES[board.board][0]]]
+        columns = {**board.columns, "dawid_skene": getattr(model, value)[codes]}
         flag = f"dawid_skene_did_not_converge:{model.iterations}"
-        return replace(made, columns=columns, flags=() if model.converged else (flag,))
+        return replace(board, columns=columns, flags=() if model.converged else (flag,))
 
-    def _echoed(self, made: Board) -> Board:
-        return replace(made, parameters=self.parameters(), flags=(*self.flags, *made.flags))
+    def _echoed(self, board: Board) -> Board:
+        return replace(board, parameters=self.parameters(), flags=(*self.flags, *board.flags))
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
@@ -304,18 +305,15 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
             hint=f"Name columns: {', '.join(NAMES)}; values: score, rank. "
             f"It has: {', '.join(columns[:20])}.",
         )
-    found = engine.arrays(
+    scores = engine.arrays(
         opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
     )
     sign = -1.0 if value == "rank" else 1.0
-    names, values = found[key].tolist(), np.asarray(found[value], dtype=np.float64)
-    wrong = [
-        str(row)
-        for row, (name, one) in enumerate(zip(names, values.tolist(), strict=True), 1)
-        if name is None or not np.isfinite(one)
-    ]
-    if wrong:
-        raise InputError(f"an outside ranking has no name or no {value} in row {wrong[0]}.")
+    names, values = scores[key].tolist(), np.asarray(scores[value], dtype=np.float64)
+    nameless = np.array([name is None for name in names], dtype=bool)
+    wrong = np.flatnonzero(nameless | ~np.isfinite(values))
+    if len(wrong):
+        raise InputError(f"an outside ranking has no name or no {value} in row {wrong[0] + 1}.")
     if len(set(names)) != len(names):
         raise InputError("an outside ranking names someone twice.", hint="Keep one row for each.")
     return dict(zip(names, (sign * values).tolist(), strict=True))

@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 
 from peerage.boards import Board
-from peerage.boards.model_sums import (
-    ModelSums,
-    Plan,
-)
+from peerage.boards.model_sums import ModelSums, Plan
 from peerage.boards.models import (
     COLUMNS,
     MEANS,
@@ -42,6 +39,7 @@ from peerage.types import Placing
 MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
 COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
 POINT = ("model", "share", "share_low", "share_high", "appearances")
+TOO_MANY = "too many ballots to read one after another"
 MAX_WEEKS = 520
 WEEK_S = 604_800.0
 MONDAY_S = 345_600.0  # the first Monday after the epoch, 1970-01-05
@@ -103,11 +101,11 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
         "sessions_of_several_categories": whole.count("mixed"),
         "reviews_in_the_future": reviews.n_after(time.time()),
     }
-    said = [f"{name}:{n}" for name, n in counts.items() if n]
-    said += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
+    counted = [f"{name}:{n}" for name, n in counts.items() if n]
+    counted += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
     if two_way:
-        said += _without_interval(columns)
-    return _board(reviews, columns, notes, said + flags)
+        counted += _without_interval(columns)
+    return _board(reviews, columns, notes, counted + flags)
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
@@ -181,23 +179,24 @@ def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float],
     sums = reviews.sums(replace(plan, influence=True, pairs=False, lengths=False, scores=False))
     totals = ModelTotals(sums.slice(None))
     reviewer, model, cells = totals.by_reviewer("influence")
-    held, place = np.unique(reviewer, return_inverse=True)
-    shares, n_votes = np.zeros((2, len(held), len(totals)))
+    codes, place = np.unique(reviewer, return_inverse=True)
+    shares, n_votes = np.zeros((2, len(codes), len(totals)))
     shares[place, model], n_votes[place, model] = cells["share"], cells["votes"]
     at = {name: i for i, name in enumerate(totals.models)}
-    found = peer_weights(shares, n_votes, [at.get(sums.names[code], -1) for code in held.tolist()])
-    if found is None:
+    own = [at.get(sums.names[code], -1) for code in codes.tolist()]
+    peers = peer_weights(shares, n_votes, own)
+    if peers is None:
         raise UsageError(
             "no reviewer is a model on this board, so none has a score to be weighed by.",
             hint="Use --reputation fixed.",
         )
-    n_outsiders = len(found.outsiders)
+    n_outsiders = len(peers.outsiders)
     flags = [f"reviewers_without_a_score:{n_outsiders}"] if n_outsiders else []
     by_name = np.zeros(len(sums.names))
-    by_name[held] = found.used
+    by_name[codes] = peers.used
     weights = {
         sums.names[code]: round(weight, 12)
-        for code, weight in zip(held.tolist(), found.weight.tolist(), strict=True)
+        for code, weight in zip(codes.tolist(), peers.weight.tolist(), strict=True)
     }
     return replace(plan, weight_by_name=by_name), weights, flags
 
@@ -264,37 +263,36 @@ def _other_rule(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> Estim
 
 def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floats:
     """A registered rule's values over all ballots of the window, in order of time."""
-    found = rules.get(name).values(placings, totals.models)
-    return np.array([float(found.get(model, np.nan)) for model in totals.models])
+    values = rules.get(name).values(placings, totals.models)
+    return np.array([float(values.get(model, np.nan)) for model in totals.models])
 
 
 def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
     many = reviews.n_rows > MAX_PLACED_ROWS
     placings = [] if many else reviews.placings(plan)
-    found: list[dict[str, Any]] = []
+    compared: list[dict[str, Any]] = []
     for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
-        if name in MEANS:
-            values = totals.mean(*MEANS[name])
-        elif name == "bradley_terry":
-            values = rating_estimates(totals).value
-        elif many:
-            found.append({**head, "note": "too many ballots to read one after another", "rows": []})
-            continue
-        else:
-            try:
-                values = _by_ballots(placings, totals, name)
-            except PluginError as error:
-                found.append({**head, "note": error.message, "rows": []})
+        try:
+            if name in MEANS:
+                values = totals.mean(*MEANS[name])
+            elif name == "bradley_terry":
+                values = rating_estimates(totals).value
+            elif many:
+                compared.append({**head, "note": TOO_MANY, "rows": []})
                 continue
-        wins = totals.column("wins")
-        order, rank = standing(values, wins, totals.models, rule.lower_is_better)
+            else:
+                values = _by_ballots(placings, totals, name)
+        except PluginError as error:
+            compared.append({**head, "note": error.message, "rows": []})
+            continue
+        order, rank = standing(values, totals.column("wins"), totals.models, rule.lower_is_better)
         rows = [
             {"model": totals.models[i], "value": plain(float(values[i])), "rank": rank[i]}
             for i in order
             if np.isfinite(values[i])
         ]
-        found.append({**head, "rows": rows})
-    return found
+        compared.append({**head, "rows": rows})
+    return compared

@@ -244,10 +244,10 @@ class CouncilOptions(ReplayOptions):
 
     def flags(self) -> dict[str, object]:
         """What was given, under the names that the configuration has for it."""
-        given = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
-        if given.get("rubric") == "none":
-            given["rubric"] = False
-        return {f"council.{name}": value for name, value in given.items()}
+        values = self.model_dump(include=set(CouncilOptions.model_fields), exclude_none=True)
+        if values.get("rubric") == "none":
+            values["rubric"] = False
+        return {f"council.{name}": value for name, value in values.items()}
 
 
 class AskOptions(CouncilOptions):

@@ -1,34 +1,205 @@
-"""What pages show beside boards: of one model, of two reviewers, of a person, and from the log."""
+"""What pages show beside boards: what-if boards, and facts of models, reviewers and people.
+
+For a what-if board no model is called: a reviewer's marks are weighed anew, ceilings are lifted,
+answers fail the gate, reviewers are left out. Each only changes ranks and scores of rows that are
+there.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
 
+from peerage.boards import Board
 from peerage.council.counting import count, places
 from peerage.council.fold import fold, person_review
 from peerage.council.safety import screen
-from peerage.errors import PeerageError
+from peerage.engines import engines
+from peerage.engines.review_tables import read_reviews
+from peerage.errors import InputError, PeerageError, UsageError
 from peerage.events import Answered, Fact, Failed, PersonReviewed, Reviewed, read_events
-from peerage.reports.held_rows import HeldRows
-from peerage.reviews.columns import MARK
-from peerage.reviews.rows import Floats, Ints
+from peerage.reports import InputTables, Reports
+from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.columns import MARK, REVIEWS, is_number, required
+from peerage.reviews.rows import Bools, Floats, Ints, Rows, ballot_codes, group, rows_and_units
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
-from peerage.types import Event, Response, ScoringOptions, Session, is_cut_off
+from peerage.types import Event, Response, Rubric, ScoringOptions, Session, is_cut_off
 
 T = TypeVar("T")
-N = TypeVar("N", int, float)
+GATED_SCORE = 0.0
+DECIMALS = 9
 MAX_POINTS = 2_000  # of a scatter
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
+
+
+# -- all stored reviews in memory ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRows:
+    """Reviews ballot by ballot: the columns of their table, and the same with names as codes."""
+
+    columns: Mapping[str, NDArray[Any]]
+    rows: Rows
+    sessions: tuple[str, ...]  # the id of each
+
+    def code(self, name: str) -> int:
+        """The code of a name, −1 where nobody has it."""
+        return self.rows.names.index(name) if name in self.rows.names else -1
+
+    def number(self, name: str) -> Floats:
+        """A column of numbers, NaN where there is none."""
+        return self.rows.numbers.get(name, np.full(self.rows.n, np.nan))
+
+    def ballots(self) -> Ints:
+        """The ballot of each row, by number: one reviewer in one session and round."""
+        return group(*ballot_codes(self.rows)).code
+
+
+def stored_rows(reports: Reports) -> HeldRows | None:
+    """All stored reviews; they stay in memory until the store has more."""
+    try:
+        files = reports.review_files()
+    except InputError:  # there are none yet
+        return None
+    return _rows_of(tuple(files))
+
+
+@lru_cache(maxsize=2)
+def _rows_of(files: tuple[Path, ...]) -> HeldRows:
+    engine = engines.get("duckdb")()
+    table = read_reviews(engine, list(files))
+    numbers = [name for name in table.columns if is_number(name) or name == "at"]
+    texts = [*required(REVIEWS), *(n for n in ("query_id", "category") if n in table.columns)]
+    keys = [n for n in ("session_id", "reviewer", "round", "candidate") if n in table.columns]
+    columns = engine.arrays(table.frame.select(*texts, *numbers).sort(*keys))
+    rows, _ = rows_and_units(columns, numbers)
+    return HeldRows(columns, rows, tuple(sorted(set(columns["session_id"].tolist()))))
+
+
+# -- counted otherwise ---------------------------------------------------------------------------
+
+
+class WhatIfOptions(ModelBoardOptions):
+    """How a board of models would be made; what is not given stays as it was recorded."""
+
+    without: tuple[str, ...] = Field(default=(), description="Reviewers to leave out.")
+    weights: Mapping[str, float] = Field(
+        default_factory=dict, description="Weights of the rubric's dimensions, of any sum."
+    )
+    ceiling: bool = Field(default=True, description="Whether low accuracy caps the score.")
+    gate: bool = Field(default=False, description="Whether answers that fail the gate go last.")
+    calibrated: bool = Field(
+        default=False, description="Rank by scores normalised for each reviewer."
+    )
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether rows have to be counted anew, beyond what any board can do."""
+        return bool(self.without or self.weights or not self.ceiling or self.gate)
+
+    @property
+    def plain(self) -> ModelBoardOptions:
+        """The options that every board of models has."""
+        return ModelBoardOptions(**self.model_dump(include=set(ModelBoardOptions.model_fields)))
+
+
+def what_if_board(
+    reports: Reports,
+    options: WhatIfOptions,
+    rubric: Rubric | None,
+    failed: Collection[tuple[str, str]] = (),
+) -> Board:
+    """The board under these options; `failed` are the answers that fail the gate, by session."""
+    held = stored_rows(reports) if options.changes_rows else None
+    if held is None:
+        return reports.board(options.plain)
+    tables = InputTables(counted_otherwise(held, options, rubric, failed))
+    return replace(reports, tables=tables).board(options.plain)
+
+
+def counted_otherwise(
+    held: HeldRows,
+    options: WhatIfOptions,
+    rubric: Rubric | None,
+    failed: Collection[tuple[str, str]] = (),
+) -> dict[str, NDArray[Any]]:
+    """The table of the same reviews, with ranks and scores as other options would have made them.
+
+    A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
+    """
+    rows, columns = held.rows, dict(held.columns)
+    score = held.number("score").copy()
+    marked = _overall(rows, options, rubric)
+    changed = ~np.isnan(marked)
+    score[changed] = marked[changed]
+    gated = np.zeros(rows.n, dtype=bool)
+    if options.gate and failed:
+        failing = set(failed)
+        answers = zip(columns["session_id"].tolist(), columns["candidate"].tolist(), strict=True)
+        gated = np.array([answer in failing for answer in answers], dtype=bool)
+        score[gated & ~np.isnan(score)] = GATED_SCORE
+    columns |= {"score": score, "rank": _ranked(held, score, changed | gated, gated)}
+    if not options.without:
+        return columns
+    keep = np.array([name not in options.without for name in rows.names], dtype=bool)[rows.reviewer]
+    if not keep.any():
+        raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
+    return {name: values[keep] for name, values in columns.items()}
+
+
+def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:
+    """Each row's weighed marks under the ceilings, NaN where they stay as they were."""
+    marks = {
+        name.removeprefix(MARK): values
+        for name, values in rows.numbers.items()
+        if name.startswith(MARK)
+    }
+    recorded = {name: float(weight) for name, weight in rubric.weights.items()} if rubric else {}
+    weights = options.weights or recorded
+    if "accuracy" not in marks or not (options.weights or not options.ceiling):
+        return np.full(rows.n, np.nan)
+    total, weighed = np.zeros(rows.n), np.zeros(rows.n)
+    for name in (name for name in weights if name in marks):
+        marked = ~np.isnan(marks[name])
+        total += weights[name] * np.where(marked, marks[name], 0.0)
+        weighed += weights[name] * marked
+    accuracy = marks["accuracy"]
+    weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
+    # Rounded, so that sums which are equal on paper are equal here.
+    overall = np.round(total / weighed, DECIMALS)
+    for below, at_most in rubric.ceilings if rubric and options.ceiling else ():
+        overall = np.where(accuracy < float(below), np.minimum(overall, float(at_most)), overall)
+    return overall
+
+
+def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
+    """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
+    old, ballot = held.number("rank"), held.ballots()
+    touched = np.bincount(ballot, changed)[ballot] > 0
+    at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
+    best_first = np.where(np.isnan(score), np.inf, -score)
+    keys = np.stack([np.where(np.isnan(old), np.inf, old), best_first, gated, ballot])[:, at]
+    order = np.lexsort(keys)  # by ballot, and then as it ranks
+    at, keys = at[order], keys[:, order]
+    differs = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
+    tie = np.cumsum(np.append(True, differs)[: len(at)]) - 1
+    place = np.arange(len(at)) - np.searchsorted(keys[-1], keys[-1]) + 1.0
+    ranks = np.where(touched, np.nan, old)
+    ranks[at] = (np.bincount(tie, place) / np.bincount(tie))[tie]
+    return ranks
 
 
 # -- one model -----------------------------------------------------------------------------------
@@ -83,12 +254,12 @@ def duels(held: HeldRows, a: str, b: str) -> list[SessionShare]:
 
 def _by_session(held: HeldRows, session: Ints, share: Floats) -> list[SessionShare]:
     """The mean share in each session."""
-    kept, place = np.unique(session, return_inverse=True)
+    sessions, place = np.unique(session, return_inverse=True)
     n = np.bincount(place)
     means = np.bincount(place, share) / np.maximum(n, 1)
     return [
         SessionShare(held.sessions[i], float(mean), int(count))
-        for i, mean, count in zip(kept.tolist(), means, n, strict=True)
+        for i, mean, count in zip(sessions.tolist(), means, n, strict=True)
     ]
 
 
@@ -128,46 +299,41 @@ def compare_reviewers(held: HeldRows, a: str, b: str) -> TwoReviewers:
     rows, codes = held.rows, [held.code(a), held.code(b)]
     answer = rows.session * len(rows.names) + rows.candidate
     fair = ~np.isin(rows.candidate, codes)
-    mine = [np.flatnonzero((rows.reviewer == code) & fair) for code in codes]
-    row_by_answer = [dict(zip(answer[some].tolist(), some.tolist(), strict=True)) for some in mine]
+    judged = [np.flatnonzero((rows.reviewer == code) & fair) for code in codes]
+    row_by_answer = [dict(zip(answer[at].tolist(), at.tolist(), strict=True)) for at in judged]
     shared = sorted(row_by_answer[0].keys() & row_by_answer[1].keys())
-    pairs = [(row_by_answer[0][one], row_by_answer[1][one]) for one in shared]
-    scores = _pairs_of(held.number("score"), pairs, float)
-    ranks = _pairs_of(held.number("rank"), pairs, round)
-    places = tuple(range(1, max((max(pair) for pair in ranks), default=0) + 1))
-    counts = Counter(ranks)
+    pairs = np.array([[row[key] for key in shared] for row in row_by_answer], dtype=np.int64)
+    scores, ranks = _known(held.number("score")[pairs]), _known(held.number("rank")[pairs])
+    place = np.rint(ranks).astype(np.int64)
+    n_places = int(place.max(initial=0))
+    confusion = np.zeros((n_places, n_places), dtype=np.int64)
+    np.add.at(confusion, tuple(place - 1), 1)
     return TwoReviewers(
         n=len(shared),
-        scores=tuple(scores[:MAX_POINTS]),
-        pearson=correlation([x for x, _ in scores], [y for _, y in scores]),
-        tau=kendall_tau([x for x, _ in ranks], [y for _, y in ranks]) if len(ranks) > 1 else None,
-        kappa=weighted_kappa(ranks, len(places)),
-        places=places,
-        confusion=tuple(tuple(counts[x, y] for y in places) for x in places),
+        scores=tuple((x, y) for x, y in scores.T[:MAX_POINTS].tolist()),
+        pearson=correlation(*scores),
+        tau=kendall_tau(*place),
+        kappa=weighted_kappa(confusion),
+        places=tuple(range(1, n_places + 1)),
+        confusion=tuple(map(tuple, confusion.tolist())),
     )
 
 
-def _pairs_of(
-    values: Floats, pairs: Sequence[tuple[int, int]], number: Callable[[float], N]
-) -> list[tuple[N, N]]:
-    """A column's values on pairs of rows that both have one."""
-    both = [(values[i].item(), values[j].item()) for i, j in pairs]
-    return [(number(x), number(y)) for x, y in both if x == x and y == y]
+def _known(pairs: Floats) -> Floats:
+    """The pairs of values of which neither is missing."""
+    return pairs[:, ~np.isnan(pairs).any(axis=0)]
 
 
-def weighted_kappa(pairs: Sequence[tuple[int, int]], n_places: int) -> float | None:
+def weighted_kappa(confusion: Ints) -> float | None:
     """Cohen's κ with quadratic weights: 1 for the same places, 0 for what chance would give."""
-    if len(pairs) < 2 or n_places < 2:
+    n, place = confusion.sum(), np.arange(len(confusion))
+    if n < 2 or len(place) < 2:
         return None
-    seen = np.zeros((n_places, n_places))
-    for x, y in pairs:
-        seen[x - 1, y - 1] += 1
-    seen /= seen.sum()
-    expected = np.outer(seen.sum(axis=1), seen.sum(axis=0))
-    place = np.arange(n_places)
+    rate = confusion / n
+    expected = np.outer(rate.sum(axis=1), rate.sum(axis=0))
     weight = (place[:, None] - place[None, :]) ** 2
     chance = float((weight * expected).sum())
-    return None if chance == 0 else 1 - float((weight * seen).sum()) / chance
+    return None if chance == 0 else 1 - float((weight * rate).sum()) / chance
 
 
 # -- people --------------------------------------------------------------------------------------
@@ -198,10 +364,10 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
     """What a person said of a session beside all others, or None where the person said nothing."""
     session = fold(events)
     by_people = [fact for fact in read_events(events) if isinstance(fact, PersonReviewed)]
-    said = [fact for fact in by_people if fact.ballot.reviewer == person]
-    if not said:
+    by_person = [fact for fact in by_people if fact.ballot.reviewer == person]
+    if not by_person:
         return None
-    ballot, review = person_review(session, said[0])
+    ballot, review = person_review(session, by_person[0])
     mine = places(count(ballot, review))
     council = {score.model: score.rank for score in session.scores}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
@@ -229,16 +395,15 @@ def n_judged(held: HeldRows, person: str) -> int:
 
 def _agreement(name: str, mine: Mapping[str, int], theirs: Mapping[str, int]) -> Agreement:
     shared = sorted(mine.keys() & theirs.keys())
-    pair = ([mine[one] for one in shared], [theirs[one] for one in shared])
-    return Agreement(name, kendall_tau(*pair) if len(shared) > 1 else None, len(shared))
+    tau = kendall_tau([mine[author] for author in shared], [theirs[author] for author in shared])
+    return Agreement(name, tau, len(shared))
 
 
 # -- what the log says of models: cost, cut-off answers, unread replies ---------------------------
 
-# What was read of a store's finished sessions, by id, while the store is open.
-_FACTS: WeakKeyDictionary[Any, dict[str, dict[str, ModelFacts]]] = WeakKeyDictionary()
-_FAILURES: WeakKeyDictionary[Any, dict[str, list[tuple[str, str]]]] = WeakKeyDictionary()
-# All that fail, for the state of the store that it was found in.
+# What was read of a store's finished sessions, by reader and id, while the store is open.
+_READ: WeakKeyDictionary[Any, dict[tuple[Any, str], Any]] = WeakKeyDictionary()
+# All answers that fail the gate, for the state of the store that they were read in.
 _FAILING: WeakKeyDictionary[Any, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
 
 
@@ -271,37 +436,31 @@ class ModelFacts:
 
 def facts_of_models(store: Store, n: int = N_SESSIONS) -> dict[str, ModelFacts]:
     """The facts of every model in the latest sessions."""
-    latest = _latest(store, n, _FACTS, lambda _, facts: _added(_facts_in(facts)), {})
+    latest = _latest(store, n, _facts_in)
     return _added(pair for facts_by_name in latest for pair in facts_by_name.items())
 
 
 def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str]]:
     """The answers, by session and model, that fail the safety gate."""
     state = store.version(), n
-    last, found = _FAILING.get(store, (None, frozenset()))
+    last, failures = _FAILING.get(store, (None, frozenset()))
     if last != state:
-        failures = _latest(store, n, _FAILURES, _failures_in, [])
-        found = frozenset(pair for pairs in failures for pair in pairs)
-        _FAILING[store] = state, found
-    return found
+        latest = _latest(store, n, _failures_in)
+        failures = frozenset(pair for pairs in latest for pair in pairs)
+        _FAILING[store] = state, failures
+    return failures
 
 
-def _latest(
-    store: Store,
-    n: int,
-    known_by_store: WeakKeyDictionary[Any, dict[str, T]],
-    read: Callable[[str, Iterable[Fact]], T],
-    nothing: T,
-) -> list[T]:
-    """What is read of each of the latest sessions that are over; an unreadable one has nothing."""
-    known = known_by_store.setdefault(store, {})
+def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
+    """What is read of each of the latest sessions that are over, as of no events where it fails."""
+    known = _READ.setdefault(store, {})
     ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
     for id_ in ids:
-        if id_ not in known:
-            known[id_] = nothing
+        if (read, id_) not in known:
+            known[read, id_] = read(id_, ())
             with suppress(PeerageError):  # it has its own flag on boards
-                known[id_] = read(id_, read_events(store.events(id_)))
-    return [known[id_] for id_ in ids]
+                known[read, id_] = read(id_, read_events(store.events(id_)))
+    return [known[read, id_] for id_ in ids]
 
 
 def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
@@ -312,18 +471,23 @@ def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
     return total
 
 
-def _facts_in(facts: Iterable[Fact]) -> Iterator[tuple[str, ModelFacts]]:
-    for fact in facts:
-        match fact:
-            case Answered():
-                cost = fact.usage.cost_usd if fact.usage else None
-                cut_off, priced = int(is_cut_off(fact.finish_reason)), int(cost is not None)
-                yield fact.seat, ModelFacts(1, cut_off, priced, cost or 0.0)
-            case Reviewed():
-                unread = int(fact.review is None or not fact.review.ranking)
-                yield fact.reviewer, ModelFacts(n_reviews=1, n_unread=unread)
-            case Failed(stage="review"):
-                yield fact.seat, ModelFacts(n_reviews=1, n_unread=1)
+def _facts_in(_: str, facts: Iterable[Fact]) -> dict[str, ModelFacts]:
+    return _added(pair for fact in facts if (pair := _model_facts(fact)))
+
+
+def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
+    """What one event adds to the facts of which model."""
+    match fact:
+        case Answered():
+            cost = fact.usage.cost_usd if fact.usage else None
+            cut_off, priced = int(is_cut_off(fact.finish_reason)), int(cost is not None)
+            return fact.seat, ModelFacts(1, cut_off, priced, cost or 0.0)
+        case Reviewed():
+            unread = int(fact.review is None or not fact.review.ranking)
+            return fact.reviewer, ModelFacts(n_reviews=1, n_unread=unread)
+        case Failed(stage="review"):
+            return fact.seat, ModelFacts(n_reviews=1, n_unread=1)
+    return None
 
 
 def _failures_in(id_: str, facts: Iterable[Fact]) -> list[tuple[str, str]]:

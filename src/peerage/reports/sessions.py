@@ -11,10 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
+from peerage import config
+from peerage.config import Settings
 from peerage.council.ballots import parse_decision
 from peerage.council.counting import count, dissent_of, note_of, places, with_names
-from peerage.council.fold import person_review, reviewed_ballots
-from peerage.errors import UnreadableError
+from peerage.council.fold import fold, person_review, reviewed_ballots
+from peerage.errors import InputError, UnreadableError
 from peerage.events import (
     Advised,
     Answered,
@@ -35,8 +37,10 @@ from peerage.events import (
     read_events,
     since_extended,
     total_cost,
+    without_readings,
 )
-from peerage.scoring import Scored, last_round, score_session
+from peerage.reports.options import ReplayOptions
+from peerage.scoring import Scored, last_round, recorded_options, score_session
 from peerage.shapes import to_json
 from peerage.stores import Listing
 from peerage.types import (
@@ -94,8 +98,8 @@ class ReviewView:
     reviewer: str
     round: int
     remarks: tuple[Remark, ...]
-    is_last: bool  # of this reviewer's; a second thought replaces the first
-    is_in: bool  # a reply came
+    is_last: bool = True  # of this reviewer's; a second thought replaces the first
+    is_in: bool = True  # a reply came
     abstained: str = ""  # the reason, where the reviewer ranks nobody
     failure: Failure | None = None
     flags: tuple[str, ...] = ()
@@ -191,13 +195,15 @@ class StoredSession:
     events: Sequence[Event]
     options: ScoringOptions
 
+    @classmethod
+    def read(cls, events: Sequence[Event], settings: Settings) -> StoredSession:
+        """The session of a log, under the options it was scored by then."""
+        return cls(fold(events), events, recorded_options(settings, opening_of(events)))
+
     def view(self) -> SessionView:
         """Everything that there is to show of the session."""
-        session, facts, opened = (
-            self.session,
-            list(read_events(self.events)),
-            opening_of(self.events),
-        )
+        session, opened = self.session, opening_of(self.events)
+        facts = list(read_events(self.events))
         scored = rescored(session, self.options) if session.ballots else None
         calls = billed_calls(facts)
         return SessionView(
@@ -300,41 +306,38 @@ def _reviews(scored: Scored, facts: Sequence[Fact]) -> tuple[ReviewView, ...]:
         for f in facts
         if isinstance(f, Failed) and f.stage == "review"
     }
-    said = {(review.reviewer, review.round): review for review in session.reviews}
+    reviews = {(review.reviewer, review.round): review for review in session.reviews}
     last = {(b.reviewer, b.round) for b in last_round(session.ballots, scored.counted)[0]}
     views = []
     for ballot, counted in zip(session.ballots, scored.counted, strict=True):
         key = ballot.reviewer, ballot.round
-        reply = replies.get(key)
-        views.append(
-            ReviewView(
-                reviewer=ballot.reviewer,
-                round=ballot.round,
-                remarks=remarks_of(ballot, said[key], counted),
-                is_last=key in last,
-                is_in=reply is not None,
-                abstained=said[key].abstained,
-                failure=failures.get(key),
-                flags=counted.flags,
-                raw=said[key].raw,
-                usage=reply.usage if reply else None,
-                latency_ms=reply.latency_ms if reply else None,
-            )
-        )
+        view = _review_view(ballot, reviews[key], counted)
+        view = replace(view, is_last=key in last, failure=failures.get(key))
+        if reply := replies.get(key):
+            view = replace(view, usage=reply.usage, latency_ms=reply.latency_ms)
+        views.append(replace(view, is_in=reply is not None))
     return tuple(views)
 
 
 def _people(
     session: Session, options: ScoringOptions, facts: Sequence[Fact]
 ) -> tuple[ReviewView, ...]:
-    said = [person_review(session, fact) for fact in facts if isinstance(fact, PersonReviewed)]
-    views = []
-    for ballot, review in said:
-        reading = count(ballot, review, options.rubric)
-        remarks = remarks_of(ballot, review, reading)
-        view = ReviewView(ballot.reviewer, ballot.round, remarks, is_last=True, is_in=True)
-        views.append(replace(view, abstained=review.abstained, flags=reading.flags))
-    return tuple(views)
+    reviews = [person_review(session, fact) for fact in facts if isinstance(fact, PersonReviewed)]
+    return tuple(
+        _review_view(ballot, review, count(ballot, review, options.rubric))
+        for ballot, review in reviews
+    )
+
+
+def _review_view(ballot: Ballot, review: Review, counted: Counted) -> ReviewView:
+    return ReviewView(
+        reviewer=ballot.reviewer,
+        round=ballot.round,
+        remarks=remarks_of(ballot, review, counted),
+        abstained=review.abstained,
+        flags=counted.flags,
+        raw=review.raw,
+    )
 
 
 def remarks_of(ballot: Ballot, review: Review, counted: Counted) -> tuple[Remark, ...]:
@@ -451,6 +454,18 @@ def rescored(session: Session, options: ScoringOptions) -> Scored:
     """Score a stored session again, from its ballots and reviews alone."""
     bare = replace(session, scores=(), flags=(), audit=None)
     return score_session(reviewed_ballots(bare), options)
+
+
+def replayed(events: Sequence[Event], settings: Settings, options: ReplayOptions) -> Scored:
+    """Read and score the session of a log again, as set but for these options."""
+    session = fold(without_readings(events))
+    if not session.ballots:
+        raise InputError(f"session {session.id} has no ballots to score.")
+    changes = options.model_dump(exclude_none=True)
+    if name := changes.get("rubric"):
+        changes["rubric"] = None if name == "none" else config.rubric(name, settings)
+    scoring = settings.scoring_options(session.query.category)
+    return rescored(session, replace(scoring, **changes))
 
 
 def positions(session: Session) -> dict[str, Any]:

@@ -61,27 +61,23 @@ def review_rows(
     is in its first row. `asked_first` has the question that first came with each id.
     """
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
-    query_id = _query_id(session.query, asked_first)
     panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
-    people = {
-        event.seq: fact for event in events if isinstance(fact := read_event(event), PersonReviewed)
-    }
-    untold = {response.model: response.text for response in session.responses}
-    ends = [event for event in events if event.seq not in people]
+    query_id = _query_id(session.query, asked_first)
+    ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
+    texts = {response.model: response.text for response in session.responses}
     for ballot, review, place in _standing(session, panel):
         deal = _deal(session, ballot) if balanced else None
         for row in _rows(session, panel, ballot, review, rubric):
-            text = untold.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
+            text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
             row |= {"query_id": query_id, "text": text or None}
-            yield row | {"at": ends[-1].at, "deal": deal, "place": place}
+            yield row | {"at": ended_at, "deal": deal, "place": place}
     for event in events:
-        if event.seq in people:
-            fact = people[event.seq]
+        if isinstance(fact := read_event(event), PersonReviewed):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
             for row in _rows(session, panel, ballot, review, rubric):
-                row |= {"query_id": query_id}
-                yield row | {"at": event.at, "deal": deal, "place": fact.place, "person": 1}
+                row |= {"query_id": query_id, "at": event.at, "person": 1}
+                yield row | {"deal": deal, "place": fact.place}
 
 
 def _standing(
@@ -96,13 +92,8 @@ def _standing(
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     voted = [b for b in session.ballots if not reviews[b.reviewer, b.round].abstained]
     for ballot in session.ballots:
-        replaced = any(
-            one.reviewer == ballot.reviewer
-            and one.round > ballot.round
-            and set(one.authors) > set(ballot.authors)
-            for one in voted
-        )
-        if not replaced:
+        later = [b for b in voted if b.reviewer == ballot.reviewer and b.round > ballot.round]
+        if not any(set(b.authors) > set(ballot.authors) for b in later):
             place = session.ordinal + index.get(ballot.reviewer, 0)
             yield ballot, reviews[ballot.reviewer, ballot.round], place
 
@@ -184,11 +175,9 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path
     """
     mirror = synced(store, rubric_of)
     files = [*mirror.segments, *imported(store, mirror, "reviews")]
-    names = mirror.left_out
-    if not names:
-        return mirror, files, ()
-    shown = few([name if name.isprintable() else repr(name) for name in names])
-    return mirror, files, (f"sessions_left_out:{len(names)}: {shown}",)
+    names = [name if name.isprintable() else repr(name) for name in mirror.left_out]
+    flags = (f"sessions_left_out:{len(names)}: {few(names)}",) if names else ()
+    return mirror, files, flags
 
 
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
@@ -211,8 +200,8 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
 
 def community_tables(store: Store, kind: str) -> list[Path]:
     """The files of a community's opinions, items or users, imported or given one at a time."""
-    given = _contributed(store, kind) if kind in CONTRIBUTED else []
-    return [*imported(store, Mirror(store.mirror_folder), kind), *given]
+    contributed = _contributed(store, kind) if kind in CONTRIBUTED else []
+    return [*imported(store, Mirror(store.mirror_folder), kind), *contributed]
 
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
@@ -243,9 +232,9 @@ def _updated(
 def _contributed(store: Store, kind: str) -> list[Path]:
     """The segments of what people gave one at a time, with what came since the last look."""
 
-    def write(mirror: Mirror, given: Sequence[tuple[int, Contribution]]) -> None:
-        rows = ({name: getattr(one, name) for name in CONTRIBUTED[kind]} for _, one in given)
-        mirror.write(rows, mirror.synced_to + 1, given[-1][0], ())
+    def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
+        rows = ({name: getattr(row, name) for name in CONTRIBUTED[kind]} for _, row in numbered)
+        mirror.write(rows, mirror.synced_to + 1, numbered[-1][0], ())
 
     newer = partial(store.contributions, kind)
     return _updated(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
@@ -308,24 +297,22 @@ def _as_finished(events: list[Event]) -> list[Event]:
     return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
 
 
-def checked(row: dict[str, Any]) -> dict[str, Any]:
+def checked(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row with valid texts and numbers that fit its columns, or an UnreadableError."""
-    fitting: dict[str, Any] = {}
-    for name, value in row.items():
-        kind = COLUMNS.get(name, "DOUBLE")
-        if value is None:
-            fitting[name] = None
-        elif kind == "VARCHAR":
-            longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
-            if not isinstance(value, str) or len(value) > longest:
-                raise UnreadableError(f"{name} is no name")
-            fitting[name] = valid_text(value)
-        elif isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise UnreadableError(f"{name} is no number")
-        elif not math.isfinite(value) or (
-            kind == "BIGINT" and not -MAX_INTEGER <= value <= MAX_INTEGER
-        ):
-            raise UnreadableError(f"{name} is out of range")
-        else:
-            fitting[name] = value
-    return fitting
+    return {name: _fitting(name, value) for name, value in row.items()}
+
+
+def _fitting(name: str, value: Any) -> Any:
+    kind = COLUMNS.get(name, "DOUBLE")
+    if value is None:
+        return None
+    if kind == "VARCHAR":
+        longest = MAX_TEXT_CHARACTERS if name == "text" else MAX_NAME_CHARACTERS
+        if not isinstance(value, str) or len(value) > longest:
+            raise UnreadableError(f"{name} is no name")
+        return valid_text(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UnreadableError(f"{name} is no number")
+    if not math.isfinite(value) or (kind == "BIGINT" and abs(value) > MAX_INTEGER):
+        raise UnreadableError(f"{name} is out of range")
+    return value

@@ -163,6 +163,7 @@ def test_what_is_wrong_is_said_in_words(tmp_path):
                 result = await client.call_tool(tool, arguments)
                 assert result.is_error
                 assert "pydantic" not in result.content[0].text
+                assert "Error executing" not in result.content[0].text
                 assert "\n" not in result.content[0].text
                 assert says in result.content[0].text, result.content[0].text
             with pytest.raises(MCPError):

@@ -7,14 +7,14 @@ from playwright.sync_api import expect
 from peerage import config
 from peerage.doors.web.board_pages import versus
 from peerage.reports import Reports
-from peerage.reports.held_rows import (
+from peerage.reports.options import ModelBoardOptions
+from peerage.reports.page_facts import (
     WhatIfOptions,
     counted_otherwise,
     stored_rows,
+    weighted_kappa,
     what_if_board,
 )
-from peerage.reports.options import ModelBoardOptions
-from peerage.reports.page_facts import weighted_kappa
 from tests.doors.http.conftest import running, simulated
 
 pytestmark = pytest.mark.needs("chromium")
@@ -84,19 +84,17 @@ def test_an_answer_that_fails_the_gate_goes_last_on_every_ballot(demo):
     held = stored_rows(demo.service.reports)
     failed = [(held.sessions[0], "able")]
     changed = counted_otherwise(held, WhatIfOptions(gate=True), None, failed)
-    rows = changed.rows
+    rows = held.rows
     mine = (rows.session == 0) & (rows.candidate == rows.names.index("able"))
-    assert rows.numbers["rank"][mine].tolist() == [5.0] * 5
+    assert changed["rank"][mine].tolist() == [5.0] * 5
     others = rows.session != 0
-    before = held.rows.numbers["rank"]
-    assert np.array_equal(rows.numbers["rank"][others], before[others])
+    assert np.array_equal(changed["rank"][others], rows.numbers["rank"][others])
 
 
 def test_kappa_is_one_for_equal_places_and_zero_for_chance():
-    assert weighted_kappa([(1, 1), (2, 2), (3, 3)], 3) == 1
-    every = [(x, y) for x in (1, 2, 3) for y in (1, 2, 3)]
-    assert weighted_kappa(every, 3) == pytest.approx(0)
-    assert weighted_kappa([(1, 1)], 1) is None
+    assert weighted_kappa(np.eye(3, dtype=np.int64)) == 1
+    assert weighted_kappa(np.ones((3, 3), dtype=np.int64)) == pytest.approx(0)
+    assert weighted_kappa(np.ones((1, 1), dtype=np.int64)) is None
 
 
 @pytest.mark.slow

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from functools import reduce
 from importlib.metadata import version
 from operator import or_
@@ -139,7 +138,7 @@ class PlainServer(MCPServer):
             cause = error.__cause__
             if isinstance(cause, ValidationError):
                 raise ToolError(_wrong_argument(cause)) from None
-            if isinstance(cause, PeerageError):  # an option that checks itself
+            if isinstance(cause, PeerageError):
                 raise ToolError(str(cause)) from None
             raise
 
@@ -217,23 +216,12 @@ def _add_sessions(server: MCPServer, service: Service) -> None:
     @server.tool(annotations=READS)
     async def session(id: str, ctx: Context, wait_s: Wait = 45) -> SessionAnswer:
         """Read a session by its id; one that still runs is waited for."""
-        with _in_words():
-            return await _followed(service, await service.full_id(id), wait_s, ctx)
-
-
-@contextmanager
-def _in_words() -> Iterator[None]:
-    """Has an agent told of what is wrong as a tool's error."""
-    try:
-        yield
-    except PeerageError as error:
-        raise ToolError(str(error)) from None
+        return await _followed(service, await service.full_id(id), wait_s, ctx)
 
 
 async def _held(service: Service, wait_s: float, ctx: Context, **request: Any) -> SessionAnswer:
-    with _in_words():
-        id_ = await service.start(SessionRequest(**request))
-        return await _followed(service, id_, wait_s, ctx)
+    id_ = await service.start(SessionRequest(**request))
+    return await _followed(service, id_, wait_s, ctx)
 
 
 async def _followed(service: Service, id_: str, wait_s: float, ctx: Context) -> SessionAnswer:
@@ -281,14 +269,12 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     reports = service.reports
 
     async def read(function: Any, *args: Any) -> Document:
-        with _in_words():
-            return Document(**await _document(service, function, *args))
+        return Document(**await _document(service, function, *args))
 
     @server.tool(annotations=READS)
     async def score(ballots: Ballots, options: ScoreOptions | None = None) -> Document:
         """Score ballots from anywhere, several sessions under `sessions`; no model is called."""
-        with _in_words():
-            scored = await service.read(reports.score, ballots, options or ScoreOptions())
+        scored = await service.read(reports.score, ballots, options or ScoreOptions())
         documents = [_plain(one.document()) for one in scored]
         return Document(**(documents[0] if len(documents) == 1 else {"sessions": documents}))
 
@@ -296,9 +282,8 @@ def _add_reports(server: MCPServer, service: Service) -> None:
     async def board(board: BoardName = "models", options: BoardArguments | None = None) -> Document:
         """A leaderboard with intervals: of models, or of a community's people and items."""
         values = options.model_dump(exclude_none=True) if options else {}
-        with _in_words():
-            chosen = BOARDS[board](**values)  # an option that this board does not have is refused
-        return await read(reports.board, chosen)
+        # An option that this board does not have is refused.
+        return await read(reports.board, BOARDS[board](**values))
 
     @server.tool(annotations=READS)
     async def audit(options: AuditOptions | None = None, session_id: str = "") -> Document:

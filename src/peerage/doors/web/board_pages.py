@@ -25,7 +25,6 @@ from peerage.doors.web.templating import PageRoute, headers_with, kept_page, pag
 from peerage.errors import NotFoundError, PeerageError, UsageError
 from peerage.events import opening_of
 from peerage.reports import InputTables, Reports
-from peerage.reports.held_rows import WhatIfOptions, stored_rows, what_if_board
 from peerage.reports.options import (
     AuditOptions,
     CommunityBoardOptions,
@@ -38,11 +37,14 @@ from peerage.reports.page_facts import (
     N_SESSIONS,
     ModelFacts,
     SessionShare,
+    WhatIfOptions,
     duels,
     facts_of_models,
     gate_failures,
     marks_of,
     sessions_of,
+    stored_rows,
+    what_if_board,
 )
 from peerage.rules import rules
 from peerage.service import Service
@@ -316,7 +318,7 @@ def _percent(rubric: Rubric | None) -> dict[str, float]:
 MAX_CHARTED = 40
 
 
-class CommunityBoard(NamedTuple):
+class BoardKind(NamedTuple):
     """A board: its options, whom or what it ranks, by which number, and the word for that."""
 
     options: type[CommunityBoardOptions]
@@ -326,9 +328,9 @@ class CommunityBoard(NamedTuple):
 
 
 COMMUNITY_BOARDS = {
-    "contributors": CommunityBoard(ContributorBoardOptions, "contributor", "total_score", "total"),
-    "reviewers": CommunityBoard(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
-    "items": CommunityBoard(ItemBoardOptions, "item_id", "quality", "quality"),
+    "contributors": BoardKind(ContributorBoardOptions, "contributor", "total_score", "total"),
+    "reviewers": BoardKind(ReviewerBoardOptions, "reviewer", "pearson", "correlation"),
+    "items": BoardKind(ItemBoardOptions, "item_id", "quality", "quality"),
 }
 PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
 COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes without saying

@@ -15,9 +15,8 @@ from peerage.doors.render.pages import audit_charts
 from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError, how_many
-from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import AuditOptions
-from peerage.reports.page_facts import compare_reviewers
+from peerage.reports.page_facts import compare_reviewers, stored_rows
 from peerage.service import Service
 from peerage.types import Finding
 

@@ -27,9 +27,8 @@ from peerage.people import (
     next_ballot,
     session_of,
 )
-from peerage.reports.held_rows import stored_rows
 from peerage.reports.options import ItemBoardOptions
-from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal
+from peerage.reports.page_facts import Agreement, agreements_of, n_judged, reveal, stored_rows
 from peerage.scoring import recorded_options
 from peerage.service import Service
 
