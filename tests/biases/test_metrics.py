@@ -261,6 +261,7 @@ def test_a_very_long_answer_breaks_nothing() -> None:
     plain(audited(columns))
 
 
+@pytest.mark.slow
 def test_ten_thousand_reviewers_break_nothing() -> None:
     n = 10_000
     rng = np.random.default_rng(0)

@@ -195,6 +195,7 @@ def all_faults(results, codes=CODES):
     return [fault for result in results for fault in faults(*result, codes=codes)]
 
 
+@pytest.mark.slow
 def test_every_command_is_clean_on_text_that_is_hostile(forked, folder):
     """No warning, nothing left open, no control sequence; and a session can be shown again."""
     results = forked(EVERY_COMMAND)
@@ -220,6 +221,7 @@ def test_no_text_in_csv_output_is_a_formula(forked):
     assert not [name for name in models if name.lstrip('"').startswith(("=", "-", "+", "@"))]
 
 
+@pytest.mark.slow
 def test_no_file_makes_a_command_fail_without_a_word(forked):
     """Every command and every file, each with some of the others; the slow test has them all."""
     cases = [

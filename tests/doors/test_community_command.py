@@ -193,6 +193,7 @@ def test_rings_are_named_and_boards_can_do_without_them(
     assert "60 opinions inside 1 flagged ring left out" in document["flags"]
 
 
+@pytest.mark.slow
 def test_a_person_sees_boards_rings_and_agreement(
     tables: OpinionFiles, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.doors.pseudo_terminal import watch
 from tests.doors.scripted_panel import QUESTION, scripted_server
 
@@ -83,6 +85,7 @@ def timeless(text: str) -> str:
     return re.sub(r"\b[0-9a-f]{16}\b", "0" * 16, text)
 
 
+@pytest.mark.slow
 def test_the_recording_in_the_documents_is_true(tmp_path, peerage):
     with scripted_server() as url:
         (tmp_path / "peerage.toml").write_text(PANEL.format(url=url), encoding="utf-8")

@@ -83,6 +83,7 @@ def test_an_estimate_calls_nobody_writes_nothing_and_names_who_has_no_price(
     assert f"Estimate: at least ${got['cost_usd']:.4f} (24 calls unpriced)" in said
 
 
+@pytest.mark.slow
 def test_a_seat_that_joins_costs_what_is_missing_also_after_a_kill(
     peerage, panel, mock_server, file, tmp_path
 ):
@@ -111,6 +112,7 @@ def peerage_rows(folder, query):
         return db.execute(query).fetchall()
 
 
+@pytest.mark.slow
 def test_two_runs_at_once_share_the_season_and_both_end_well(peerage, panel, file, tmp_path):
     panel(seats("abc", options={"latency_ms": 100}), seed=7, verdict="none")
     both = [started(peerage, tmp_path, "--json") for _ in range(2)]
@@ -163,6 +165,7 @@ main()
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+@pytest.mark.slow
 def test_another_panel_judges_what_a_season_answered(peerage, panel, file, tmp_path):
     panel(seats("abc"), seed=7, verdict="none")
     season = document(peerage("run", file, "--json"))["season"]

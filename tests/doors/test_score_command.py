@@ -119,6 +119,7 @@ def test_ranking_oneself_first_changes_no_rivals_score(scored):
     assert shares(first, "seed") != shares(last, "seed")
 
 
+@pytest.mark.slow
 def test_json_is_the_same_bytes_under_any_hash_seed(tmp_path):
     def output(seed):
         return subprocess.run(

@@ -69,6 +69,7 @@ def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, p
         assert json.loads(logged)["level"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_after_a_board_was_read_leaves_only_the_log_on_stderr(serve):
     process, line = serve()
     with httpx.Client(base_url=address_in(line), trust_env=False) as client:
@@ -80,6 +81,7 @@ def test_ctrl_c_after_a_board_was_read_leaves_only_the_log_on_stderr(serve):
         assert json.loads(logged)["level"]
 
 
+@pytest.mark.slow
 def test_where_others_can_reach_it_a_server_needs_a_token_to_start(serve, peerage):
     for reached in (("--host", "0.0.0.0"), ("--allow-host", "council.example")):  # noqa: S104
         refused = peerage("serve", "--port", "0", *reached)

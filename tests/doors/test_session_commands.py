@@ -206,6 +206,7 @@ def test_an_interrupted_season_finishes_what_is_in_flight(peerage, panel, tmp_pa
     assert document(peerage("run", file, "--json"))["finished"] == 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "said", "n_calls"),
     [

@@ -98,6 +98,7 @@ def test_a_file_with_a_hostile_column_is_refused_and_the_column_named(
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.slow
 @given(st.text(min_size=1, max_size=30))
 def test_every_text_is_one_name_or_is_refused(name: str) -> None:
     connection = duckdb.connect()
@@ -172,7 +173,9 @@ def test_a_link_is_the_file_that_it_leads_to(secret: Path) -> None:
 NAMES = ["a*", "[x]", "a?", "a**", "[!a]", "{a,b}", "a'b", 'a"b', "k=1", "a b", "~", "a\\b", "é"]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize(
+    "suffix", ["parquet", *(pytest.param(s, marks=pytest.mark.slow) for s in ("csv", "jsonl"))]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_name_is_no_pattern(name: str, suffix: str, tmp_path: Path) -> None:
     """Beside it lie the files that it would match."""

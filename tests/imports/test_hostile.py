@@ -262,6 +262,7 @@ def _boards(folder: Path, n: int, ready: Any, seen: Any) -> None:
     asyncio.run(store.close())
 
 
+@pytest.mark.slow
 def test_boards_of_several_processes_at_once_are_the_board(store, tmp_path) -> None:
     ballots = [ballot(f"s{i}") for i in range(60)]
     take_ballots(store, tmp_path / "b.json", ballots)

@@ -42,6 +42,7 @@ def board(url):
     return reports_of(url).board(ItemBoardOptions(since="all")).rows
 
 
+@pytest.mark.slow
 def test_opinions_given_one_at_a_time_make_the_board_of_one_table(store_url, tmp_path):
     store = open_store(store_url)
     keep_items(store, "ada", [ItemGiven(item_id=f"p{i}") for i in range(3)], 0.5)

@@ -55,6 +55,7 @@ def reply_to(provider: Local, call: Call) -> Reply:
 # -- what it says -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_model
 def test_the_same_call_gets_the_same_text_and_another_key_another(model: Local) -> None:
     first, again, other = (reply_to(model, ask(key)).text for key in ("k", "k", "l"))

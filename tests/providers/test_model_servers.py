@@ -5,6 +5,8 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import pytest
+
 from peerage.providers.local import ModelServer, model_servers
 
 
@@ -40,6 +42,7 @@ def test_a_server_is_found_with_its_chat_models():
         ]
 
 
+@pytest.mark.slow
 def test_what_answers_otherwise_is_no_server_of_models():
     for status, body in ((404, b"{}"), (200, b"<html>"), (200, b'{"data": 3}'), (302, b"")):
         with serving(status, body) as port:

@@ -186,6 +186,7 @@ def test_a_session_whose_reviews_took_days_is_in_the_window_as_a_whole(
     assert stored(store, options) == scratch(store, options)
 
 
+@pytest.mark.slow
 def test_many_small_segments_are_joined_and_nothing_is_lost(council: Path) -> None:
     for _ in range(MANY + 2):
         held(council)

@@ -105,7 +105,9 @@ def test_a_season_is_balanced_across_its_sessions(url, prompts):
     assert set(counts.values()) == {4}
 
 
-@pytest.mark.parametrize("crash_after", [0, 1, 5, 17, 40])
+@pytest.mark.parametrize(
+    "crash_after", [0, 5, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 17, 40))]
+)
 def test_a_season_cut_off_ends_as_if_it_had_not_been(tmp_path, url, prompts, crash_after):
     with pytest.raises(RuntimeError):
         go(url, prompts, Direct(crash_after))
@@ -213,6 +215,7 @@ def test_given_answers_may_be_an_object_or_a_list(tmp_path):
     assert first.answers == second.answers == {"a": "x", "b": "y"}
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_season_and_no_session_is_held_twice(url, prompts):
     """What one has begun the other waits for; both end with the whole season done."""
 

@@ -192,6 +192,7 @@ def test_a_session_is_followed_to_its_end_from_another_server(elsewhere):
     assert again == here[4:]
 
 
+@pytest.mark.slow
 def test_a_session_of_a_server_that_fell_silent_is_taken_over_and_its_late_writes_refused(
     elsewhere,
 ):

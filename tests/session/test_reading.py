@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 
 import pytest
@@ -111,27 +112,13 @@ def test_what_a_reviewer_invents_takes_bounded_room_and_no_room_of_the_rubric(n)
 def test_a_long_text_is_read_beside_the_loop():
     """The loop turns while a long text is read, and a short one is read in its place."""
 
-    async def turns_during(n_characters):
-        turns = 0
-        read = asyncio.Event()
+    async def turned_during(n_characters, within_s):
+        turned = threading.Event()
+        asyncio.get_running_loop().call_soon(turned.set)
+        return await read_aside(lambda: turned.wait(within_s), n_characters)
 
-        async def count():
-            nonlocal turns
-            while not read.is_set():
-                turns += 1
-                await asyncio.sleep(0.001)
-
-        counting = asyncio.create_task(count())
-        await asyncio.sleep(0)
-        before = turns
-        await read_aside(lambda: sum(range(3_000_000)), n_characters)
-        after = turns
-        read.set()
-        await counting
-        return after - before
-
-    assert asyncio.run(turns_during(INLINE_CHARACTERS)) == 0
-    assert asyncio.run(turns_during(INLINE_CHARACTERS + 1)) > 0
+    assert not asyncio.run(turned_during(INLINE_CHARACTERS, 0))
+    assert asyncio.run(turned_during(INLINE_CHARACTERS + 1, 60))
 
 
 class Hostile:

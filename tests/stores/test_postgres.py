@@ -138,6 +138,7 @@ def test_what_this_machine_keeps_is_in_a_folder_of_the_database(url, postgres_se
     assert one.mirror_folder.parent == tmp_path
 
 
+@pytest.mark.slow
 def test_after_a_restart_of_the_server_reads_and_appends_go_on():
     server = PostgresServer("fsync = off")
 
@@ -273,6 +274,7 @@ def test_both_kinds_of_store_have_the_same_methods():
     assert public[0] == public[1]
 
 
+@pytest.mark.slow
 def test_a_store_whose_server_is_gone_is_closed_without_a_long_wait(monkeypatch):
     monkeypatch.setattr("peerage.stores.postgres.LEAVING_S", 0.1)
     server = PostgresServer("fsync = off")

@@ -172,6 +172,7 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
+@pytest.mark.slow
 def test_a_webhook_of_a_server_that_was_killed_is_sent_by_the_next(receiver, send, store_url):
     script = [sys.executable, "-c", KILLED, store_url, receiver.url]
     killed = subprocess.run(script, capture_output=True, text=True, check=False)

@@ -255,6 +255,7 @@ def test_what_the_council_cannot_do_is_refused(client, request_, status, says):
     assert says in refused.value.message
 
 
+@pytest.mark.slow
 def test_a_panel_that_cannot_answer_is_a_bad_gateway(tmp_path):
     seats = [Seat(name, provider="simulated", options={"failure_rate": 1.0}) for name in "ab"]
     with running(f"sqlite:///{tmp_path}/s.db", seats) as started:

@@ -131,6 +131,7 @@ def test_a_what_if_that_cannot_be_keeps_the_page_and_says_why(demo, browse):
     assert tab.get_by_label("Category").input_value() == "nowhere"
 
 
+@pytest.mark.slow
 def test_the_bench_names_the_planted_faults_and_compares_two_reviewers(demo, browse):
     tab = browse()
     tab.goto(f"{url(demo)}/judges")

@@ -94,6 +94,7 @@ def faults_of(tab, server, paths):
     return faults
 
 
+@pytest.mark.slow
 def test_asking_a_session_and_its_drawer_have_no_serious_fault_of_accessibility(wide, tab):
     faults = faults_of(tab, wide, ["/", f"/sessions/{wide.id}"])
     tab.locator("table.votes td a").first.click()
@@ -108,6 +109,7 @@ def test_no_page_has_a_serious_fault_of_accessibility(wide, tab):
     assert not faults_of(tab, wide, [*PATHS[1:], "/models?name=s01", "/models/versus?a=s01&b=s02"])
 
 
+@pytest.mark.slow
 def test_a_page_is_small_strict_and_wide_tables_scroll_within_it(wide, browse):
     response = wide.client.get("/")
     policy = response.headers["content-security-policy"]
@@ -145,6 +147,7 @@ def test_a_session_is_asked_and_a_cell_opened_by_keys_alone(council, browse):
     assert not tab.get_by_role("dialog").is_visible()
 
 
+@pytest.mark.slow
 def test_an_empty_installation_offers_the_demo_on_every_page_that_has_nothing(tmp_path, browse):
     with running(f"sqlite:///{tmp_path}/e.db", simulated("ann", "bob")) as server:
         tab = browse()

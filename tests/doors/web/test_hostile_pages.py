@@ -106,6 +106,7 @@ def look_at(tab, server, paths):
     tab.faults[:] = [one for one in tab.faults if not one.startswith(REFUSED)]
 
 
+@pytest.mark.slow
 def test_no_text_of_others_runs_or_is_fetched_where_a_session_is_shown(hostile, browse):
     tab = browse()
     look_at(tab, hostile, [f"/sessions/{id_}" for id_ in hostile.ids])

@@ -55,6 +55,7 @@ def test_answers_are_dragged_into_their_places(council, browse):
     assert tab.locator(".ballot input[type=hidden]").first.input_value() == "1"
 
 
+@pytest.mark.slow
 def test_prompts_are_contributed_and_judged(council, browse):
     tab = browse()
     tab.goto(f"{url(council)}/prompts")

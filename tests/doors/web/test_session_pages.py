@@ -86,6 +86,7 @@ def test_a_cell_opens_marks_notes_the_reply_and_the_order_shown(council, browse)
     again.wait_for_url(lambda address: "open=" not in address)
 
 
+@pytest.mark.slow
 def test_a_session_can_be_replayed_under_another_rule_and_the_address_says_so(council, browse):
     id_ = council.hold("Replay?")
     tab = browse()
