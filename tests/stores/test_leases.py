@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from peerage.stores import SessionTakenError, open_store
+from peerage.stores import Action, SessionTakenError, open_store
 from peerage.types import Event
 from tests.stores.bare_events import finished, opened
 
@@ -47,6 +47,19 @@ def test_a_session_is_held_by_one_at_a_time_and_let_go(url):
         assert await one.claim("s", "a") is None
         await one.release(lease)
         assert (await two.claim("s", "b")).epoch > lease.epoch
+
+    with_two(url, scene)
+
+
+def test_a_claim_that_is_called_off_holds_nothing(url):
+    async def scene(one, two):
+        claiming = asyncio.create_task(one.claim("s", "a"))
+        await asyncio.sleep(0)  # it is queued now, and will be done
+        claiming.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+        await one.add_action(Action(0.0, "a", "what comes after it in the queue", ""))
+        assert await two.claim("s", "b") is not None
 
     with_two(url, scene)
 

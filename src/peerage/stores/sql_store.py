@@ -51,6 +51,10 @@ RELEASE = """
     UPDATE leases SET epoch = epoch + 1, ends_at = 0 WHERE session_id = ? AND epoch = ?
     RETURNING epoch
 """
+WITHDRAW = """
+    UPDATE leases SET epoch = epoch + 1, ends_at = 0 WHERE session_id = ? AND owner = ?
+    RETURNING epoch
+"""
 UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
@@ -255,7 +259,13 @@ class Store(ABC):
         id_ = stored_text(session_id)
         name = f"{stored_text(owner)} {secrets.token_hex(8)}"  # no two claims look the same
         values = (id_, name, length_s, length_s)
-        row = await self._writer.do(lambda db: db.execute(CLAIM, values).fetchone())
+        try:
+            row = await self._writer.do(lambda db: db.execute(CLAIM, values).fetchone())
+        except asyncio.CancelledError:  # what is queued is done all the same; nobody would end it
+            with suppress(StoreError):  # then it runs out
+                undone = self._writer.do(lambda db: db.execute(WITHDRAW, (id_, name)).fetchone())
+                undone.add_done_callback(lambda done: done.exception())
+            raise
         if row is None:
             return None
         lease = Lease(self, id_, name, int(row[0]), length_s)
