@@ -87,7 +87,9 @@ def _scores(counted: Sequence[Counted]) -> tuple[Scores, Mapping[str, float]]:
     scores: dict[str, dict[str, float]] = {}
     own: dict[str, float] = {}
     for vote in counted:
-        mine = {name: score for name, score in vote.scores.items() if name not in vote.gated}
+        mine = dict(vote.scores)
+        for name in vote.gated:
+            mine.pop(name, None)
         if vote.reviewer in mine:
             own[vote.reviewer] = mine.pop(vote.reviewer)
         if mine:
