@@ -7,6 +7,7 @@ there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from peerage.boards import Board
+from peerage.boards.model_sums import ModelSums, Plan
 from peerage.council.counting import count, places
 from peerage.council.fold import fold, person_review
 from peerage.council.safety import screen
@@ -28,13 +30,26 @@ from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, PeerageError, UsageError
 from peerage.events import Answered, Fact, Failed, PersonReviewed, Reviewed, read_events
 from peerage.reports import InputTables, Reports
+from peerage.reports.model_boards import build_model_board
+from peerage.reports.model_reviews import ReviewsTable, fitted, placings_of, summed
 from peerage.reports.options import ModelBoardOptions
 from peerage.reviews.columns import MARK, REVIEWS, is_number, required
-from peerage.reviews.rows import Bools, Floats, Ints, Rows, ballot_codes, group, rows_and_units
+from peerage.reviews.rows import (
+    N_CLUSTERS,
+    Bools,
+    Floats,
+    Ints,
+    Rows,
+    ballot_codes,
+    clusters_of,
+    group,
+    rows_and_units,
+    unit_of,
+)
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
-from peerage.types import Event, Response, Rubric, ScoringOptions, Session, is_cut_off
+from peerage.types import Event, Placing, Response, Rubric, ScoringOptions, Session, is_cut_off
 
 T = TypeVar("T")
 GATED_SCORE = 0.0
@@ -54,6 +69,7 @@ class HeldRows:
     columns: Mapping[str, NDArray[Any]]
     rows: Rows
     sessions: tuple[str, ...]  # the id of each
+    units: tuple[str, ...]  # what each session is an observation of
 
     def code(self, name: str) -> int:
         """The code of a name, −1 where nobody has it."""
@@ -66,6 +82,63 @@ class HeldRows:
     def ballots(self) -> Ints:
         """The ballot of each row, by number: one reviewer in one session and round."""
         return group(*ballot_codes(self.rows)).code
+
+    def only(self, keep: Bools) -> HeldRows:
+        """Some of the rows, with the sessions that are left."""
+        rows = self.rows
+        there = np.bincount(rows.session[keep], minlength=rows.n_sessions) > 0
+        left = np.flatnonzero(there).tolist()
+        sessions, units = (tuple(known[i] for i in left) for known in (self.sessions, self.units))
+        is_whole = len(left) == rows.n_sessions
+        cluster, n_clusters = (rows.cluster, rows.n_clusters) if is_whole else clusters_of(units)
+        some = replace(
+            rows,
+            n_clusters=n_clusters,
+            cluster=cluster,
+            session=(np.cumsum(there) - 1)[rows.session[keep]],
+            reviewer=rows.reviewer[keep],
+            candidate=rows.candidate[keep],
+            numbers={name: values[keep] for name, values in rows.numbers.items()},
+        )
+        columns = {name: values[keep] for name, values in self.columns.items()}
+        return HeldRows(columns, some, sessions, units)
+
+
+class HeldReviews(ReviewsTable):
+    """Reviews that are in memory, for boards that leave none out but by the window's beginning."""
+
+    def __init__(self, held: HeldRows, options: ModelBoardOptions) -> None:
+        self.held, self.options = held, options
+        at = held.number("at")
+        newest = None if np.isnan(at).all() else float(np.nanmax(at))
+        self._describe(tuple(held.columns), held.rows.n, 0, newest)
+
+    def win_counts(self) -> None:
+        """Not counted: every comparison was stored as reviews."""
+
+    def sums(self, plan: Plan) -> ModelSums:
+        rows, units = self.held.rows, tuple(sorted(set(self.held.units)))
+        known = units if len(units) <= N_CLUSTERS else None
+        return ModelSums(rows.names, known, summed(rows, fitted(plan, self.columns)[0]))
+
+    def placings(self, plan: Plan) -> list[Placing]:
+        return placings_of(self.held.rows, plan)
+
+    def n_after(self, instant: float) -> int:
+        return int(np.count_nonzero(self.held.number("at") > instant))
+
+    def first_s(self) -> float | None:
+        at = self.held.number("at")
+        if self.earliest is not None or np.isnan(at).all():
+            return self.earliest
+        return float(np.nanmin(at))
+
+    def truncated(self) -> dict[str, int]:
+        rows, cut_off = self.held.rows, self.held.number("truncated") >= 1
+        if self.earliest is not None:
+            cut_off &= self.held.number("at") >= self.earliest
+        answers = np.unique(np.stack([rows.session, rows.candidate])[:, cut_off], axis=1)
+        return dict(Counter(rows.names[code] for code in answers[1].tolist()))
 
 
 def stored_rows(reports: Reports) -> HeldRows | None:
@@ -86,7 +159,12 @@ def _rows_of(files: tuple[Path, ...]) -> HeldRows:
     keys = [n for n in ("session_id", "reviewer", "round", "candidate") if n in table.columns]
     columns = engine.arrays(table.frame.select(*texts, *numbers).sort(*keys))
     rows, _ = rows_and_units(columns, numbers)
-    return HeldRows(columns, rows, tuple(sorted(set(columns["session_id"].tolist()))))
+    ids = columns["session_id"].tolist()
+    queries = columns["query_id"].tolist() if "query_id" in columns else [None] * len(ids)
+    query_by_session = dict(zip(ids, queries, strict=True))
+    sessions = tuple(sorted(query_by_session))
+    units = tuple(unit_of(session, query_by_session[session]) for session in sessions)
+    return HeldRows(columns, rows, sessions, units)
 
 
 # -- counted otherwise ---------------------------------------------------------------------------
@@ -126,8 +204,14 @@ def what_if_board(
     held = stored_rows(reports) if options.changes_rows else None
     if held is None:
         return reports.board(options.plain)
-    tables = InputTables(counted_otherwise(held, options, rubric, failed))
-    return replace(reports, tables=tables).board(options.plain)
+    changed, plain = counted_otherwise(held, options, rubric, failed), options.plain
+    if (
+        plain.category is None
+        and plain.as_of is None
+        and not (plain.by_category or plain.without_truncated)
+    ):
+        return build_model_board(HeldReviews(changed, plain))
+    return replace(reports, tables=InputTables(changed.columns)).board(plain)
 
 
 def counted_otherwise(
@@ -135,12 +219,12 @@ def counted_otherwise(
     options: WhatIfOptions,
     rubric: Rubric | None,
     failed: Collection[tuple[str, str]] = (),
-) -> dict[str, NDArray[Any]]:
-    """The table of the same reviews, with ranks and scores as other options would have made them.
+) -> HeldRows:
+    """The same reviews, with ranks and scores as other options would have made them.
 
     A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
     """
-    rows, columns = held.rows, dict(held.columns)
+    rows, columns = held.rows, held.columns
     score = held.number("score").copy()
     marked = _overall(rows, options, rubric)
     changed = ~np.isnan(marked)
@@ -151,13 +235,15 @@ def counted_otherwise(
         answers = zip(columns["session_id"].tolist(), columns["candidate"].tolist(), strict=True)
         gated = np.array([answer in failing for answer in answers], dtype=bool)
         score[gated & ~np.isnan(score)] = GATED_SCORE
-    columns |= {"score": score, "rank": _ranked(held, score, changed | gated, gated)}
+    numbers = {"score": score, "rank": _ranked(held, score, changed | gated, gated)}
+    rows = replace(rows, numbers={**rows.numbers, **numbers})
+    held = replace(held, columns={**columns, **numbers}, rows=rows)
     if not options.without:
-        return columns
+        return held
     keep = np.array([name not in options.without for name in rows.names], dtype=bool)[rows.reviewer]
     if not keep.any():
         raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
-    return {name: values[keep] for name, values in columns.items()}
+    return held.only(keep)
 
 
 def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:

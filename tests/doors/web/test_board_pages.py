@@ -80,10 +80,20 @@ def test_weights_as_recorded_give_the_recorded_board(demo):
     assert [row["total_votes"] for row in lone.rows] != [row["total_votes"] for row in plain.rows]
 
 
+@pytest.mark.parametrize("change", [{"ceiling": False}, {"without": ("able",)}])
+def test_rows_in_memory_and_the_table_of_them_make_the_same_board(demo, change):
+    """A window that ends with the latest review is the whole store, read as a table."""
+    reports, rubric = demo.service.reports, config.rubric("general")
+    latest = reports.board(ModelBoardOptions(since="all")).parameters["as_of"]
+    in_memory = what_if_board(reports, WhatIfOptions(since="all", **change), rubric)
+    as_table = what_if_board(reports, WhatIfOptions(since="all", as_of=latest, **change), rubric)
+    assert in_memory.rows == as_table.rows
+
+
 def test_an_answer_that_fails_the_gate_goes_last_on_every_ballot(demo):
     held = stored_rows(demo.service.reports)
     failed = [(held.sessions[0], "able")]
-    changed = counted_otherwise(held, WhatIfOptions(gate=True), None, failed)
+    changed = counted_otherwise(held, WhatIfOptions(gate=True), None, failed).columns
     rows = held.rows
     mine = (rows.session == 0) & (rows.candidate == rows.names.index("able"))
     assert changed["rank"][mine].tolist() == [5.0] * 5
