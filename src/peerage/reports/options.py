@@ -184,6 +184,14 @@ class ItemBoardOptions(CommunityBoardOptions):
     """How the board of items is made."""
 
 
+BOARD_OPTIONS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
+    "models": ModelBoardOptions,
+    "contributors": ContributorBoardOptions,
+    "reviewers": ReviewerBoardOptions,
+    "items": ItemBoardOptions,
+}
+
+
 class AuditOptions(Options):
     """Which reviews an audit reads, and whose findings it shows."""
 

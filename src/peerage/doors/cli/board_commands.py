@@ -17,6 +17,7 @@ from peerage.doors.render.phrases import flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError, meant, shown
 from peerage.reports.options import (
+    BOARD_OPTIONS,
     AuditOptions,
     CommunityBoardOptions,
     ContributorBoardOptions,
@@ -32,7 +33,6 @@ FAIL_ON: Mapping[FailOn, tuple[str, ...]] = {
     "indicator": ("evidence", "indicator"),
 }
 HAS_FINDINGS = 1  # the exit code where --fail-on finds what it names
-BOARDS = ("models", "contributors", "reviewers", "items")
 TEXTS = ("model", "category", "contributor", "reviewer", "item_id", "status", "band")
 
 board = App(
@@ -89,8 +89,8 @@ def write_parquet(board: Board, path: Path) -> None:
 def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]) -> None:
     """Refuse a board that there is not, whatever options come with it."""
     if not words or words[0].startswith("-"):
-        raise UsageError("name a board.", hint=f"Known: {', '.join(BOARDS)}.")
-    raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARDS))
+        raise UsageError("name a board.", hint=f"Known: {', '.join(BOARD_OPTIONS)}.")
+    raise UsageError(f"there is no board {shown(words[0])}.", hint=meant(words[0], BOARD_OPTIONS))
 
 
 @board.command(

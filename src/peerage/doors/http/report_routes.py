@@ -16,15 +16,7 @@ from starlette.responses import Response
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.http.problems import RESPONSES
 from peerage.reports import Reports
-from peerage.reports.options import (
-    AuditOptions,
-    CommunityBoardOptions,
-    ContributorBoardOptions,
-    ItemBoardOptions,
-    ModelBoardOptions,
-    ReviewerBoardOptions,
-    RingsOptions,
-)
+from peerage.reports.options import BOARD_OPTIONS, AuditOptions, RingsOptions
 from peerage.service import Service
 from peerage.tasks import end
 from peerage.text import json_text
@@ -99,12 +91,6 @@ def _add_report(path: str, name: str, options: type[BaseModel], read: Any, about
     router.add_api_route(path, answer, name=name, description=about)
 
 
-BOARDS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
-    "models": ModelBoardOptions,
-    "contributors": ContributorBoardOptions,
-    "reviewers": ReviewerBoardOptions,
-    "items": ItemBoardOptions,
-}
 ABOUT = {
     "models": "Models, the best first, with intervals, rank ranges and tiers.",
     "contributors": "Those who contribute items, by the quality of what they contribute.",
@@ -113,7 +99,7 @@ ABOUT = {
     "audit": "The audit of the reviewers of many sessions.",
     "rings": "Voting rings among the opinions, with the evidence.",
 }
-for _name, _options in BOARDS.items():
+for _name, _options in BOARD_OPTIONS.items():
     _add_report(f"/boards/{_name}", f"board_of_{_name}", _options, Reports.board, ABOUT[_name])
 _add_report("/audit", "audit_of_reviewers", AuditOptions, Reports.audit, ABOUT["audit"])
 _add_report("/rings", "voting_rings", RingsOptions, Reports.rings, ABOUT["rings"])

@@ -33,10 +33,10 @@ from starlette.types import Receive, Scope, Send
 
 from peerage.config.checks import SENTENCES
 from peerage.doors.http.access import needs
-from peerage.doors.http.report_routes import BOARDS
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import PeerageError, meant, shown
 from peerage.reports.options import (
+    BOARD_OPTIONS,
     AuditOptions,
     RingsOptions,
     ScoreOptions,
@@ -99,15 +99,15 @@ BoardName = Literal["models", "contributors", "reviewers", "items"]
 def _arguments() -> Any:
     """The options of all boards, each optional; one that not all have says whose it is."""
     arguments = {}
-    for name in dict.fromkeys(name for one in BOARDS.values() for name in one.model_fields):
+    for name in dict.fromkeys(name for one in BOARD_OPTIONS.values() for name in one.model_fields):
         fields = {
             board: options.model_fields[name]
-            for board, options in BOARDS.items()
+            for board, options in BOARD_OPTIONS.items()
             if name in options.model_fields
         }
         kinds: list[Any] = [field.annotation for field in fields.values()]
         described = next(iter(fields.values())).description or ""
-        where = "" if len(fields) == len(BOARDS) else f" Board of {', '.join(fields)}."
+        where = "" if len(fields) == len(BOARD_OPTIONS) else f" Board of {', '.join(fields)}."
         described_field = FieldInfo(default=None, description=f"{described}{where}")
         arguments[name] = (reduce(or_, kinds) | None, described_field)
     return arguments
@@ -283,7 +283,7 @@ def _add_reports(server: MCPServer, service: Service) -> None:
         """A leaderboard with intervals: of models, or of a community's people and items."""
         values = options.model_dump(exclude_none=True) if options else {}
         # An option that this board does not have is refused.
-        return await read(reports.board, BOARDS[board](**values))
+        return await read(reports.board, BOARD_OPTIONS[board](**values))
 
     @server.tool(annotations=READS)
     async def audit(options: AuditOptions | None = None, session_id: str = "") -> Document:
@@ -332,4 +332,4 @@ def _add_resources(server: MCPServer, service: Service) -> None:
     @server.resource("peerage://boards/{name}", mime_type="application/json")
     async def board_record(name: BoardName) -> str:
         """A board with its usual options: models, contributors, reviewers or items."""
-        return await read(reports.board, BOARDS[name]())
+        return await read(reports.board, BOARD_OPTIONS[name]())
