@@ -14,19 +14,32 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
+import secrets
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from peerage.config.settings import CouncilSettings
-from peerage.council.ballots import parse
+from peerage.council.ballots import Decision, ReviewRead, read_review
 from peerage.council.blinding import deal
+from peerage.council.fences import FenceFilter, mask_codes, strike_fences
 from peerage.council.fold import EMPTY, add, bounded_reading, reviewed_ballots, with_candidates
 from peerage.council.prompts import (
+    Page,
+    ballot_code,
     boundary,
     critiques_for,
+    render_again,
     render_review,
     review_prompt,
     review_schema,
@@ -38,7 +51,9 @@ from peerage.events import (
     Advised,
     Answered,
     Asked,
+    AskedAgain,
     Audited,
+    DecisionReading,
     Extended,
     Fact,
     Failed,
@@ -46,6 +61,7 @@ from peerage.events import (
     Noted,
     Opened,
     Reviewed,
+    ReviewReading,
     RubricRecord,
     ScoringRecord,
     SeatRecord,
@@ -73,10 +89,13 @@ from peerage.types import (
     Event,
     Failure,
     Order,
+    OwnVotes,
     Query,
     ScoringOptions,
+    Seal,
     Seat,
     Session,
+    Turn,
     Verdict,
     is_cut_off,
 )
@@ -85,8 +104,10 @@ from peerage.verdicts import VerdictContext, conclude, settled
 COUNCIL = CouncilSettings()  # the defaults
 NOT_HEARD = OUT_OF_REACH | {"skipped"}  # failures that say that a seat cannot be reached
 GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not asked any more
+MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
+R = TypeVar("R", ReviewRead, Decision)
 
 
 class ModelCaller(Protocol):
@@ -113,6 +134,8 @@ class SessionConfig:
     quorum: int = 2
     rounds: int = COUNCIL.rounds
     early_stop: bool = COUNCIL.early_stop
+    seal: Seal = COUNCIL.seal
+    second_chance: bool = COUNCIL.second_chance
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
 
@@ -138,6 +161,7 @@ class SessionSpec:
     after: str = ""  # the session that it follows up
     budget_usd: float | None = None  # of this session alone
     by: str = ""  # the id of the token that it was asked with
+    secret: str = field(default_factory=secrets.token_hex, repr=False)  # of its pages' codes
 
     def __post_init__(self) -> None:
         for name in ("id", "query", "season", "answers"):
@@ -167,6 +191,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         answers=None if spec.season else spec.answers,  # a season's are in its file
         budget_usd=spec.budget_usd,
         by=spec.by,
+        secret=spec.secret,
     )
 
 
@@ -183,27 +208,51 @@ def newcomers(
     )
 
 
-def vote_note(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
-    """What to tell before anybody is paid, where no vote could count or one decides alone."""
+OUTSIDER = 'a seat that only reviews (roles = ["review"])'
+
+
+def may_vote(reviewer: str, candidates: Collection[str], own_votes: OwnVotes) -> bool:
+    """Whether a review can count: an author whose own answer is left out needs two others."""
+    return reviewer not in candidates or own_votes != "out" or len(candidates) > 2
+
+
+def vote_fault(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
+    """Why no review of this panel could count, or "" where one could or none is needed.
+
+    Without a verdict nothing hangs on the votes, and a binary one has the panel's decisions.
+    """
     authors = (seat.name for seat in config.with_role("answer"))
     candidates = set(authors if answers is None else answers)
     reviewers = [seat.name for seat in config.with_role("review")]
-    own = config.scoring.own_votes == "in"
-    n, of = len(candidates), "answer" if len(candidates) == 1 else "answers"
-    voters = [name for name in reviewers if n - (name in candidates and not own) >= 2]
-    outsider = 'a seat that only reviews (roles = ["review"])'
+    own_votes, n = config.scoring.own_votes, len(candidates)
+    if config.verdict in ("none", "binary") or not reviewers or not n:
+        return ""
+    if any(may_vote(name, candidates, own_votes) for name in reviewers):
+        return ""
+    of = "1 answer" if n == 1 else f"{n} answers"
+    return (
+        f"no vote can count: a reviewer's own answer is left out, and with {of} that leaves "
+        "nothing to compare."
+    )
+
+
+def vote_note(config: SessionConfig, answers: Mapping[str, str] | None = None) -> str:
+    """What to tell before anybody is paid, where nothing is ranked or one reviewer decides."""
+    authors = (seat.name for seat in config.with_role("answer"))
+    candidates = set(authors if answers is None else answers)
+    reviewers = [seat.name for seat in config.with_role("review")]
+    own_votes, n = config.scoring.own_votes, len(candidates)
+    of = "answer" if n == 1 else "answers"
+    voters = [name for name in reviewers if n > 1 and may_vote(name, candidates, own_votes)]
     if len(voters) > 1 or not n:
         return ""
     if len(voters) == 1:
-        return f"only the ballot of {voters[0]} will count: it ranks alone. Add {outsider}."
+        return f"only the ballot of {voters[0]} will count: it ranks alone. Add {OUTSIDER}."
     if n < 2:
         return f"with {n} {of} there is nothing to compare, and no ranking. Add seats that answer."
     if not reviewers:
-        return f"no seat reviews, so the {n} {of} will not be ranked. Add {outsider}."
-    return (
-        f"no vote can count: a reviewer's own answer is left out, and with {n} {of} that leaves "
-        f"nothing to compare. Add {outsider}, or a third seat that answers."
-    )
+        return f"no seat reviews, so the {n} {of} will not be ranked. Add {OUTSIDER}."
+    return f"the {n} {of} will not be ranked: no vote could count. Add {OUTSIDER}, or a third seat."
 
 
 async def run(
@@ -256,6 +305,15 @@ class SessionRunner:
         """The session that the events so far add up to."""
         return with_candidates(self.state)
 
+    @property
+    def secret(self) -> str:
+        """What the codes of the pages follow from: the last in the log, or one of this run alone.
+
+        A log without one is of an earlier version.
+        """
+        openings = (fact for fact in self.facts if isinstance(fact, Opened | Extended))
+        return [self.spec.secret, *(fact.secret for fact in openings if fact.secret)][-1]
+
     # -- the order of steps --------------------------------------------------------------------
 
     async def run(self, history: Sequence[Event]) -> None:
@@ -276,7 +334,7 @@ class SessionRunner:
         if not self._facts_of(Opened):
             await self._keep(opening(self.spec, self.config))
         elif joined:
-            await self._keep(Extended(joined))
+            await self._keep(Extended(joined, self.spec.secret))
         note = vote_note(self.config, self.spec.answers)
         if note and len(self.facts) == 1:
             self._say(Noted(note))
@@ -323,7 +381,7 @@ class SessionRunner:
             await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        reply = await self._ask(seat, "answer", self.spec.query.text)
+        reply = await self._ask(seat, "answer", Page(self.spec.query.text))
         if isinstance(reply, Reply):
             words = reply.reasoning_words
             await self._keep(Answered(seat.name, reasoning_words=words, **_reply_fields(reply)))
@@ -361,7 +419,8 @@ class SessionRunner:
     def _deal(self, round_: int) -> list[Ballot]:
         """The ballots of a round; reviewers who have none yet are dealt theirs.
 
-        A reviewer's place follows from when it joined, so those before it keep theirs.
+        One whose vote could not count gets none, since nobody should pay for it. A reviewer's
+        place follows from when it joined, so those before it keep theirs.
         """
         session = self.session
         ballots = [ballot for ballot in session.ballots if ballot.round == round_]
@@ -370,14 +429,20 @@ class SessionRunner:
             reviewers = [seat.name for seat in panel_of(self.facts) if "review" in seat.roles]
             order = self.config.order
             every = deal(session.responses, reviewers, session.seed, session.ordinal, round_, order)
-            new = [ballot for ballot in every if ballot.reviewer in due]
-            self._record(dealt(new, round_))
+            authors = {response.model for response in session.responses}
+            own_votes = self.config.scoring.own_votes
+            new = [
+                b for b in every if b.reviewer in due and may_vote(b.reviewer, authors, own_votes)
+            ]
+            if new:
+                self._record(dealt(new, round_))
             ballots += new
         return ballots
 
     async def _review(self, seat: Seat, ballot: Ballot, session: Session) -> None:
         rubric = self.config.scoring.rubric
-        fence = boundary(self.spec.seed, self.spec.id, seat.name, ballot.round)
+        names = (self.secret, self.spec.id, seat.name, ballot.round)
+        fence = boundary(*names)
         first = ballot.round - ballot.round % self.config.rounds
         earlier = [
             (b, r)
@@ -387,26 +452,36 @@ class SessionRunner:
         ]
         critiques = critiques_for(ballot, earlier, fence) if earlier else ()
         brief = self.caller.wants_brief(seat)
-        page = render_review(ballot, self.spec.query, rubric, fence, critiques, brief)
-        reply = await self._ask(seat, "review", page, review_schema(ballot, rubric), ballot)
-        if isinstance(reply, Reply):
-            await finish(self._keep_review(ballot, reply, review_prompt(rubric, brief).hash))
+        code = ballot_code(*names)
+        page = render_review(ballot, self.spec.query, rubric, fence, code, critiques, brief)
+        schema = review_schema(ballot, rubric, page.code)
+        read = partial(read_review, ballot=ballot, page=page, seal=self.config.seal)
+        keep = partial(self._reviewed, ballot, review_prompt(rubric, brief).hash)
+        await self._hear(seat, "review", page, schema, read, keep, ballot)
 
-    async def _keep_review(self, ballot: Ballot, reply: Reply, prompt_hash: str) -> None:
-        """Read a review once, when it comes in, and keep the reading beside the reply."""
-        rubric = self.config.scoring.rubric
-        review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
-        if is_cut_off(reply.finish_reason):
-            review = replace(review, flags=(*review.flags, "review_truncated"))
-        await self._keep(
-            Reviewed(
-                ballot.reviewer,
-                ballot.round,
-                prompt=prompt_hash,
-                review=bounded_reading(review, rubric.weights if rubric else ()),
-                **_reply_fields(reply),
-            )
+    def _reviewed(
+        self, ballot: Ballot, prompt: str, reply: Reply, read: ReviewRead, again: AskedAgain | None
+    ) -> Reviewed:
+        """The event of a review: read once, when it comes in, and kept beside the reply.
+
+        What the first reply said stands where the second cannot be read.
+        """
+        review = self._bounded(read)
+        if again is not None:
+            first = again.review if read.fault and read.review.abstained else None
+            review = replace(first or review, flags=(*(first or review).flags, "asked_again"))
+        return Reviewed(
+            ballot.reviewer,
+            ballot.round,
+            prompt=prompt,
+            review=review,
+            n_fences=reply.n_fences,
+            **_reply_fields(reply),
         )
+
+    def _bounded(self, read: ReviewRead) -> ReviewReading:
+        rubric = self.config.scoring.rubric
+        return bounded_reading(read.review, rubric.weights if rubric else ())
 
     def _is_settled(self, round_: int) -> bool:
         """Whether the reviews that are still out cannot change who comes first."""
@@ -429,7 +504,15 @@ class SessionRunner:
         if self._happened(Verdict):
             return
         context = VerdictContext(
-            scored, config.verdict, config.chairs, reviewers, self._advise, self.caller.wants_brief
+            scored,
+            config.verdict,
+            config.chairs,
+            reviewers,
+            self._advise,
+            self._vote,
+            secret=self.secret,
+            seal=config.seal,
+            wants_brief=self.caller.wants_brief,
         )
         verdict = await conclude(context)
         if verdict is not None:
@@ -444,11 +527,15 @@ class SessionRunner:
         self,
         seat: Seat,
         stage: Stage,
-        page: str,
+        page: Page,
         schema: Mapping[str, Any] | None = None,
         ballot: Ballot | None = None,
+        follow_up: tuple[Turn, ...] = (),
     ) -> Reply | Failure:
-        """One reply, or the failure that stands in its place and is already in the log."""
+        """One reply, or the failure that stands in its place and is already in the log.
+
+        What the reply copies of the fences of its page is struck out.
+        """
         spec = self.spec
         round_ = ballot.round if ballot else 0
         failed = [f for f in self._facts_of(Failed) if f.seat == seat.name and f.kind in NOT_HEARD]
@@ -456,54 +543,130 @@ class SessionRunner:
         if given_up is not None:
             await self._keep(Failed(seat.name, stage, "skipped", given_up, round_))
             return Failure(seat.name, "skipped", given_up, stage)
-        # Nobody sits and waits for a season: there a call that hung is made again in full.
-        deadline_s = None if spec.season else seat.timeout_s
-        if any(failure.kind == "timeout" for failure in failed):
-            deadline_s = seat.timeout_s * LATER_PATIENCE
+        patience = LATER_PATIENCE if any(f.kind == "timeout" for f in failed) else 1.0
         call = Call(
             seat=seat,
             stage=stage,
-            prompt=page,
-            key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}",
+            prompt=page.text,
+            code=page.code,
+            key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}" + "|again" * bool(follow_up),
             query=spec.query,
             schema=schema if self.caller.can_constrain(seat) else None,
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
-            deadline_s=deadline_s,
+            deadline_s=seat.timeout_s * patience,
             may_retry=not failed,
+            follow_up=follow_up,
         )
-        reply = valid_values(await (self._watched(call) if self.live else self.caller.call(call)))
+        made = self._watched(call, page.fence) if self.live else self.caller.call(call)
+        reply = valid_values(await made)
         if isinstance(reply, Reply):
-            return reply
+            return _without_fences(reply, page.fence, is_read=schema is not None)
         if reply.kind == "budget":
             raise BudgetError(reply.message)
         await self._keep(Failed(seat.name, stage, reply.kind, reply.message, round_, reply.usage))
         return reply
 
-    async def _watched(self, call: Call) -> Reply | Failure:
+    async def _hear(
+        self,
+        seat: Seat,
+        stage: Stage,
+        page: Page,
+        schema: Mapping[str, Any],
+        read: Callable[..., R],
+        outcome: Callable[[Reply, R, AskedAgain | None], Fact],
+        ballot: Ballot | None = None,
+    ) -> R | Failure:
+        """What a seat's reply says, and its outcome in the log; asked once more if need be."""
+        round_ = ballot.round if ballot else 0
+        again = self._asked_again(seat.name, stage, round_)
+
+        async def keep(reply: Reply) -> R | AskedAgain:
+            is_cut = is_cut_off(reply.finish_reason)
+            reading = await read_aside(partial(read, reply.text, is_cut=is_cut), len(reply.text))
+            if again is not None or not (reading.fault and self.config.second_chance):
+                await self._keep(outcome(reply, reading, again))
+                return reading
+            usable = self._bounded(reading) if isinstance(reading, ReviewRead) else None
+            fields = _reply_fields(reply)
+            fact = AskedAgain(seat.name, stage, round_, reading.fault, review=usable, **fields)
+            await self._keep(fact)
+            return fact
+
+        while True:
+            turns = () if again is None else _follow_up(page, again)
+            reply = await self._ask(seat, stage, page, schema, ballot, turns)
+            if isinstance(reply, Failure):
+                return reply
+            result = await finish(keep(reply))
+            if not isinstance(result, AskedAgain):
+                return result
+            again = result
+
+    def _asked_again(self, seat: str, stage: Stage, round_: int) -> AskedAgain | None:
+        """The first reply of a seat that is to be asked once more, from the log."""
+        for fact in since_extended(self.facts):
+            match fact:
+                case AskedAgain() if (fact.seat, fact.stage, fact.round) == (seat, stage, round_):
+                    return fact
+        return None
+
+    async def _watched(self, call: Call, fence: str) -> Reply | Failure:
         """A call that is told of while it goes on: its text, and why it is waited for."""
         seat, stage = call.seat.name, call.stage
-        self._say(Asked(seat, stage, call.ballot.round if call.ballot else 0))
+        round_ = call.ballot.round if call.ballot else 0
+        self._say(Asked(seat, stage, round_, again=bool(call.follow_up)))
+        struck = FenceFilter(fence) if fence else None
+
+        def say_piece(piece: str) -> None:
+            if sure := struck.add(piece) if struck else piece:
+                self._say(TextPiece(seat, stage, sure))
 
         return await self.caller.call(
             call,
-            lambda piece: self._say(TextPiece(seat, stage, piece)),
+            say_piece,
             lambda why, wait_s, attempt: self._say(Waiting(seat, stage, why, wait_s, attempt)),
         )
 
-    async def _advise(
-        self, seat: Seat, page: str, schema: Mapping[str, Any] | None
-    ) -> Reply | Failure:
-        """A seat's reply for the verdict, from the log where it is there already."""
+    async def _advise(self, seat: Seat, page: Page) -> Reply | Failure:
+        """A chair's words for the verdict, from the log where they are there already."""
+        known = self._advised(seat)
+        if isinstance(known, Advised):
+            reason, n_fences = known.finish_reason, known.n_fences
+            return Reply(known.text, finish_reason=reason, n_fences=n_fences)
+        reply = known or await self._ask(seat, "conclude", page)
+        if isinstance(reply, Reply):
+            fields = _reply_fields(reply)
+            await self._keep(Advised(seat.name, n_fences=reply.n_fences, **fields))
+        return reply
+
+    async def _vote(
+        self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
+    ) -> R | Failure:
+        """A seat's vote for the verdict, from the log where it is there already."""
+        known = self._advised(seat)
+        if isinstance(known, Advised):
+            return read(known.text, is_cut=is_cut_off(known.finish_reason))
+        if known is not None:
+            return known
+
+        def advised(reply: Reply, reading: R, _: AskedAgain | None) -> Advised:
+            decision = None
+            if isinstance(reading, Decision):
+                decision = DecisionReading(reading.approved, reading.reasons, reading.flag)
+            fields = _reply_fields(reply)
+            return Advised(seat.name, decision=decision, n_fences=reply.n_fences, **fields)
+
+        return await self._hear(seat, "conclude", page, schema, read, advised)
+
+    def _advised(self, seat: Seat) -> Advised | Failure | None:
+        """A seat's reply or failure when it was asked for the verdict, if that is in the log."""
         for fact in since_extended(self.facts):
             if isinstance(fact, Advised) and fact.seat == seat.name:
-                return Reply(fact.text, finish_reason=fact.finish_reason)
+                return fact
             if isinstance(fact, Failed) and (fact.seat, fact.stage) == (seat.name, "conclude"):
                 return Failure(seat.name, fact.kind, fact.message)
-        reply = await self._ask(seat, "conclude", page, schema)
-        if isinstance(reply, Reply):
-            await self._keep(Advised(seat.name, **_reply_fields(reply)))
-        return reply
+        return None
 
     async def _together(
         self,
@@ -580,13 +743,40 @@ class SessionRunner:
     def _outcomes(self, stage: Stage, round_: int) -> set[str]:
         """Who has replied or failed in a stage and round."""
         calls = (call_made(fact) for fact in self.facts)
-        return {call.seat for call in calls if call and (call.stage, call.round) == (stage, round_)}
+        return {
+            call.seat
+            for call in calls
+            if call and call.is_outcome and (call.stage, call.round) == (stage, round_)
+        }
+
+
+def _without_fences(reply: Reply, fence: str, *, is_read: bool) -> Reply:
+    """A reply without the codes of its page's fences; of prose, without the fence lines.
+
+    In a reply that is read for a vote the lines still mark what is quoted.
+    """
+    if not fence:
+        return reply
+    text, n = (mask_codes if is_read else strike_fences)(reply.text, fence)
+    reasoning, n_thought = strike_fences(reply.reasoning, fence)
+    if not n and not n_thought:
+        return reply
+    text = text if is_read else text.strip()
+    return replace(reply, text=text, reasoning=reasoning, n_fences=n + n_thought)
 
 
 def _reply_fields(reply: Reply) -> dict[str, Any]:
     """The fields that the event of every reply has."""
     names = ("text", "usage", "latency_ms", "finish_reason", "reasoning")
     return {name: getattr(reply, name) for name in names}
+
+
+def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
+    """The seat's own words and what was wrong with them; long ones are shown in part."""
+    text = again.text
+    if len(text) > MAX_FIRST_REPLY:
+        text = f"{text[: MAX_FIRST_REPLY // 2]} … {text[-MAX_FIRST_REPLY // 2 :]}"
+    return Turn("assistant", text), Turn("user", render_again(page, again.why))
 
 
 def _given_up(failed: Sequence[Failed]) -> str | None:

@@ -12,27 +12,33 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from peerage.council.ballots import Decision, parse, parse_decision
+from peerage.council.ballots import Decision, ReviewRead, parse_decision, read_review
 from peerage.council.blinding import deal_order, lone_ordinal, slots_of
 from peerage.council.counting import dissent_of, place
+from peerage.council.fences import without_marks
 from peerage.council.prompts import (
+    Page,
+    ballot_code,
     binary_schema,
     boundary,
     relabel,
     render_chair,
     tie_breaker_schema,
 )
+from peerage.errors import how_many
 from peerage.providers import Reply
 from peerage.scoring import Scored, last_round
-from peerage.tasks import read_aside, together
+from peerage.tasks import together
 from peerage.types import (
     Ballot,
     Dissent,
     Failure,
+    NoDecision,
     Score,
     ScoringOptions,
+    Seal,
     Seat,
     Session,
     Slot,
@@ -41,7 +47,17 @@ from peerage.types import (
 )
 
 CUT_OFF = "this text was cut off at its length limit"
-Ask = Callable[[Seat, str, Mapping[str, Any] | None], Awaitable[Reply | Failure]]
+STRUCK = "{} of the prompt's fences struck out of this text"
+Ask = Callable[[Seat, Page], Awaitable[Reply | Failure]]
+R = TypeVar("R", ReviewRead, Decision)
+
+
+class Vote(Protocol):
+    """Asks a seat for a vote, once more if need be, and says how its reply reads."""
+
+    async def __call__(
+        self, seat: Seat, page: Page, schema: Mapping[str, Any], read: Callable[..., R]
+    ) -> R | Failure: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,9 @@ class VerdictContext:
     chairs: tuple[Seat, ...]  # in order of succession
     panel: tuple[Seat, ...]
     ask: Ask
+    vote: Vote
+    secret: str  # what the codes of pages follow from
+    seal: Seal = "required"
     wants_brief: Callable[[Seat], bool] = lambda _: False  # whether a chair gets a short page
 
     @property
@@ -61,8 +80,9 @@ class VerdictContext:
 
     @property
     def best(self) -> tuple[Score, ...]:
-        """Everyone ranked first."""
-        return tuple(score for score in self.session.scores if score.rank == 1)
+        """Everyone ranked first; everyone where nobody is ranked."""
+        firsts = tuple(score for score in self.session.scores if score.rank == 1)
+        return firsts or self.session.scores
 
     def text_of(self, model: str) -> str:
         return next(r.text for r in self.session.responses if r.model == model)
@@ -82,9 +102,10 @@ async def _chaired(context: VerdictContext) -> Verdict:
     kind = context.kind
     failed: list[str] = []
     for seat in context.chairs:
-        reply = await context.ask(seat, _page(context, seat, kind), None)
+        reply = await context.ask(seat, _page(context, seat, kind))
         if isinstance(reply, Reply):
             notes = [CUT_OFF] if is_cut_off(reply.finish_reason) else []
+            notes += [STRUCK.format(how_many(reply.n_fences, "mark"))] if reply.n_fences else []
             if failed:
                 notes.insert(0, f"chair {', then '.join(failed)} failed; {seat.name} took over")
             return Verdict(kind, reply.text, by=seat.name, note="; ".join(notes))
@@ -96,82 +117,101 @@ def _top_answer(context: VerdictContext, failed: Sequence[str] = ()) -> Verdict:
     best = context.session.scores[0]
     tied = ", tied with " + ", ".join(s.model for s in context.best[1:]) if context.best[1:] else ""
     why = f"no chair answered ({', '.join(failed)}); " if failed else ""
-    note = f"{why}this is {best.model}'s answer, ranked first{tied}, and not a synthesis"
+    first = "ranked first" if best.rank == 1 else "listed first, since nobody is ranked"
+    note = f"{why}this is {best.model}'s answer, {first}{tied}, and not a synthesis"
     return Verdict("top_answer", context.text_of(best.model), note=note)
 
 
 async def _binary(context: VerdictContext) -> Verdict:
-    """The panel's majority; its size is the confidence.
+    """Approve or reject by more than half of the panel; else nothing is decided.
 
-    A seat whose decision cannot be read abstains: it counts for neither side, and is named.
-    Where no more than half of the panel gave one that can be read, and where the sides are
-    equal, nothing is decided: `approved` is None. A chair who is not on the panel has one vote.
+    The panel is every seat that was to vote. One that failed, or whose decision cannot be read,
+    is on neither side and is named. A chair outside the panel has a vote where it can decide.
     """
-    votes = await together(_decision(context, seat) for seat in context.panel)
-    cast = {s.name: vote for s, vote in zip(context.panel, votes, strict=True) if vote is not None}
-    decisions = {name: vote for name, vote in cast.items() if vote.approved is not None}
-    unread = [f"{name} ({vote.flag})" for name, vote in cast.items() if vote.approved is None]
-    abstained = f"; no decision could be read from {', '.join(unread)}" if unread else ""
-    n, n_panel = len(decisions), len(context.panel)
-    yes = sum(decision.approved is True for decision in decisions.values())
-    most = max(yes, n - yes)
-    if not decisions:
-        note = f"nobody on the panel gave a decision, so nothing is decided{abstained}"
-        return Verdict("binary", "", note=note)
-    if 2 * n <= n_panel and 2 * yes >= n:
-        note = f"only {n} of {n_panel} gave a decision, so nothing is decided{abstained}"
-        return Verdict("binary", _reasons(decisions), confidence=yes / n_panel, note=note)
-    if 2 * yes == n:
-        verdict = await _deadlock(context, decisions)
-        return replace(verdict, note=f"{verdict.note}{abstained}")
-    approved = 2 * yes > n
-    side = {name: vote for name, vote in decisions.items() if vote.approved is approved}
-    note = f"{most} of {n} {'approve' if approved else 'reject'}{abstained}"
-    other = "would reject" if approved else "would approve"
-    against = tuple(
-        Dissent(name, None, ": ".join((other, *vote.reasons[:1])))
-        for name, vote in decisions.items()
-        if vote.approved is not approved
+    replies = await together(_decision(context, seat) for seat in context.panel)
+    votes = {seat.name: vote for seat, vote in zip(context.panel, replies, strict=True)}
+    size, by = len(votes), ""
+    if _side(votes, size) is None and 2 * (_n_larger_side(votes) + 1) > size + 1:
+        for seat in (seat for seat in context.chairs if seat.name not in votes):
+            vote = await _decision(context, seat)
+            if isinstance(vote, Decision) and vote.approved is not None:
+                votes, size, by = {**votes, seat.name: vote}, size + 1, seat.name
+                break
+    approved = _side(votes, size)
+    decisions = {name: vote for name, vote in votes.items() if isinstance(vote, Decision)}
+    side = {name: one for name, one in decisions.items() if approved in (None, one.approved)}
+    failed = tuple(
+        NoDecision(name, vote.kind if isinstance(vote, Failure) else vote.flag)
+        for name, vote in votes.items()
+        if isinstance(vote, Failure) or vote.approved is None
     )
+    most = _n_larger_side(votes)
     return Verdict(
         "binary",
         _reasons(side),
-        confidence=most / n,
+        by=by,
+        confidence=most / size if most else None,
         approved=approved,
-        note=note,
-        dissent=against,
+        note=_vote_note(votes, approved, by, failed),
+        dissent=_votes_against(decisions, approved),
+        failed=failed,
+    )
+
+
+Votes = Mapping[str, "Decision | Failure"]  # by seat
+
+
+def _n_votes(votes: Votes, approved: bool) -> int:
+    return sum(isinstance(v, Decision) and v.approved is approved for v in votes.values())
+
+
+def _n_larger_side(votes: Votes) -> int:
+    return max(_n_votes(votes, True), _n_votes(votes, False))
+
+
+def _side(votes: Votes, size: int) -> bool | None:
+    """The side that more than half of the panel is on; None where there is none."""
+    return next((side for side in (True, False) if 2 * _n_votes(votes, side) > size), None)
+
+
+def _vote_note(votes: Votes, approved: bool | None, by: str, failed: Sequence[NoDecision]) -> str:
+    """The count of a vote in one sentence, with the seats that gave no decision."""
+    yes, no = _n_votes(votes, True), _n_votes(votes, False)
+    if approved is None:
+        count = f"{yes} approve and {no} reject, of {len(votes)}: undecided, since neither side"
+        count += " has more than half of the panel"
+    else:
+        count = f"{max(yes, no)} of {len(votes)} {'approve' if approved else 'reject'}"
+        count += f", with the vote of {by}, who chairs" if by else ""
+    silent = ", ".join(f"{one.seat} ({one.kind.replace('_', ' ')})" for one in failed)
+    return f"{count}; no decision from {silent}" if silent else count
+
+
+def _votes_against(decisions: Mapping[str, Decision], approved: bool | None) -> tuple[Dissent, ...]:
+    """The votes on the losing side, each with its first reason."""
+    if approved is None:
+        return ()
+    other = "would reject" if approved else "would approve"
+    return tuple(
+        Dissent(name, None, ": ".join((other, *map(without_marks, vote.reasons[:1]))))
+        for name, vote in decisions.items()
+        if vote.approved is not approved and vote.approved is not None
     )
 
 
 def _reasons(decisions: Mapping[str, Decision]) -> str:
     """The first reason of each, a line each."""
-    return "\n".join(f"{name}: {why}" for name, one in decisions.items() for why in one.reasons[:1])
+    return "\n".join(
+        f"{name}: {without_marks(why)}"
+        for name, one in decisions.items()
+        for why in one.reasons[:1]
+    )
 
 
-async def _deadlock(context: VerdictContext, decisions: Mapping[str, Decision]) -> Verdict:
-    """A split panel: a chair outside it has one vote; without one nothing is decided."""
-    half = len(decisions) // 2
-    voted = {seat.name for seat in context.panel}
-    for seat in context.chairs:
-        decision = None if seat.name in voted else await _decision(context, seat)
-        if decision is not None and decision.approved is not None:
-            return Verdict(
-                "binary",
-                "\n".join(decision.reasons),
-                by=seat.name,
-                confidence=0.5,
-                approved=decision.approved,
-                note=f"deadlock, {half} to {half}, broken by {seat.name}",
-            )
-    note = f"deadlock, {half} to {half}, and no chair outside the panel to break it: undecided"
-    return Verdict("binary", _reasons(decisions), confidence=0.5, note=note)
-
-
-async def _decision(context: VerdictContext, seat: Seat) -> Decision | None:
-    reply = await context.ask(seat, _page(context, seat, "binary"), binary_schema())
-    if not isinstance(reply, Reply):
-        return None
-    return await read_aside(partial(parse_decision, reply.text), len(reply.text))
+async def _decision(context: VerdictContext, seat: Seat) -> Decision | Failure:
+    page = _page(context, seat, "binary", _code(context, seat))
+    read = partial(parse_decision, page=page, seal=context.seal)
+    return await context.vote(seat, page, binary_schema(page.code), read)
 
 
 async def _tie_breaker(context: VerdictContext) -> Verdict:
@@ -186,15 +226,16 @@ async def _tie_breaker(context: VerdictContext) -> Verdict:
     tied = {score.model for score in best}
     for seat in (seat for seat in context.chairs if seat.name not in tied):
         slots = _slots(context, seat, [score.model for score in best])
-        query, fence = context.session.query, _fence(context, seat)
-        page = render_chair("tie_breaker", query, slots, best, fence)
-        reply = await context.ask(seat, page, tie_breaker_schema(slots))
-        if isinstance(reply, Failure):
-            failed.append(f"{seat.name} ({reply.kind})")
-            continue
+        query, fence, code = context.session.query, _fence(context, seat), _code(context, seat)
+        page = render_chair("tie_breaker", query, slots, best, fence, code=code)
         ballot = Ballot(seat.name, slots)
-        review = await read_aside(partial(parse, reply.text, ballot), len(reply.text))
-        ranked = (ballot.author_by_label.get(name) for tier in review.ranking for name in tier)
+        read = partial(read_review, ballot=ballot, page=page, seal=context.seal)
+        vote = await context.vote(seat, page, tie_breaker_schema(slots, page.code), read)
+        if isinstance(vote, Failure):
+            failed.append(f"{seat.name} ({vote.kind})")
+            continue
+        tiers = vote.review.ranking
+        ranked = (ballot.author_by_label.get(name) for tier in tiers for name in tier)
         choice = next(filter(None, ranked), None)
         if choice is not None:
             note = f"{len(best)} answers tied for first; {seat.name} chose {choice}'s"
@@ -229,7 +270,7 @@ KINDS: Mapping[str, Callable[[VerdictContext], Awaitable[Verdict]]] = {
 # -- what a chair is shown ----------------------------------------------------------------------
 
 
-def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
+def _page(context: VerdictContext, seat: Seat, kind: str, code: str = "") -> Page:
     session = context.session
     slots = _slots(context, seat, [r.model for r in session.responses])
     reword = partial(relabel, slots=slots)
@@ -237,7 +278,7 @@ def _page(context: VerdictContext, seat: Seat, kind: str) -> str:
     fence = _fence(context, seat)
     if kind == "synthesis" and context.wants_brief(seat):
         kind = "synthesis_brief"
-    return render_chair(kind, session.query, slots, session.scores, fence, dissent)
+    return render_chair(kind, session.query, slots, session.scores, fence, dissent, code)
 
 
 def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[Slot, ...]:
@@ -249,7 +290,11 @@ def _slots(context: VerdictContext, seat: Seat, models: Sequence[str]) -> tuple[
 
 
 def _fence(context: VerdictContext, seat: Seat) -> str:
-    return boundary(context.session.seed, context.session.id, f"chair:{seat.name}", 0)
+    return boundary(context.secret, context.session.id, f"chair:{seat.name}", 0)
+
+
+def _code(context: VerdictContext, seat: Seat) -> str:
+    return ballot_code(context.secret, context.session.id, f"chair:{seat.name}", 0)
 
 
 # -- early stop ---------------------------------------------------------------------------------
@@ -293,8 +338,8 @@ def conclusion_of(session: Session) -> str | None:
     verdict = session.verdict
     if not session.finished or not session.scores:
         return None
-    if verdict is not None and verdict.approved is not None:
-        return f"{'Approved' if verdict.approved else 'Rejected'}.\n\n{verdict.text}".strip()
+    if verdict is not None and verdict.decision:
+        return f"{verdict.decision.capitalize()}.\n\n{verdict.text}".strip()
     if verdict is not None and verdict.text:
         return verdict.text
     best = session.scores[0].model

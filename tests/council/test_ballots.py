@@ -1,16 +1,15 @@
-"""Reading replies: every form that is accepted, every trick that is not, and never an exception."""
+"""Sealed verdicts: labels, rankings and marks in every shape, and a flag for what is odd."""
 
 import json
 import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from peerage.council.ballots import parse, review_of
+from peerage.council.ballots import read_review, review_of
 from peerage.council.counting import count
 from peerage.types import Ballot, Review, Slot
+from tests.council.replies import PAGE, sealed
 
 
 def ballot_of(*labels: str, reviewer: str = "judge", round: int = 0) -> Ballot:
@@ -20,8 +19,8 @@ def ballot_of(*labels: str, reviewer: str = "judge", round: int = 0) -> Ballot:
 BALLOT = ballot_of("A", "B", "C", "D")
 
 
-def read(reply: object, ballot: Ballot = BALLOT) -> Review:
-    return parse(reply, ballot)
+def read(verdict: str, ballot: Ballot = BALLOT) -> Review:
+    return read_review(sealed(verdict), ballot, PAGE).review
 
 
 def order(review: Review) -> str:
@@ -29,315 +28,262 @@ def order(review: Review) -> str:
     return ">".join("".join(tier) for tier in review.ranking)
 
 
-def verdict(ranking: str, **more: Any) -> str:
-    """A plain verdict: "A>BC" ties B and C."""
-    tiers: list[Any] = [list(tier) if len(tier) > 1 else tier for tier in ranking.split(">")]
-    return json.dumps({"ranking": tiers, **more})
-
-
-# -- the plain forms ---------------------------------------------------------------------------
-
-RUBRIC = {
-    "abstained": False,
-    "reason": None,
-    "evaluations": {
-        "Response A": {"notes": "Right.", "accuracy": 9, "clarity": 8},
-        "Response B": {"notes": "Wrong.", "accuracy": 3, "clarity": 9},
-    },
-    "ranking": ["Response A", "Response B"],
-}
+# -- rankings ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "frame",
+    ("ranking", "expected"),
     [
-        "{}",
-        "\n\n{}\n",
-        "```json\n{}\n```",
-        "```\n{}\n```",
-        "Both try hard. My verdict:\n\n```json\n{}\n```\n\nThat is all.",
-        "A is better {{see above}}, so: {} – done.",
-        "<think>I prefer B.</think>\n{}",
-        "I prefer B.\n</think>\n{}",
-        "[{}]",
-        "{{{}}}",
-        "{}}}",
-        "f(x) = {{1, 2}} and {{ is a brace and \\frac{{1}}{{2}}.\n{}",
-        "\ufeff{}",
+        (["A", ["B", "C"], "D"], "A>BC>D"),
+        ([["A"], ["B"]], "A>B"),
+        (["A", "B = C"], "A>BC"),
+        ("A > B > C", "A>B>C"),
+        ("Response A > Response B = Response C", "A>BC"),
+        ("A>B=C>D", "A>BC>D"),
+        ("A, B, C", "A>B>C"),
+        ([{"label": "Response A"}, {"response": "B"}], "A>B"),
+        ([{"label": "A", "rank": 2}, {"label": "B", "rank": 1}], "B>A"),
+        (
+            [{"label": "A", "rank": 1}, {"label": "B", "rank": "1st"}, {"label": "C", "rank": 3}],
+            "AB>C",
+        ),
+        ([{"id": "A", "response": "some long text"}, {"id": "B"}], "A>B"),
+        ({"A": 2, "B": 1, "C": 2}, "B>AC"),
+        ({"Response A": "2nd", "Response B": "1st"}, "B>A"),
+        (["Response A (the clearest)", "B - wrong", "Response C: long"], "A>B>C"),
+        (["A", "A", "Z"], "A>A>z".replace("z", "Z")),
     ],
 )
-@pytest.mark.parametrize("indent", [None, 2])
-def test_plain_json_needs_no_recovery_wherever_it_stands(frame: str, indent: int | None):
-    text = frame.format(json.dumps(RUBRIC, indent=indent))
-    review = parse(text, ballot_of("A", "B", reviewer="x", round=2))
-    assert review == Review(
-        "x",
-        ranking=(("A",), ("B",)),
-        marks={"A": {"accuracy": 9, "clarity": 8}, "B": {"accuracy": 3, "clarity": 9}},
-        notes={"A": "Right.", "B": "Wrong."},
-        raw=text,
-        round=2,
-    )
+def test_a_ranking_is_read_in_every_shape(ranking: Any, expected: str):
+    data = {"ranking": ranking}
+    assert order(review_of(data, BALLOT)) == order(read(json.dumps(data))) == expected
 
 
-def test_a_holistic_verdict_gives_scores_and_notes():
+def test_unknown_and_repeated_labels_stay_and_are_flagged():
+    review = read('{"ranking": ["Z", "A", "Response A", "B", "Y"]}')
+    assert order(review) == "Z>A>A>B>Y"
+    assert review.flags == ("unknown_label:Z", "repeated_label:A", "unknown_label:Y")
+    assert count(BALLOT, review).tiers == (("model-A",), ("model-B",))
+
+
+@pytest.mark.parametrize(
+    ("ranking", "flag"),
+    [
+        (["A", None], "rank_dropped:null"),
+        (["A", True], "rank_dropped:true"),
+        (["A", {"x": 1}], "rank_dropped:an object"),
+        ({"A": 1, "B": "last"}, "rank_dropped:B=last"),
+        (["A"] + ["B"] * 5000, "rank_dropped:2193 items"),
+    ],
+)
+def test_what_is_no_rank_is_dropped_and_flagged(ranking: Any, flag: str):
+    review = review_of({"ranking": ranking}, BALLOT)
+    assert review.ranking[0] == ("A",)
+    assert flag in review.flags
+
+
+def test_ranks_beside_the_marks_make_a_ranking_where_there_is_none():
     review = read(
-        '{"notes": {"Response A": "Good.", "Response B": "Bad."},'
-        ' "scores": {"Response A": 8, "Response B": "2/10"}, "ranking": ["A", "B"]}'
+        '{"evaluations": {"A": {"accuracy": 5, "rank": 2}, "B": {"accuracy": 5, "rank": 1}}}'
     )
-    assert review.scores == {"A": 8, "B": 2}
-    assert review.notes == {"A": "Good.", "B": "Bad."}
+    assert order(review) == "B>A"
+    assert review.marks == {"A": {"accuracy": 5}, "B": {"accuracy": 5}}
+
+
+# -- marks and scores --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mark", "value"),
+    [
+        (9, 9),
+        (1, 1),
+        (10, 10),
+        (8.5, 8.5),
+        ("9", 9),
+        ("9/10", 9),
+        ("9.5 / 10", 9.5),
+        ("7 out of 10", 7),
+    ],
+)
+def test_a_mark_may_be_a_number_or_text(mark: Any, value: float):
+    review = review_of({"evaluations": {"A": {"accuracy": mark}}}, BALLOT)
+    assert review.marks == {"A": {"accuracy": value}}
+    assert not review.flags
+    assert review_of({"scores": {"A": mark}}, BALLOT).scores == {"A": value}
+
+
+@pytest.mark.parametrize(
+    ("mark", "shown"),
+    [
+        ("11", "11"),
+        ("0", "0"),
+        ("-3", "-3"),
+        ("10.01", "10.01"),
+        ("true", "true"),
+        ("false", "false"),
+        ("null", "null"),
+        ("NaN", "NaN"),
+        ("Infinity", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("1e999999", "Infinity"),
+        ('"great"', "great"),
+        ('"9/5"', "9/5"),
+        ('"9/100"', "9/100"),
+        ('"11"', "11"),
+        ('""', ""),
+        ("[9]", "a list"),
+        ("{}", "null"),
+        ("1" + "0" * 200, "a huge number"),
+    ],
+)
+def test_a_mark_outside_the_scale_is_dropped_and_flagged(mark: str, shown: str):
+    marks = f'{{"accuracy": {mark}, "clarity": 7}}'
+    review = read(f'{{"ranking": ["A"], "evaluations": {{"A": {marks}}}}}')
+    assert review.marks == {"A": {"clarity": 7}}
+    assert review.flags == (f"mark_dropped:A.accuracy={shown}",)
+    if mark != "{}":
+        scored = read(f'{{"ranking": ["A"], "scores": {{"A": {mark}}}}}')
+        assert scored.scores == {}
+        assert scored.flags == (f"score_dropped:A={shown}",)
+
+
+def test_a_reviewers_own_overall_is_only_claimed():
+    review = review_of(
+        {
+            "evaluations": {
+                "A": {"accuracy": 9, "overall": 2},
+                "B": {"accuracy": 5, "total": "42"},
+                "C": {"accuracy": 5, "score": 37.5},
+            }
+        },
+        BALLOT,
+    )
+    assert review.claimed == {"A": 2, "B": 42, "C": 37.5}
+    assert review.scores == {}
     assert not review.flags
 
 
-labels_of = st.integers(1, 30).map(
-    lambda n: ["ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i] if i < 26 else f"A{chr(39 + i)}" for i in range(n)]
-)
-
-
-@st.composite
-def tiers_of(draw: st.DrawFn) -> tuple[tuple[str, ...], ...]:
-    labels = draw(labels_of.flatmap(st.permutations))
-    cuts = draw(st.lists(st.booleans(), min_size=len(labels) - 1, max_size=len(labels) - 1))
-    tiers = [[labels[0]]]
-    for label, cut in zip(labels[1:], cuts, strict=True):
-        if cut:
-            tiers.append([label])
-        else:
-            tiers[-1].append(label)
-    return tuple(tuple(tier) for tier in tiers)
-
-
-WAYS = ("{}", "Response {}", "response {}", "**Response {}**", "[{}]", "Answer {}:", " {} ")
-
-
-@given(tiers_of(), st.lists(st.sampled_from(WAYS), min_size=1), st.booleans())
-def test_a_ranking_with_ties_comes_back_as_it_was_said(
-    tiers: tuple[tuple[str, ...], ...], ways: list[str], fenced: bool
-):
-    written = iter(ways * 30)
-    said = [
-        [next(written).format(label) for label in tier]
-        if len(tier) > 1
-        else next(written).format(tier[0])
-        for tier in tiers
-    ]
-    text = json.dumps({"ranking": said})
-    ballot = ballot_of(*sorted(label for tier in tiers for label in tier))
-    review = parse(f"```json\n{text}\n```" if fenced else text, ballot)
-    assert review.ranking == tiers
-    assert (review.flags, review.recovered, review.abstained) == ((), "", "")
-    assert review_of({"ranking": said}, ballot, raw=review.raw) == review
-
-
-PROSE = st.text(
-    st.characters(
-        exclude_characters="{}[]<>\"'`“”‘’|„‟‚«»‹›「」『』《》〈〉＂｢｣〝〞〟❝❞❮❯⟪⟫",
-        exclude_categories=("Cs",),
-    ),
-    max_size=200,
-)
-
-
-@given(PROSE, PROSE, tiers_of())
-def test_prose_around_a_verdict_changes_nothing(
-    before: str, after: str, tiers: tuple[tuple[str, ...], ...]
-):
-    ballot = ballot_of(*(label for tier in tiers for label in tier))
-    text = json.dumps({"ranking": [list(tier) for tier in tiers]})
-    review = parse(f"{before}{text}{after}", ballot)
-    assert (review.ranking, review.recovered, review.flags) == (tiers, "", ())
-
-
-# -- abstentions -------------------------------------------------------------------------------
+def test_an_evaluation_without_dimensions_is_a_holistic_score():
+    review = review_of({"evaluations": {"A": 8, "B": {"score": 7, "reason": "Fine."}}}, BALLOT)
+    assert review.scores == {"A": 8, "B": 7}
+    assert review.notes == {"B": "Fine."}
+    assert review.marks == {}
 
 
 @pytest.mark.parametrize(
-    ("reply", "reason"),
+    "evaluations",
     [
-        ('{"abstained": true, "reason": "No expertise."}', "No expertise."),
-        ('{"abstained": true}', "abstained"),
-        ('{"abstained": true, "reason": null}', "abstained"),
-        ('{"abstained": true, "reason": "", "evaluations": null, "ranking": []}', "abstained"),
-        ('{"abstained": "yes", "reason": "x"}', "x"),
-        ('{"abstained": 1}', "abstained"),
-        ('{"abstained": "They are all empty."}', "They are all empty."),
-        ('{"abstained": true, "reason": "Unsure.", "ranking": ["A", "B", "C", "D"]}', "Unsure."),
-        ('I cannot.\n```json\n{"abstained": true, "reason": "No."}\n```', "No."),
-        ("", "empty"),
-        (" \n\t", "empty"),
-        (None, "empty"),
-        (b'{"ranking": ["A"]}', "not_text"),
-        (7, "not_text"),
-        ({"ranking": ["A"]}, "not_text"),
-        ("I'm sorry, but I can't rank these.", "refusal"),
-        ("As an AI I will not judge.", "refusal"),
-        ("<think>A, surely.</think>", "only_thoughts"),
-        ("<think>A is best, so", "only_thoughts"),
-        ("A is the best.", "unparsed"),
-        ('{"answer": 42}', "unparsed"),
-        ('{"ranking": ["X", "Y"]}', "no_labels"),
-        ('{"ranking": []}', "no_labels"),
-        ('{"scores": {"A": "great", "B": 99}}', "no_marks"),
-        ('{"evaluations": {"A": {"accuracy": 9}, "B": {"accu', "truncated"),
-        ('{"ranking": ["A", "B"', "truncated"),
-        ('{"abstained": false, "notes": {"A": "It is', "truncated"),
+        {"A": {"accuracy": 9, "clarity": 7, "notes": "Fine."}},
+        {"A": {"Accuracy": 9, "CLARITY": 7, "Comment": "Fine."}},
+        {"A": {"accuracy": {"score": 9}, "clarity": {"mark": "7/10"}, "notes": ["Fine."]}},
+        [{"label": "Response A", "accuracy": 9, "clarity": 7, "reasoning": "Fine."}],
     ],
 )
-def test_a_reply_without_a_vote_is_an_abstention_with_its_reason(reply: object, reason: str):
-    review = parse(reply, ballot_of("A", "B", "C", "D", reviewer="x", round=1))
-    assert review.abstained == reason
-    assert (review.reviewer, review.round) == ("x", 1)
-    assert review.raw == (reply if isinstance(reply, str) else "")
-    assert (review.ranking, review.scores, review.marks, review.recovered) == ((), {}, {}, "")
+@pytest.mark.parametrize("key", ["evaluations", "scores"])
+def test_evaluations_are_read_in_every_shape(key: str, evaluations: Any):
+    review = review_of({key: evaluations}, BALLOT)
+    assert review.marks == {"A": {"accuracy": 9, "clarity": 7}}
+    assert review.notes == {"A": "Fine."}
+    assert not review.flags
 
 
-@pytest.mark.parametrize("said", [False, None, "false", "no", "fals", "", 0, 7, [], {}])
-def test_who_does_not_abstain_votes(said: Any):
-    review = review_of({"abstained": said, "reason": None, "ranking": ["A", "B"]}, BALLOT)
-    assert order(review) == "A>B"
-    assert review.abstained == ""
-
-
-def test_a_refusal_in_a_critique_does_not_undo_a_vote():
-    review = read(
-        "Response B says \"I'm sorry, I can't help\". As an AI I will not hold it against it.\n"
-        + verdict("A>B", notes={"B": "I cannot assist with this request."})
+def test_a_reason_beside_a_mark_becomes_a_note_about_it():
+    review = review_of(
+        {"evaluations": {"A": {"depth of view": {"score": 9, "reason": "ok"}}}}, BALLOT
     )
-    assert order(review) == "A>B"
+    assert review.marks == {"A": {"depth_of_view": 9}}
+    assert review.notes == {"A": "depth_of_view: ok"}
 
 
-def test_a_form_copied_out_unfilled_is_no_vote():
-    form = '{"scores": {"Response A": <score>}, "ranking": [<best>, …, <worst>]}'
-    assert read(form).abstained == "no_marks"
+def test_a_number_under_a_word_for_remarks_is_a_mark_of_that_dimension():
+    review = review_of({"evaluations": {"A": {"reasoning": 7, "analysis": "8/10"}}}, BALLOT)
+    assert review.marks == {"A": {"reasoning": 7, "analysis": 8}}
 
 
-# -- recovery ----------------------------------------------------------------------------------
+def test_labels_the_ballot_does_not_have_are_dropped_from_marks_scores_and_notes():
+    review = review_of(
+        {
+            "ranking": ["A"],
+            "evaluations": {"Z": {"accuracy": 9, "overall": 9}, "A": {"accuracy": 8}},
+            "scores": {"Y": 3},
+            "notes": {"X": "who?"},
+        },
+        BALLOT,
+    )
+    assert set(review.marks) == {"A"}
+    assert (review.scores, review.notes, review.claimed) == ({}, {}, {})
+    assert review.flags == ("unknown_label:Z", "unknown_label:Y", "unknown_label:X")
+
+
+def test_the_first_of_two_evaluations_of_one_answer_stands():
+    review = review_of({"scores": {"A": 9, "Response A": 1}}, BALLOT)
+    assert review.scores == {"A": 9}
+    assert review.flags == ("repeated_label:A",)
 
 
 @pytest.mark.parametrize(
-    ("reply", "how"),
+    "ranking",
     [
-        ('{"ranking": ["A", "B",],}', "trailing_comma"),
-        ("{'ranking': ['A', 'B']}", "single_quotes"),
-        ("{'ranking': ['A', 'B'], 'abstained': False}", "single_quotes+python_literals"),
-        ('{"ranking": ["A", "B"] // best first\n}', "comments"),
-        ('{"ranking": ["A", /* then */ "B"]}', "comments"),
-        ('{\n# mine\n"ranking": ["A", "B"]}', "comments"),
-        ('{ranking: ["A", "B"]}', "unquoted_keys"),
-        ('{"ranking": [A, B]}', "unquoted_values"),
-        ("{“ranking”: [“A”, “B”]}", "smart_quotes"),
-        ('{"ranking": ["A", "B"], "notes": {"A": "one\ntwo"}}', "raw_newlines"),
-        ('{"ranking": ["A", "B"], "notes": {"A": "so "clear" indeed"}}', "unescaped_quotes"),
-        ('{"ranking": ["A", "B"]\n "notes": {}}', "missing_comma"),
-        ('{"ranking": ["A", "B"], "notes": {"A": "it is', "truncated"),
-        ('{"ranking": ["A", "B"]', "truncated"),
-        ('```json\n{"ranking": ["A", "B"],\n "notes": {"A": "x"}\n```\nDone.', "truncated"),
-        ('{"ranking": ["A", "B"], "notes": {A B C}}', "broken_tail"),
-        ('{"verdict": {"ranking": ["A", "B"]}}', "envelope"),
-        ('{"final_ranking": ["A", "B"]}', "other_names"),
-        ('["A", "B"]', "bare_list"),
-        (json.dumps('{"ranking": ["A", "B"]}'), "json_string"),
-        ('`{"ranking": ["A", "B"]}`', "quoted"),
-        ('My verdict: `{"ranking": ["A", "B"]}`', "quoted"),
-        ("FINAL RANKING:\n1. Response A\n2. Response B", "final_ranking"),
-        ("| Response | Rank |\n|---|---|\n| A | 1 |\n| B | 2 |", "table"),
+        {"A": 3, "B": 9, "C": 7},
+        {"A": 0, "B": 1},
+        [["A", 3], ["C", 2], ["B", 1]],
+        [{"label": "A", "score": 2}, {"label": "B", "score": 9}],
     ],
 )
-def test_a_recovered_ballot_says_how(reply: str, how: str):
-    review = read(reply)
-    assert order(review) == "A>B"
-    assert review.recovered == how
-    assert review.flags == (f"recovered:{how}",)
-    assert review.raw == reply
+def test_a_ranking_that_could_be_read_in_two_ways_is_not_read(ranking: Any):
+    review = read(json.dumps({"ranking": ranking, "scores": {"A": 5}}))
+    assert review.ranking == ()
+    assert review.scores == {"A": 5}
+    assert any(flag.startswith("ranking_unclear:") for flag in review.flags)
 
 
-def test_a_cut_ballot_counts_if_its_scores_are_complete():
-    review = read('{"scores": {"A": 9, "B": 3}, "ranking": ["A", "B"')
-    assert review.scores == {"A": 9, "B": 3}
-    assert (order(review), review.recovered) == ("", "truncated")
+def test_flags_are_capped():
+    review = read(json.dumps({"ranking": ["A", *(f"label {i}" for i in range(200))]}))
+    assert len(review.flags) == 50
+    assert review.flags[-1] == "…and 151 more"
 
 
-# -- any text at all ---------------------------------------------------------------------------
-
-
-def check(reply: object, ballot: Ballot = BALLOT) -> Review:
-    """What holds for every review that comes out of a reply."""
-    review = parse(reply, ballot)
-    known = set(ballot.author_by_label)
-    named = {label for tier in review.ranking for label in tier} & known
-    assert (review.reviewer, review.round) == (ballot.reviewer, ballot.round)
-    assert review.raw == (reply if isinstance(reply, str) else "")
-    assert bool(review.abstained) != bool(named or review.scores or review.marks)
-    assert all(review.ranking)
-    marks = [mark for by_name in review.marks.values() for mark in by_name.values()]
-    assert all(1 <= mark <= 10 for mark in [*marks, *review.scores.values()])
-    assert all(map(math.isfinite, review.claimed.values()))
-    assert known >= {*review.scores, *review.marks, *review.claimed, *review.notes}
-    assert len(review.flags) <= 50
-    assert not any("\n" in flag for flag in review.flags)
-    if review.recovered:
-        assert review.flags[0] == f"recovered:{review.recovered}"
-    count(ballot, review)
-    assert parse(reply, ballot) == review or any(map(math.isnan, marks))
-    return review
-
-
-@given(st.text() | st.text(alphabet="{}[]\",:'/*#\\ \nABrankig1“”`|->=<", max_size=120))
-def test_any_text_is_read(text: str):
-    check(text)
-
-
-@given(st.none() | st.integers() | st.binary() | st.lists(st.text()) | st.floats())
-def test_any_object_is_read(value: object):
-    check(value)
-
-
-@given(st.integers(0, 10**9), st.integers(0, 10**9))
-def test_a_verdict_cut_anywhere_is_a_vote_in_part_or_none(start: int, end: int):
-    text = f"Well.\n```json\n{json.dumps(RUBRIC, indent=1)}\n```\n"
-    check(text[start % len(text) :])
-    review = check(text[: end % len(text)])
-    assert order(review) in ("", "A>B")
-
-
-HEAPS = (
-    *("{", "[", '"', "'", "\\", "}", "|", "#", "//", "/*", "```", "> ", "\n", " ", "\ud800", "“"),
-    *(
-        '{"a":',
-        '{"a":[',
-        '{"a":"',
-        "{'a':'",
-        "{a:",
-        "{a:1\n",
-        '{"a":1}',
-        '{"a":1 x }',
-        '{"a" ',
-        "{/*",
-    ),
-    *("<think>", "</think>", "[BEGIN x]", "[BEGIN x][END x]", ">{\n", "| A | 9 |\n", "|-|\n"),
-    *(
-        "FINAL RANKING:",
-        "FINAL RANKING:\n1. A\n",
-        "A > ",
-        "1. A\n",
-        '{"ranking":["A"]',
-        '{"ranking":',
-    ),
-)
+# -- data that is JSON already -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "size",
-    [pytest.param(6_000, id="quick"), pytest.param(30_000, id="slow", marks=pytest.mark.slow)],
+    ("data", "reason"),
+    [
+        (None, "empty"),
+        ({}, "empty"),
+        ([], "no_labels"),
+        (7, "not_an_object"),
+        (object(), "not_an_object"),
+        ("I can't.", "no_labels"),
+        ("I can't say whether A, B", "no_labels"),
+        ({"abstained": True, "reason": "Tired."}, "Tired."),
+        ({"ranking": ["X"]}, "no_labels"),
+    ],
 )
-@pytest.mark.parametrize("opening", ["", '{"ranking": ["A"], "x": ', '{"ranking": "'])
-def test_heaps_of_anything_are_read_in_one_go(opening: str, size: int):
-    """Quadratic time would take minutes with the larger ones, recursion an exception."""
-    for unit in HEAPS:
-        check(opening + unit * (size // len(unit)))
+def test_data_without_a_vote_is_an_abstention(data: object, reason: str):
+    review = review_of(data, BALLOT, raw="as it came")
+    assert review.abstained == reason
+    assert review.raw == "as it came"
 
 
-def test_a_verdict_is_found_behind_a_heap_of_open_braces():
-    for unit in ("{", '{"a":', "[", "{x "):
-        assert order(read(unit * 1000 + "\n" + verdict("A>B"))) == "A>B"
+@pytest.mark.parametrize("data", [["A", "B"], ("A", "B"), "A > B", "Response A, b"])
+def test_a_list_or_a_line_is_taken_for_the_ranking(data: object):
+    assert order(review_of(data, BALLOT)) == "A>B"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {1: 2, None: 3, ("x",): 4, "ranking": ["A"]},
+        {"ranking": ["A"], "scores": {1: 5, None: 6}},
+        {"ranking": [["A", [["B"]]], 3, 10**5000]},
+        {"scores": {"A": 10**5000, "B": 5}},
+        {"evaluations": {"A": {1: 2, None: object(), "accuracy": 5}}},
+        {"evaluations": {"A": {"accuracy": 5, "overall": math.nan}}},
+        {"scores": {"A": 5}, "notes": ["x", None]},
+        {"scores": {"A": 5}, "notes": {"A": {"x": "y"}, "B": 7}},
+    ],
+)
+def test_odd_data_is_read_as_far_as_it_goes(data: Any):
+    assert not review_of(data, BALLOT).abstained

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.council.ballots import canonical_label, parse
+from peerage.council.ballots import canonical_label, review_of
 from peerage.types import Ballot, Slot
 
 
@@ -79,6 +79,6 @@ def test_labels_compare_without_regard_to_case(label: str):
 
 def test_odd_labels_are_read_back_as_the_ballot_has_them():
     ballot = ballot_of("red", "model-3", "AA")
-    review = parse('{"ranking": ["Response RED", "MODEL-3", "response aa"]}', ballot)
+    review = review_of({"ranking": ["Response RED", "MODEL-3", "response aa"]}, ballot)
     assert review.ranking == (("red",), ("model-3",), ("AA",))
     assert not review.flags

@@ -61,27 +61,33 @@ def parts(schema: Any) -> list[dict[str, Any]]:
     return here + [part for item in schema.values() for part in parts(item)]
 
 
+CODE = "k3m9q2w7x5ab"
 SCHEMAS = {
-    "rubric": review_schema(PAIR, TINY),
-    "holistic": review_schema(PAIR, None),
-    "tie_breaker": tie_breaker_schema(PAIR.slots),
-    "binary": binary_schema(),
+    "rubric": review_schema(PAIR, TINY, CODE),
+    "holistic": review_schema(PAIR, None, CODE),
+    "tie_breaker": tie_breaker_schema(PAIR.slots, CODE),
+    "binary": binary_schema(CODE),
 }
 EVALUATION = {"notes": "fine", "accuracy": 9, "clarity": 10}
 FITTING: list[tuple[str, dict[str, Any]]] = [
     (
         "rubric",
         {
+            "ballot": CODE,
             "abstained": False,
             "reason": None,
             "evaluations": {"Response A": EVALUATION, "Response B": EVALUATION},
             "ranking": ["Response B", "Response A"],
         },
     ),
-    ("rubric", {"abstained": True, "reason": "?", "evaluations": None, "ranking": []}),
+    (
+        "rubric",
+        {"ballot": CODE, "abstained": True, "reason": "?", "evaluations": None, "ranking": []},
+    ),
     (
         "holistic",
         {
+            "ballot": CODE,
             "abstained": False,
             "reason": None,
             "notes": {"Response A": "x", "Response B": "y"},
@@ -89,9 +95,12 @@ FITTING: list[tuple[str, dict[str, Any]]] = [
             "ranking": [["Response B", "Response A"]],
         },
     ),
-    ("tie_breaker", {"reason": "it is right", "ranking": ["Response B", "Response A"]}),
-    ("binary", {"reasons": ["it leaks"], "approved": False, "confidence": 0.9}),
-    ("binary", {"reasons": [], "approved": True, "confidence": None}),
+    (
+        "tie_breaker",
+        {"ballot": CODE, "reason": "it is right", "ranking": ["Response B", "Response A"]},
+    ),
+    ("binary", {"ballot": CODE, "reasons": ["it leaks"], "approved": False, "confidence": 0.9}),
+    ("binary", {"ballot": CODE, "reasons": [], "approved": True, "confidence": None}),
 ]
 
 
@@ -117,6 +126,7 @@ def test_a_mark_off_the_scale_or_an_unknown_label_does_not_fit(mark: object) -> 
     evaluations = {**reply["evaluations"], "Response A": {**EVALUATION, "accuracy": mark}}
     assert not fits({**reply, "evaluations": evaluations}, schema, schema)
     assert not fits({**reply, "ranking": ["Response C"]}, schema, schema)
+    assert not fits({**reply, "ballot": "another"}, schema, schema)
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -136,7 +146,7 @@ def test_the_schema_of_the_largest_ballot_stays_within_vendors_limits() -> None:
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     labels = [*letters, *(a + b for a in letters for b in letters)]
     largest = Ballot("m", tuple(Slot(name, name.lower(), "x") for name in labels))
-    schema = review_schema(largest, TINY)
+    schema = review_schema(largest, TINY, CODE)
     defs = schema["$defs"]
     assert len(defs["label"]["enum"]) + len(defs["mark"]["enum"]) <= 1000
     assert sum(len(part["properties"]) for part in parts(schema)) <= 5000
@@ -146,8 +156,7 @@ def test_the_schema_of_the_largest_ballot_stays_within_vendors_limits() -> None:
 @pytest.mark.parametrize("used", [None, TINY])
 def test_keys_come_in_the_same_order_on_the_page_and_in_the_schema(used: Rubric | None) -> None:
     """A model held to the schema writes what the page has led it to expect."""
-    page = render_review(PAIR, Query("?"), used, "c0de")
-    form = page[page.index('{\n  "abstained"') :]
-    keys = [key for key in review_schema(PAIR, used)["properties"] if key != "reason"]
+    form = render_review(PAIR, Query("?"), used, "c0de", CODE).form
+    keys = [key for key in review_schema(PAIR, used, CODE)["properties"] if key != "reason"]
     places = [form.index(f'\n  "{key}":') for key in keys]
     assert places == sorted(places)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from peerage.council.safety import read, screen
+from peerage.council.safety import FlatText, screen
 from peerage.types import Response
 
 
@@ -16,31 +16,25 @@ from peerage.types import Response
         ("", ""),
         ("…", ""),
         ("I can’t. Bye", "i can't.bye."),
-        ("One, two; three: four - five", "one,two;three:four—five."),
+        ("One, two; three: four - five", "one,two.three:four five."),
         ("a **bold** _word_ in-between", "a bold word in between."),
         ("Ｆｕｌｌ Éclair ﬁn", "full eclair fin."),
         ("zero\u200bwidth", "zerowidth."),
-        ("see e.g. this, i.e. that", "see e g this,i e that."),
         ("wait... what", "wait what."),
         ("Wait... What", "wait.what."),
-        ("stop.Go but not make.a or v1.2", "stop.go but not make a or v1 2."),
         ("a wrapped\nline", "a wrapped line."),
         ("A title\nA line\r\nAnother\n\nmore", "a title\na line\nanother\nmore."),
-        ("Not these:\n- one\n- two.\n\nThree", "not these:one•two.three."),
-        ("Not these:\n\n1. One.\n2) Two", "not these:1 one•2 two."),
-        ("- one\n- two", "one\ntwo."),
-        ("Note: x\n- one", "note:x\none."),
-        ("1. One. Two", "1 one.two."),
+        ("Not these:\n- one\n- two.\n\nThree", "not these,one,two.three."),
     ],
 )
 def test_one_character_tells_what_stood_between_two_words(text: str, flat: str) -> None:
-    assert read(text).flat == flat
+    assert FlatText(text).flat == flat
 
 
 @given(st.text())
 @example("İstanbul ﷺ ﬃ e\u0301")
 def test_every_flat_character_knows_where_it_came_from(text: str) -> None:
-    reading = read(text)
+    reading = FlatText(text)
     origin = list(reading.flat_origin)
     assert len(origin) == len(reading.flat)
     assert origin == sorted(origin)

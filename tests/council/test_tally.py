@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from peerage.council.counting import count, place, tally
 from peerage.rules import rules
+from peerage.scoring import score
 from peerage.types import Ballot, Review, Slot
 
 BORDA = rules.get("borda")
@@ -279,3 +280,35 @@ def test_names_do_not_decide_except_in_the_listing(rankings, renamed):
     for name in "abcd":
         b, a = before[name], after[new[name]]
         assert (b.rank, b.share, b.votes, b.wins) == (a.rank, a.share, a.votes, a.wins)
+
+
+@pytest.mark.parametrize(
+    ("n_silent", "confidence"), [(0, "high"), (1, "high"), (2, "medium"), (3, "low"), (4, "low")]
+)
+def test_confidence_is_the_part_of_the_possible_votes_that_were_cast(n_silent, confidence):
+    """Coverage and not certainty: five reviewers who all disagree are high as well."""
+    abstains = {"abstained": True}
+    document = {
+        "label_to_model": {"Response A": "a", "Response B": "b"},
+        "rankings": [
+            {
+                "model": f"r{i}",
+                "parsed_ranking": abstains
+                if i < n_silent
+                else {"ranking": ["Response A", "Response B"][:: 1 if i % 2 else -1]},
+            }
+            for i in range(5)
+        ],
+    }
+    for row in score(document).rows:
+        assert (row["confidence"], row["votes"], row["possible"]) == (confidence, 5 - n_silent, 5)
+        assert row["vote_count"] == row["votes"]
+
+
+def test_nobody_can_vote_for_itself_so_that_vote_is_not_possible():
+    rows = score({"a": ["b", "a", "c"], "b": ["a", "b", "c"], "r": ["c", "a", "b"]}).rows
+    assert {row["model"]: (row["votes"], row["possible"]) for row in rows} == {
+        "a": (2, 2),
+        "b": (2, 2),
+        "c": (3, 3),
+    }

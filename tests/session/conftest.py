@@ -84,7 +84,14 @@ def session_config():
 def spec():
     def make(id="s1", **changes):
         return SessionSpec(
-            **{"id": id, "query": Query("Why?"), "seed": "7", "ordinal": 0, **changes}
+            **{
+                "id": id,
+                "query": Query("Why?"),
+                "seed": "7",
+                "ordinal": 0,
+                "secret": "s",
+                **changes,
+            }
         )
 
     return make

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from peerage.config import load
 from peerage.council.fold import fold
 from peerage.errors import UnreadableError
 from peerage.events import KIND_BY_TYPE, STORED_KINDS, read_event
-from peerage.reports.sessions import rescored
+from peerage.reports.options import ReplayOptions
+from peerage.reports.sessions import replayed, rescored
 from peerage.reports.stored_reviews import review_rows
 from peerage.shapes import to_json
 from peerage.types import Event, ScoringOptions
@@ -91,3 +93,14 @@ def test_a_log_of_any_other_shape_is_a_session_or_unreadable(log, i, path, other
     except UnreadableError:
         return
     rescored(session, ScoringOptions())
+
+
+def test_a_replay_of_a_log_without_codes_uses_the_readings_that_are_stored():
+    log = next(log for log in LOGS if log["name"] == "replies without a code")
+    scored = replayed(
+        [Event(**event) for event in log["events"]], load(environ={}), ReplayOptions()
+    )
+    said = {review.reviewer: review.ranking for review in scored.session.reviews}
+    stored = {r["reviewer"]: r["ranking"] for r in log["session"]["reviews"]}
+    assert json.loads(json.dumps(said)) == stored
+    assert sum(bool(ranking) for ranking in said.values()) == 3

@@ -302,6 +302,8 @@ def test_many_errors_at_once_are_one_error_and_no_noise(stage):
     [
         ("timeout", [("answer", 60.0, True), ("review", 15.0, False)]),
         ("connection", [("answer", 60.0, True), ("review", 60.0, False)]),
+        ("rate_limited", [("answer", 60.0, True), ("review", 60.0, False)]),
+        ("not_json", [("answer", 60.0, True), ("review", 60.0, False)]),
         ("unauthorized", [("answer", 60.0, True)]),
         ("refused", [("answer", 60.0, True), ("review", 60.0, True), ("conclude", 60.0, True)]),
     ],
@@ -325,13 +327,8 @@ def test_a_seat_that_cannot_be_reached_is_asked_with_less_patience_and_then_not_
     assert sum(bool(message) for message in skipped) == (kind != "refused")
 
 
-def test_in_a_season_a_call_that_hangs_may_be_made_again_in_full(session_config, held, direct):
-    deadlines = set()
-
-    class Watching(direct):
-        async def call(self, call, on_text=None, *_):
-            deadlines.add(call.deadline_s)
-            return await super().call(call, on_text)
-
-    asyncio.run(held(session_config(), Watching(), season="one"))
-    assert deadlines == {None}
+def test_where_a_third_answer_fails_only_its_author_reviews_the_two(session_config, held, direct):
+    """The other two could only rank each other's answer, alone."""
+    caller = direct(fail={("answer", "c")})
+    asyncio.run(held(session_config("abc"), caller))
+    assert [seat for stage, seat, _ in caller.calls if stage == "review"] == ["c"]

@@ -212,7 +212,7 @@ def test_an_answer_that_was_cut_off_is_flagged_wherever_it_is_judged(council):
     assert [r.model for r in session.responses if r.truncated] == ["a"]
     assert "truncated:a" in session.flags
     assert all(slot.truncated == (slot.author == "a") for b in session.ballots for slot in b.slots)
-    page = render_review(session.ballots[0], session.query, None, "c0de")
+    page = render_review(session.ballots[0], session.query, None, "c0de", "k3m9q2w7x5ab").text
     label = next(slot.label for slot in session.ballots[0].slots if slot.author == "a")
     assert page.count("cut off at its author's length limit") == 1
     assert f"[END Response {label} c0de]\n[NOTE Response {label} c0de] It is not whole" in page
@@ -273,9 +273,9 @@ def notes(made, **options):
     ("panel", "asked", "words"),
     [
         (seats("abc"), {}, None),
-        (seats("ab"), {}, "no vote can count"),
+        (seats("ab"), {"verdict": "none"}, "no vote could count"),
         (seats("ab"), {"own_votes": "in"}, None),
-        (seats("a"), {}, "nothing to compare"),
+        (seats("a"), {"verdict": "none"}, "nothing to compare"),
         ([*seats("ab"), *seats("j", roles=("review",))], {}, "only the ballot of j will count"),
         ([*seats("ab"), *seats("jk", roles=("review",))], {}, None),
         (seats("abc", roles=("answer",)), {}, "no seat reviews"),

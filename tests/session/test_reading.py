@@ -1,4 +1,4 @@
-"""Replies are made valid, read once and kept within bounds; a replay reads them anew."""
+"""Replies are made valid, read once, when they come in, and kept within bounds."""
 
 import asyncio
 import json
@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.council.ballots import parse
+from peerage.council.ballots import read_review
 from peerage.council.fold import bounded_reading, fold
-from peerage.events import dealt, without_readings
+from peerage.council.prompts import Page
+from peerage.events import dealt
 from peerage.providers import Reply
 from peerage.session import SessionConfig, SessionSpec
 from peerage.shapes import to_json
@@ -21,6 +22,15 @@ from peerage.text import valid_text, valid_values
 from peerage.types import Ballot, Event, Failure, Query, Seat, Slot
 
 BALLOT = Ballot("r", tuple(Slot(label, f"m{label}", "text") for label in "ABC"))
+CODE = "k3m9q2w7x5ab"
+
+
+def sealed(verdict):
+    return json.dumps({"ballot": CODE, **verdict})
+
+
+def parse(text, ballot):
+    return read_review(text, ballot, Page("", CODE)).review
 
 
 @given(st.text(st.characters()) | st.text(st.characters(categories=["Cs", "L"])))
@@ -56,7 +66,7 @@ verdicts = st.fixed_dictionaries(
 )
 
 
-@given(verdicts.map(json.dumps) | st.text(max_size=60))
+@given(verdicts.map(sealed) | st.text(max_size=60))
 def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
     text = valid_text(text)
     review = parse(text, BALLOT)
@@ -68,7 +78,6 @@ def test_a_review_read_from_the_log_is_the_review_that_was_read(text):
         Event("s", 1, "reviewed", 0.0, kept),
     ]
     assert fold(events).reviews == (review,)
-    assert fold(without_readings(events)).reviews == (review,)
 
 
 def test_a_review_of_a_log_without_readings_is_read_on_folding():
@@ -80,15 +89,15 @@ def test_a_review_of_a_log_without_readings_is_read_on_folding():
     assert fold(events).reviews[0].ranking == (("B",), ("A",), ("C",))
 
 
-def test_a_reading_is_shown_as_it_was_and_made_anew_only_on_replay():
-    reading = {**to_json(bounded_reading(parse('{"ranking": ["A"]}', BALLOT))), "ranking": [["C"]]}
+def test_a_stored_reading_stands_whatever_the_text_says():
+    reading = {**to_json(bounded_reading(parse(sealed({"ranking": ["A"]}), BALLOT)))}
+    reading["ranking"] = [["C"]]
     body = {"reviewer": "r", "round": 0, "text": '{"ranking": ["A"]}', "review": reading}
     events = [
         Event("s", 0, "dealt", 0.0, to_json(dealt([BALLOT], 0))),
         Event("s", 1, "reviewed", 0.0, body),
     ]
     assert fold(events).reviews[0].ranking == (("C",),)
-    assert fold(without_readings(events)).reviews[0].ranking == (("A",),)
 
 
 @pytest.mark.parametrize("n", [1_000, 20_000])
@@ -101,7 +110,7 @@ def test_what_a_reviewer_invents_takes_bounded_room_and_no_room_of_the_rubric(n)
         "ranking": ["Response A"] * n + [f"Z{i}" * 500 for i in range(n // 10)],
         "notes": {"A": "so " * n},
     }
-    review = parse(json.dumps(verdict), BALLOT)
+    review = parse(sealed(verdict), BALLOT)
     body = to_json(bounded_reading(review, ["accuracy"]))
     assert len(json.dumps(body)) < 300_000
     assert all(marks["accuracy"] == 9 for marks in body["marks"].values())

@@ -1,12 +1,17 @@
 """One session: its order, its failures, its end, and going on after a crash."""
 
 import asyncio
+import json
+import re
+from dataclasses import replace
 
 import pytest
 
 from peerage.council.fold import fold
 from peerage.errors import BudgetError
+from peerage.events import NOT_STORED, TextPiece, read_event
 from peerage.session import run
+from peerage.shapes import to_json
 from peerage.types import Failure, ScoringOptions
 from tests.memory_log import MemoryLog
 
@@ -82,6 +87,42 @@ def test_with_no_chair_left_the_first_answer_is_returned_as_such(session_config,
     assert verdict.by == ""
     assert "a's answer" in verdict.note
     assert "not a synthesis" in verdict.note
+
+
+def copying(direct):
+    """A caller whose seats copy the last block of their page, in prose and beside their vote."""
+
+    class Copying(direct):
+        async def call(self, call, on_text=None, *rest):
+            reply = await super().call(call, None, *rest)
+            if call.stage != "answer":
+                block = call.prompt[call.prompt.rindex("\n[BEGIN ") :].split("\n\n")[0]
+                reply = replace(reply, text=f"{block}\n\n{reply.text}")
+            for piece in re.findall("(?s).{1,9}", reply.text) if on_text else ():
+                on_text(piece)
+            return reply
+
+    return Copying()
+
+
+@pytest.mark.parametrize("kind", ["synthesis", "debate", "binary"])
+def test_a_copied_fence_is_struck_out_wherever_a_reply_goes_and_counted(
+    session_config, held, direct, kind
+):
+    config = session_config(verdict=kind)
+    events = go(held(config, copying(direct), live=True))
+    fence = re.compile(r"\[(BEGIN|END) [^\]]*[0-9a-f]{16}|[0-9a-f]{16}\]")
+    assert not any(fence.search(json.dumps(to_json(event.body))) for event in events)
+    session = fold([event for event in events if event.seq != NOT_STORED])
+    assert all("fences_struck:2" in review.flags for review in session.reviews)
+    assert "BEGIN" not in session.verdict.text
+    said = [read_event(event) for event in events]
+    spoken = "".join(f.text for f in said if isinstance(f, TextPiece) and f.stage == "conclude")
+    assert "BEGIN" not in spoken
+    if kind != "binary":
+        assert session.verdict.note == "2 marks of the prompt's fences struck out of this text"
+        assert session.verdict.text.startswith(spoken.strip())
+    assert session.scores == fold(go(held(config))).scores
 
 
 @pytest.mark.parametrize("kind", ["synthesis", "debate", "binary", "tie_breaker", "none"])

@@ -5,6 +5,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from peerage.doors.cli.session_commands import exit_code
 from peerage.providers import Reply
@@ -12,6 +14,7 @@ from peerage.scoring import Scored, score_session
 from peerage.types import (
     Ballot,
     Failure,
+    NoDecision,
     Query,
     Response,
     Review,
@@ -35,16 +38,25 @@ def concluded(kind, replies, scores, chairs, panel=()):
     session = Session("s", Query("Why?"), "7", 0, names, answers, scores=tuple(scores))
     asked = []
 
-    async def ask(seat, page, schema):
+    async def ask(seat, page):
         asked.append(seat.name)
         reply = replies.get(seat.name)
         if reply is None:
             return Failure(seat.name, "timeout", "no reply")
         return reply if isinstance(reply, Reply) else Reply(reply)
 
+    async def vote(seat, page, schema, read):
+        reply = await ask(seat, page)
+        code = schema["properties"]["ballot"]["enum"][0]
+        return (
+            read(reply.text.replace("{", f'{{"ballot": "{code}", ', 1))
+            if isinstance(reply, Reply)
+            else reply
+        )
+
     scored = Scored(session, (), ScoringOptions(), None)
     seats = tuple(map(Seat, chairs)), tuple(map(Seat, panel))
-    return asyncio.run(conclude(VerdictContext(scored, kind, *seats, ask))), asked
+    return asyncio.run(conclude(VerdictContext(scored, kind, *seats, ask, vote, "s"))), asked
 
 
 def choice(label):
@@ -130,19 +142,44 @@ def test_a_chair_outside_the_panel_has_one_vote_in_a_deadlock(approved):
     replies = {"a": vote(True), "b": vote(False), "c": vote(approved)}
     verdict, _ = concluded("binary", replies, SCORES, chairs="ac", panel="ab")
     assert (verdict.approved, verdict.by) == (approved, "c")
+    assert verdict.note.endswith("with the vote of c, who chairs")
+
+
+def test_a_chair_whose_vote_could_not_decide_is_not_asked():
+    replies = {"a": vote(True), "b": vote(False), "x": vote(True)}
+    verdict, asked = concluded("binary", replies, SCORES, chairs="x", panel="abc")
+    assert verdict.approved is None
+    assert "x" not in asked
 
 
 @pytest.mark.parametrize("reply", [None, "Well, it depends."])
 def test_nobody_who_could_be_read_is_no_rejection(reply):
     verdict, _ = concluded("binary", {"a": reply, "b": reply}, SCORES, chairs="a", panel="ab")
-    assert verdict.approved is None
-    assert "nobody on the panel gave a decision" in verdict.note
+    assert (verdict.approved, verdict.confidence) == (None, None)
+    assert "0 approve and 0 reject, of 2" in verdict.note
+    assert [one.seat for one in verdict.failed] == ["a", "b"]
 
 
-def test_a_vote_of_the_smaller_part_of_the_panel_decides_nothing():
-    verdict, _ = concluded("binary", {"a": vote(True)}, SCORES, chairs="a", panel="abcd")
-    assert verdict.approved is None
-    assert "only 1 of 4" in verdict.note
+@pytest.mark.parametrize("approved", [True, False])
+def test_one_vote_and_four_time_outs_decide_nothing_and_the_silent_are_named(approved):
+    verdict, _ = concluded("binary", {"c": vote(approved)}, SCORES, chairs="a", panel="abcde")
+    assert (verdict.approved, verdict.decision, verdict.confidence) == (None, "undecided", 0.2)
+    assert "undecided" in verdict.note
+    assert verdict.failed == tuple(NoDecision(name, "timeout") for name in "abde")
+    assert all(f"{name} (timeout)" in verdict.note for name in "abde")
+
+
+@given(st.lists(st.sampled_from([True, False, None]), min_size=1, max_size=7))
+def test_a_side_wins_with_more_than_half_of_the_panel_and_never_with_less(votes):
+    """Failed seats are on the panel: what they might have said could not turn the verdict."""
+    panel = "abcdefg"[: len(votes)]
+    cast = zip(panel, votes, strict=True)
+    replies = {name: vote(one) for name, one in cast if one is not None}
+    verdict, _ = concluded("binary", replies, SCORES, chairs="a", panel=panel)
+    half = len(votes) / 2
+    expected = True if votes.count(True) > half else False if votes.count(False) > half else None
+    assert verdict.approved is expected
+    assert len(verdict.failed) == votes.count(None)
 
 
 @pytest.mark.parametrize(("approved", "code"), [(True, 0), (False, 1), (None, 3)])

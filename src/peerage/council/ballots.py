@@ -1,231 +1,46 @@
-"""The reader of reviewers' replies: any text gives a review or a decision, or an abstention.
+"""Read a reviewer's sealed object: labels, rankings and marks into a review, or a decision.
 
-The verdict is the last object on its own that has a ranking, evaluations or scores naming a
-label of the ballot, or that abstains; of a decision, the last that says whether it approves.
-Quoted text is nobody's verdict, and if the last verdict cannot be read, nothing before it
-stands in for it. Only where a ballot has none at all are tables and lists in prose tried.
-In doubt a reply is an abstention, and a question is not approved.
+Any text gives a review or an abstention with its reason. A ranking is a list of labels, best
+first, in which an inner list is a tie; unknown labels and repeats stay in it, flagged, for the
+count to remove. A mark outside 1 to 10 is dropped and flagged.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
-from peerage.council.jsonish import (
-    Object,
-    RepeatedKeys,
-    cached_if_short,
-    fold_key,
-    folded,
-    key_value,
-)
-from peerage.council.rankings import (
-    LABEL_KEYS,
-    LISTS,
-    MARK_KEYS,
-    NUMBERS,
-    RANK_KEYS,
-    REFUSAL,
-    Labels,
-    Ranking,
-    Tiers,
-    canonical_label,
-    label_of,
-    one_line,
-    read_mark,
-    says_worst_first,
-    shown,
-    stated_in_prose,
-)
-from peerage.council.replies import (
-    FENCE_AND_SPACE,
-    MAX_REPLY_CHARACTERS,
-    OWN_WORDS,
-    ReplyObject,
-    ReplyObjects,
-    objects_of,
-)
+from peerage.council.prompts import Page
+from peerage.council.seals import Object, Sealed, bare_object, find_sealed, fold_key
 from peerage.text import valid_text
-from peerage.types import Ballot, Review
-
-__all__ = ["Decision", "canonical_label", "parse", "parse_decision", "review_of"]
+from peerage.types import MAX_LABELS, Ballot, Review, Seal
 
 MAX_FLAGS = 50
 MAX_REASON = 500
-MAX_DIMENSIONS = 2_000  # different names in one review; the log keeps the rubric's and a few more
+MAX_SHOWN = 80
+MAX_PHRASE = 500  # in which a label is looked for
+MAX_ITEMS = 4 * MAX_LABELS
 MAX_DIMENSION_CHARACTERS = 64
+NUMBERS = (int, float)
+LISTS = (list, tuple)
 
-VOTE_KEYS = frozenset({"ranking", "evaluations", "scores"})
-# An object that holds nothing but the verdict, as answers to a tool's call do.
-ENVELOPES = frozenset(
-    {"verdict", "review", "result", "output", "answer", "response", "final", "final_answer"}
-    | {"ballot", "data", "json", "judgment", "judgement", "arguments", "parameters"}
-)
-OTHER_NAMES = {
-    "final_ranking": "ranking",
-    "rankings": "ranking",
-    "evaluation": "evaluations",
-    "ratings": "scores",
-}
-HOW_BY_STATE = {"whole": (), "broken": ("broken_tail",), "cut": ("truncated",)}
+Tiers = list[tuple[str, ...]]
+Flags = tuple[str, ...]
 
 
-# -- ballots -------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class ReviewRead:
+    """A review as it was read, and what to ask its reviewer for once more, if anything."""
 
-
-def parse(text: object, ballot: Ballot) -> Review:
-    """What a reviewer's reply says about a ballot; never an exception."""
-    if not isinstance(text, str):
-        return abstain(ballot, "empty" if text is None else "not_text")
-    body = valid_text(text.strip())
-    if not body:
-        return abstain(ballot, "empty", text)
-    if len(body) > MAX_REPLY_CHARACTERS:  # whatever is read of it, the last verdict may be cut off
-        flag = f"reply_cut:{len(body) - MAX_REPLY_CHARACTERS} characters"
-        return abstain(ballot, "too_long", text, (flag,))
-    inner = _loaded(body, '"', '"')  # a reply that was encoded once too often
-    is_encoded = isinstance(inner, str) and inner.lstrip().startswith("{")
-    stated = _stated(valid_text(inner) if is_encoded else body, ballot)
-    if isinstance(stated, str):
-        return abstain(ballot, stated, text)
-    reading, how = stated
-    return reading.review(text, ("json_string", *how) if is_encoded else how)
-
-
-def review_of(data: object, ballot: Ballot, *, raw: str = "") -> Review:
-    """The review in a verdict that is JSON already, as a ballots file holds it.
-
-    A list is taken for the ranking alone, and so is a line that is nothing but a ranking.
-    """
-    labels = Labels(ballot)
-    if isinstance(data, str):
-        tiers = Ranking(labels).from_text(data[:MAX_REPLY_CHARACTERS])
-        if not tiers or any(labels.exactly(name) is None for tier in tiers for name in tier):
-            return replace(parse(data, ballot), raw=raw or data)
-        data = {"ranking": data}
-    if isinstance(data, LISTS):
-        data = {"ranking": data}
-    if not isinstance(data, Mapping):
-        return abstain(ballot, "empty" if data is None else "not_an_object", raw)
-    if not data:
-        return abstain(ballot, "empty", raw)
-    return _Reading(folded(data), ballot, labels).review(raw)
-
-
-def abstain(ballot: Ballot, reason: str, raw: str = "", flags: tuple[str, ...] = ()) -> Review:
-    """A review without a vote."""
-    return Review(ballot.reviewer, abstained=reason, flags=flags, raw=raw, round=ballot.round)
-
-
-def _stated(text: str, ballot: Ballot) -> tuple[_Reading, tuple[str, ...]] | str:
-    """The verdict of a reply with how it was come by, or why there is none."""
-    labels = Labels(ballot)
-
-    def read(value: Object) -> _Reading | None:
-        reading = _Reading(value, ballot, labels)
-        return reading if reading.abstained or reading.votes else None
-
-    reply = objects_of(text, VOTE_KEYS | {"abstained", "notes"}, read)
-    last = reply.last_word()
-    if isinstance(last, ReplyObject):
-        if says_worst_first(last.context):
-            return "ambiguous"
-        if last.verdict is None:
-            return "truncated" if last.state == "cut" else "unparsed"
-        return last.verdict, last.repairs + HOW_BY_STATE[last.state]
-    if last == "quoted" and _ends_in_backticks(reply):
-        return reply.verdicts[0].verdict, (*reply.verdicts[0].repairs, "quoted")
-    if last != "none":
-        return last
-    for data, how in _recoveries(reply):
-        reading = read(data)
-        if reading:
-            return reading, how
-    prose = reply.prose()
-    verdict = stated_in_prose(prose, labels)
-    if isinstance(verdict, tuple):
-        return _Reading(verdict[0], ballot, labels), verdict[1]
-    return verdict or _reason(prose, reply)
-
-
-def _ends_in_backticks(reply: ReplyObjects) -> bool:
-    """Whether the only verdict is in backticks, ends the reply and is nobody else's."""
-    first, tail = reply.verdicts[0], reply.text[reply.verdicts[0].end :]
-    lead = first.context.partition("\n")[0].strip("` ")
-    is_led = not lead or OWN_WORDS.fullmatch(lead) is not None
-    is_only = len(reply.verdicts) == 1 and first.state == "whole"
-    return is_only and is_led and tail[:1] == "`" and not tail.strip(FENCE_AND_SPACE)
-
-
-def _recoveries(reply: ReplyObjects) -> Iterator[tuple[Object, tuple[str, ...]]]:
-    """What may be meant by a bare list, by other names or by an envelope, if it ends the reply.
-
-    None of these is a verdict by the letter, so none is looked for inside a longer text:
-    the object must be the reply's only one and its last word.
-    """
-    if not reply.objects:
-        body = reply.text.strip(FENCE_AND_SPACE).removeprefix("json").lstrip()
-        yield {"ranking": _loaded(body, "[", "]")}, ("bare_list",)
-        return
-    only = reply.objects[0]
-    if len(reply.objects) > 1 or only.state != "whole" or only.standing != "own":
-        return
-    if reply.text[only.end :].strip(FENCE_AND_SPACE) or says_worst_first(only.context):
-        return
-    renamed = {OTHER_NAMES.get(key, key): value for key, value in only.value.items()}
-    yield renamed, (*only.repairs, "other_names")
-    inside = [only.value[key] for key in only.value.keys() & ENVELOPES]
-    inside = [value for value in inside if isinstance(value, dict)]
-    if len(inside) == 1:
-        yield folded(inside[0]), (*only.repairs, "envelope")
-
-
-def _loaded(body: str, start: str, end: str) -> Any:
-    """The JSON value that a text is, if it begins and ends so; else None."""
-    try:
-        return json.loads(body) if body.startswith(start) and body.endswith(end) else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def _reason(prose: str, reply: ReplyObjects) -> str:
-    """Why a reply is an abstention; a refusal is only looked for where nothing was readable."""
-    own = [item for item in reply.objects if item.standing == "own"]
-    if any(not VOTE_KEYS.isdisjoint(item.value) for item in own):
-        return "no_labels"
-    if not own and not prose.strip():
-        return "only_thoughts"
-    return "refusal" if REFUSAL.search(prose) else "unparsed"
-
-
-# -- decisions -----------------------------------------------------------------------------------
-
-DECIDED = {
-    **dict.fromkeys(("true", "yes", "approved", "approve"), True),
-    **dict.fromkeys(("false", "no", "rejected", "reject", "not approved", "disapproved"), False),
-}
-DECISION_KEYS = frozenset(
-    {"approved", "approve", "approval", "is_approved", "accepted", "accept", "rejected", "reject"}
-    | {"decision", "verdict"}
-)
-NEGATED_KEYS = frozenset({"rejected", "reject"})
-
-
-LETTER = re.compile(r"[^\W\d_]")
-# A word that says the reviewer itself is about to decide; an approval that is introduced has one.
-OWN_CUE = re.compile(
-    r"\b(?:I|we|my|our|here|below|so|sure|yes|thus|therefore|hence|verdict|decision|vote|judge?ment"
-    r"|ranking|evaluation|review|assess\w{0,6}|analysis|json|results?|output|conclusion|final|overall"
-    r"|answer|response|rubric|based|given|having|ich|mein|urteil|je|mon|yo|mi|veredicto|мой|вердикт"
-    r"|revised|correct(?:ed|ion)|accuracy|nothing|but|reflection|instructions)\b|我|評|评|判|結果|结果",
-    re.IGNORECASE,
-)
-CLOSING_TAG = re.compile(r"</\w{1,40}>")  # of one's own: within any other it would be quoted
+    review: Review
+    fault: str = ""  # a name in `prompts/faults.txt`
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,208 +50,388 @@ class Decision:
     approved: bool | None
     reasons: tuple[str, ...] = ()
     flag: str = ""
+    fault: str = ""  # as of a review
 
 
-def parse_decision(text: str) -> Decision:
-    """The decision of a reply: its last verdict, or an abstention where that cannot be read.
+# -- from a reply to a review ------------------------------------------------------------------
 
-    Approval asks for more than rejection: a whole object at the end of its line, and no
-    other verdict that says otherwise: behind it not even in quotation marks, and before it
-    only where words of one's own lead from the one to the other.
+
+def read_review(
+    text: object, ballot: Ballot, page: Page, seal: Seal = "required", *, is_cut: bool = False
+) -> ReviewRead:
+    """Return what a reply to a ballot's page says under its code; never an exception.
+
+    A reply that was cut off says nothing: what is left of it may end in a quotation.
     """
-    body = valid_text(text.strip())
-    if len(body) > MAX_REPLY_CHARACTERS:
-        return Decision(None, flag="reply_cut")
-    reply = objects_of(
-        body,
-        DECISION_KEYS | {"reasons", "reason", "confidence", "abstained"},
-        lambda value: value if DECISION_KEYS & value.keys() or abstention(value) else None,
-    )
-    last = reply.last_word()
-    if isinstance(last, str):
-        flag = {"none": "no_decision", "unparsed": "unreadable_decision"}.get(last, last)
-        return Decision(None, flag=flag)
-    approved = _approval(last.value)
-    if approved is None or last.state != "whole":
-        return Decision(None, flag="truncated" if last.state == "cut" else "unreadable_decision")
-    if approved and not _is_plain(last, body):
-        return Decision(None, flag="doubtful_approval")
-    others = [f for f in reply.verdicts if _approval(f.value) is not approved]
-    changed_mind = OWN_CUE.search(last.context.partition("\n")[0])  # "on reflection:"
-    if any(f.start > last.start for f in others) or (
-        approved and not changed_mind and any(f.standing != "quoted" for f in others)
-    ):
-        return Decision(None if approved else False, flag="contradicted")
-    reasons = last.value.get("reasons")
-    reasons = reasons if isinstance(reasons, list) else [reasons]
-    texts = tuple(valid_text(reason) for reason in reasons if isinstance(reason, str) and reason)
-    return Decision(approved, texts, "+".join(last.repairs))
+    raw = text if isinstance(text, str) else ""
+    if is_cut or not raw.strip():
+        return _unread(ballot, "cut_off" if is_cut else "empty", raw)
+    sealed = find_sealed(raw, page.code, page.text)
+    objects = sealed.objects
+    flags = ("recovered:mended",) if sealed.mended else ()
+    if sealed.fault == "no_code" and seal == "preferred" and (bare := bare_object(raw, page.text)):
+        objects, flags = (bare,), ("unsealed",)
+    if not objects:
+        return _unread(ballot, sealed.fault, raw)
+    readings = [_Reading(value, ballot) for value in objects]
+    says = {json.dumps(reading.vote(), sort_keys=True) for reading in readings}
+    if len(says) > 1 or any(reading.is_contested for reading in readings):
+        return _unread(ballot, "contested", raw)
+    return readings[-1].read(raw, flags)
 
 
-def _approval(value: Object) -> bool | None:
-    """Whether an object approves; None where it does not say, or says two things."""
-    repeated = value.repeated if isinstance(value, RepeatedKeys) else ()
-    if abstention(value) or not DECISION_KEYS.isdisjoint(map(fold_key, repeated)):
-        return None
-    decided: set[bool | None] = set()
-    for key in DECISION_KEYS & value.keys():
-        word = value[key]
-        word = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
-        is_known = isinstance(word, bool)
-        decided.add(word is not (key in NEGATED_KEYS) if is_known else None)
-    return decided.pop() if "approved" in value and len(decided) == 1 else None
+def review_of(data: object, ballot: Ballot, *, raw: str = "", flags: Flags = ()) -> Review:
+    """Return the review in a verdict that is JSON already, as a ballots file holds it.
 
-
-def _is_plain(approval: ReplyObject, text: str) -> bool:
-    """Whether an approval was read without guessing at quotes, is introduced as one's own if it
-    is introduced, and ends its line.
+    A list is taken for the ranking alone, and so is a line such as "A > B = C".
     """
-    rest = text[approval.end :].partition("\n")[0].strip(FENCE_AND_SPACE + "*_.])")
-    before = text[: approval.start].rpartition("\n")[2]
-    lead = approval.context.partition("\n")[0]
-    return (
-        "unescaped_quotes" not in approval.repairs
-        and (OWN_CUE.search(lead) is not None or not LETTER.search(lead))
-        and (not rest or CLOSING_TAG.fullmatch(rest) is not None)
-        and '"' not in before
-    )
+    if isinstance(data, str | list | tuple):
+        data = {"ranking": data}
+    if not isinstance(data, Mapping) or not data:
+        return abstain(ballot, "empty" if not data else "not_an_object", raw)
+    return _Reading(data, ballot).read(raw, flags).review
 
 
-# -- from a verdict to a review --------------------------------------------------------------------
+def abstain(ballot: Ballot, reason: str, raw: str = "", flags: Flags = ()) -> Review:
+    """Return a review without a vote."""
+    return Review(ballot.reviewer, abstained=reason, flags=flags, raw=raw, round=ballot.round)
 
-GROUP_KEYS = frozenset({"scores", "marks", "ratings", "dimensions", "criteria", "evaluation"})
-CLAIM_KEYS = frozenset(
-    {"overall", "total", "score", "overall_score", "total_score", "final_score"}
-    | {"weighted_score", "weighted_total", "weighted_average", "average", "mean"}
+
+def _unread(ballot: Ballot, fault: str, raw: str) -> ReviewRead:
+    return ReviewRead(abstain(ballot, fault, raw), fault)
+
+
+# -- decisions ---------------------------------------------------------------------------------
+
+DECIDED = {
+    **dict.fromkeys(("true", "yes", "approved", "approve"), True),
+    **dict.fromkeys(("false", "no", "rejected", "reject", "not approved"), False),
+}
+OTHER_WORDS = {"approve", "accepted", "rejected", "reject", "decision", "verdict"}
+
+
+def parse_decision(
+    text: str, page: Page, seal: Seal = "required", *, is_cut: bool = False
+) -> Decision:
+    """Return the decision that a reply to a page gives under its code; never an exception.
+
+    An approval is never taken from a reply without the code.
+    """
+    sealed = Sealed(fault="cut_off") if is_cut else find_sealed(text, page.code, page.text)
+    if sealed.objects:
+        decisions = [decision_of(value) for value in sealed.objects]
+        if len({decision.approved for decision in decisions}) > 1:
+            return Decision(None, flag="contested", fault="contested")
+        return decisions[-1]
+    fault = "empty" if not text.strip() else sealed.fault
+    bare = bare_object(text, page.text) if seal == "preferred" and fault == "no_code" else None
+    decision = decision_of(bare or {})
+    if decision.approved is False:
+        return Decision(False, decision.reasons, "unsealed")
+    return Decision(None, flag=fault, fault=fault)
+
+
+def decision_of(data: Mapping[str, Any]) -> Decision:
+    """Return the decision of an object; undecided where it does not say, or says two things."""
+    value = _folded(data)
+    if reason := _abstention(value):
+        return Decision(None, (reason,), "abstained")
+    word = value.get("approved")
+    approved = DECIDED.get(word.strip().casefold()) if isinstance(word, str) else word
+    if not isinstance(approved, bool) or OTHER_WORDS & value.keys():
+        return Decision(None, flag="no_decision", fault="no_decision")
+    reasons = _listed(value.get("reasons"))
+    texts = (valid_text(reason) for reason in reasons if isinstance(reason, str) and reason)
+    return Decision(approved, tuple(texts))
+
+
+# -- labels ------------------------------------------------------------------------------------
+
+# What stands around a label without being part of it.
+WRAPPING = " \ufeff\u200b*_~`\"'“”„‘’«»[](){}<>#:;,.!|="
+LABEL_WORDS = "response|answer|candidate|option|model|assistant|output|reply|submission"
+GAP = r"[\s_:#*\-\[\](){}<>\"'“”„‘’«»`~.,;!|=\ufeff\u200b]{1,20}+"
+HEADING = re.compile(rf"(?:responses?{GAP}){{1,3}}+(?=.)")
+WORD_AND_LETTERS = re.compile(rf"(?:(?:{LABEL_WORDS}){GAP}){{1,3}}+([a-z]{{1,2}})")
+JOINED = re.compile(r"(?:[Rr]esponse|[Aa]nswer|[Cc]andidate|[Oo]ption)([A-Z]{1,2})")
+LETTERS = re.compile(r"([A-Za-z]{1,2})")
+REMARK = re.compile(r"[:(,;\[–—|]|\s-{1,8}\s|\.\s")  # "A (best)", "B: wrong", "C - the clearest"
+LABEL_KEYS = ("label", "id", "name", "response", "answer", "candidate", "option", "model")
+
+
+@lru_cache(maxsize=1024)
+def canonical_label(text: str) -> str:
+    """Return the label in a phrase such as "**Response A**": here A.
+
+    Letters become capitals, anything else small letters, so that labels compare without
+    regard to case. A label of one's own ("red", "model-3") stays whole.
+    """
+    text = " ".join(text.split())
+    bare = text.strip(WRAPPING)
+    joined = JOINED.fullmatch(bare)
+    if joined:
+        return joined[1]
+    bare = bare.casefold()
+    while heading := HEADING.match(bare):
+        bare = bare[heading.end() :]
+    match = WORD_AND_LETTERS.fullmatch(bare) or LETTERS.fullmatch(bare)
+    return match[1].upper() if match else bare or text.casefold()
+
+
+class Labels:
+    """The labels of one ballot, and which of them a phrase means."""
+
+    def __init__(self, ballot: Ballot) -> None:
+        self._by_form = {canonical_label(slot.label): slot.label for slot in reversed(ballot.slots)}
+
+    def find(self, phrase: object) -> str | None:
+        """Return the label that a phrase names, a remark behind it allowed; None if none."""
+        if isinstance(phrase, int) and not isinstance(phrase, bool) and abs(phrase) < 10**9:
+            phrase = str(phrase)
+        if not isinstance(phrase, str) or len(phrase) > MAX_PHRASE:
+            return None
+        plain = phrase if phrase.isascii() else unicodedata.normalize("NFKC", phrase)
+        remark = REMARK.search(plain, 1)
+        forms = (plain, plain[: remark.start()]) if remark else (plain,)
+        labels = (self._by_form.get(canonical_label(form)) for form in forms)
+        return next((label for label in labels if label is not None), None)
+
+    def of_item(self, item: object) -> object:
+        """Return what an item of a list calls itself, under one of a label's usual keys."""
+        return _first(_folded(item), LABEL_KEYS) if isinstance(item, Mapping) else item
+
+
+# -- rankings ----------------------------------------------------------------------------------
+
+RANK = re.compile(r"\s{0,9}+(\d{1,4})\s{0,5}+(?:st|nd|rd|th)?[.)\s]{0,9}+", re.IGNORECASE)
+RANK_KEYS = ("rank", "place", "position", "ranking")
+
+
+class Ranking:
+    """Reads tiers of labels, best first, and notes what it had to leave out.
+
+    One that could be read in two ways is not read at all.
+    """
+
+    def __init__(self, labels: Labels) -> None:
+        self.labels = labels
+        self.dropped: list[str] = []
+        self.unclear = ""
+
+    def tiers(self, value: Any) -> Tiers:
+        """Return the tiers of a list, of an object from labels to ranks, or of "A > B = C"."""
+        if isinstance(value, str):
+            parts = re.split("[>≻]" if re.search("[>≻]", value) else ",", value)[:MAX_ITEMS]
+            names = [name for part in parts for name in part.split("=")]
+            value = parts if all(map(self.labels.find, names)) else None
+        if isinstance(value, Mapping):
+            tiers = self._by_rank(value.items())
+        else:
+            tiers = self._from_list(value if isinstance(value, LISTS) else [])
+        if self.unclear:
+            self.dropped.append(f"ranking_unclear:{self.unclear}")
+        return [] if self.unclear else tiers
+
+    def _from_list(self, items: Sequence[Any]) -> Tiers:
+        if len(items) > MAX_ITEMS:
+            self.dropped.append(f"rank_dropped:{len(items) - MAX_ITEMS} items")
+        items = items[:MAX_ITEMS]
+        if items and all(isinstance(item, Mapping) for item in items):
+            values = [_folded(item) for item in items]
+            ranks = [_first(value, RANK_KEYS) for value in values]
+            if any(rank is not None for rank in ranks):
+                return self._by_rank(zip(map(self.labels.of_item, items), ranks, strict=True))
+            marks = [read_mark(_first(value, MARK_KEYS)) or 1 for value in values]
+            if any(above < below for above, below in pairwise(marks)):
+                self.unclear = "scores_disagree"
+        return [tier for item in items if (tier := tuple(self._names(item)))]
+
+    def _names(self, item: Any) -> Iterator[str]:
+        """Yield the labels of one item: one, or several that are tied."""
+        if isinstance(item, str) and all(map(self.labels.find, parts := item.split("="))):
+            item = parts
+        for part in item if isinstance(item, LISTS) else (item,):
+            name = self.labels.of_item(part)
+            label = self.labels.find(name)
+            if label is not None or isinstance(name, str):
+                yield canonical_label(str(name)[:MAX_ITEMS]) if label is None else label
+            else:
+                self.dropped.append(f"rank_dropped:{shown(part)}")
+                if isinstance(item, LISTS) and isinstance(part, NUMBERS):
+                    self.unclear = "numbers_in_a_tie"
+
+    def _by_rank(self, ranked: Iterable[tuple[Any, Any]]) -> Tiers:
+        """Return labels from rank 1 up, equal ranks tied; unclear where ranks do not count up."""
+        tiers: dict[float, tuple[str, ...]] = {}
+        for name, value in ranked:
+            rank = _number(value, RANK)
+            if rank is None or not isinstance(name, str):
+                self.dropped.append(f"rank_dropped:{shown(name)}={shown(value)}")
+            else:
+                label = self.labels.find(name) or canonical_label(name[:MAX_ITEMS])
+                tiers[rank] = (*tiers.get(rank, ()), label)
+        n_above = 0
+        for before, rank in pairwise((0.0, *sorted(tiers))):
+            if rank not in (before + 1, n_above + 1):
+                self.unclear = "ranks_unlikely"
+            n_above += len(tiers[rank])
+        return [tiers[rank] for rank in sorted(tiers)]
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, LISTS) else (value,)
+
+
+def _first(data: Mapping[str, Any], names: Iterable[str]) -> Any:
+    return next((data[name] for name in names if name in data), None)
+
+
+# -- marks -------------------------------------------------------------------------------------
+
+MARK = re.compile(
+    r"[*\s]{0,9}+([+-]?\d{1,4}(?:\.\d{0,20})?)\s{0,5}+"
+    r"(?:(?:/|out\s{1,5}of)\s{0,5}10(?:\.0{0,5})?|(?P<percent>%))?[*\s]{0,9}+"
 )
-ROLES = (
-    ("claim", CLAIM_KEYS),
-    ("group", GROUP_KEYS),
-    ("rank", frozenset(RANK_KEYS)),
-    ("label", frozenset(LABEL_KEYS)),
-)
-REMARK_KEYS = frozenset({"note", "notes", "comment", "comments", "reason", "reasons"})
+MARK_KEYS = ("score", "mark", "value", "rating", "points", "grade")
+CLAIM_KEYS = ("overall", "total", "score", "overall_score", "total_score", "weighted_score")
 NOTE_KEY = re.compile(
-    r"notes?|comments?|reason\w{0,20}|rationale\w{0,20}|justification\w{0,20}|explanation\w{0,20}"
-    r"|critiques?|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros"
-    r"|cons|why|verdict"
+    r"(?P<plain>notes?|comments?|reasons?)|reasoning|rationale|justification|explanation|critiques?"
+    r"|feedback|summary|analysis|assessment|remarks?|strengths?|weakness(?:es)?|pros|cons|why|verdict"
 )
-REASON_KEYS = ("reason", "reasons", "why", "explanation", "rationale", "note", "notes")
-YES = frozenset({"true", "yes", "1", "abstained", "abstain"})
 
 
-def abstention(data: Object) -> str:
-    """The reason of a reviewer who abstains, or nothing where it does not."""
-    value = data.get("abstained", data.get("abstain", data.get("abstention")))
-    reason = next((data[key] for key in REASON_KEYS if key in data), None)
+def read_mark(value: Any) -> float | None:
+    """Return a mark from 1 to 10, also of "9", "9/10" or "90%"; None for anything else."""
+    number = _number(value, MARK)
+    return number if number is not None and 1 <= number <= 10 else None
+
+
+def _number(value: Any, form: re.Pattern[str]) -> float | None:
+    """Return a number, or that of a text of this form; NaN is none."""
     if isinstance(value, str):
-        word = value.strip().casefold()
-        if " " in word and word != "not abstained":  # a sentence is the reason
-            reason = value
-        elif word not in YES:
-            return ""
-    elif not (value is True or (isinstance(value, NUMBERS) and value == 1)):
+        match = form.fullmatch(value)
+        if match is None:
+            return None
+        return float(match[1]) / (10 if match.groupdict().get("percent") else 1)
+    is_number = isinstance(value, NUMBERS) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) < 10**9 else None
+
+
+def shown(value: Any) -> str:
+    """Return a value as a flag names it: short, on one line, and without walking into it."""
+    if isinstance(value, str):
+        return _one_line(value, MAX_SHOWN)
+    if value is None or isinstance(value, NUMBERS):
+        is_huge = isinstance(value, int) and abs(value) >= 10**MAX_SHOWN
+        return "a huge number" if is_huge else json.dumps(value)
+    kind = "a list" if isinstance(value, LISTS) else type(value).__name__
+    return "an object" if isinstance(value, Mapping) else kind
+
+
+def _one_line(text: str, limit: int) -> str:
+    line = " ".join(text[: 4 * limit].split())
+    return valid_text(line if len(line) <= limit else line[: limit - 1] + "…")
+
+
+def _folded(data: Mapping[Any, Any]) -> Object:
+    """Return an object with its own keys as they are compared; of two alike the last stands."""
+    return {fold_key(key): value for key, value in data.items() if isinstance(key, str)}
+
+
+def _abstention(data: Object) -> str:
+    """Return the reason of a reviewer who abstains, or nothing where it does not."""
+    value, reason = data.get("abstained"), data.get("reason")
+    word = value.strip().casefold() if isinstance(value, str) else ""
+    if " " in word and word != "not abstained":  # a sentence is the reason
+        reason = value
+    elif not (value is True or value == 1 or word in ("true", "yes", "abstained")):
         return ""
-    line = valid_text(one_line(reason, MAX_REASON)) if isinstance(reason, str) else ""
-    return line or "abstained"
+    return (_one_line(reason, MAX_REASON) if isinstance(reason, str) else "") or "abstained"
 
 
 class _Reading:
     """What an object says about a ballot."""
 
-    def __init__(self, data: Object, ballot: Ballot, labels: Labels) -> None:
-        self.ballot = ballot
-        self.labels = labels
-        self.abstained = abstention(data)
-        self.unclear = ""
+    def __init__(self, data: Mapping[Any, Any], ballot: Ballot) -> None:
+        value = _folded(data)
+        self.ballot, self.labels = ballot, Labels(ballot)
+        self.abstained = _abstention(value)
         self.ranks: dict[str, Any] = {}  # said beside the marks, not as a ranking
         self.scores: dict[str, float] = {}
         self.marks: dict[str, dict[str, float]] = {}
         self.claimed: dict[str, float] = {}
         self.notes: dict[str, str] = {}
         self.flags: dict[str, None] = {}
-        self.dimensions: set[str] = set()
-        self.names_a_label = False
-        self._flag_repeats(data)
+        self.names_a_label = self.is_repeated = False
         for name in ("evaluations", "scores"):
-            self._evaluations(name, data.get(name))
-        # Whether a ranking, evaluations or scores mention the ballot at all. If what they say
-        # cannot be used, no earlier verdict stands in for it: that may be a quotation.
-        self.votes = self.names_a_label
-        for name in ("notes", "comments", "critiques"):
-            notes = data.get(name)
-            for label, note in self._labelled(notes.items() if isinstance(notes, dict) else ()):
-                self._note(label, note)
-        self.ranking = self._ranking(data)
+            self._evaluations(name, value.get(name))
+        notes = value.get("notes")
+        for label, note in self._labelled(notes.items() if isinstance(notes, Mapping) else ()):
+            self._note(label, note)
+        self.ranking = self._ranking(value.get("ranking") or self.ranks)
+        ranked = {name for tier in self.ranking for name in tier}
+        self.judged = {*self.scores, *self.marks, *ranked} & ballot.author_by_label.keys()
 
-    def review(self, raw: str, how: Iterable[str] = ()) -> Review:
-        """The review as it was read; without a usable word on any label, an abstention.
+    @property
+    def is_contested(self) -> bool:
+        """Whether it judges an answer twice, or abstains beside a vote."""
+        return self.is_repeated or bool(self.abstained and self.judged)
 
-        So is one that says it abstains: that is the reviewer's word even beside a vote.
-        """
-        ballot, recovered = self.ballot, "+".join(dict.fromkeys(how))
-        flags = [f"recovered:{recovered}", *self.flags] if recovered else [*self.flags]
+    def vote(self) -> list[Any]:
+        """What is compared to tell whether two objects say the same."""
+        return [self.ranking, self.scores, self.marks, self.abstained]
+
+    def read(self, raw: str, known: tuple[str, ...] = ()) -> ReviewRead:
+        """Return the review; without a usable word on any label, an abstention."""
+        ballot = self.ballot
+        flags = [*known, *self.flags]
         if len(flags) > MAX_FLAGS:
             flags[MAX_FLAGS - 1 :] = [f"…and {len(flags) - MAX_FLAGS + 1} more"]
         if self.abstained:
-            beside = ("abstained_beside_a_vote",) if self.votes else ()
-            return abstain(ballot, self.abstained, raw, beside)
-        ranked = any(name in ballot.author_by_label for tier in self.ranking for name in tier)
-        if self.unclear == "lookalike_label" or not (self.scores or self.marks or ranked):
+            flags = ["abstained_beside_a_vote"] * bool(self.judged)
+            return ReviewRead(abstain(ballot, self.abstained, raw, tuple(flags)))
+        if not self.judged:
             reason = "no_marks" if self.names_a_label else "no_labels"
-            reason = "ambiguous" if self.unclear else reason
-            return abstain(ballot, reason, raw, tuple(flags[bool(recovered) :]))
-        return Review(
+            return ReviewRead(abstain(ballot, reason, raw, tuple(flags)), reason)
+        review = Review(
             ballot.reviewer,
             tuple(tuple(map(valid_text, tier)) for tier in self.ranking),
             self.scores,
             self.marks,
             self.claimed,
             {label: valid_text(note) for label, note in self.notes.items()},
-            recovered=recovered,
+            recovered="".join(known).partition("recovered:")[2],
             flags=tuple(flags),
             raw=raw,
             round=ballot.round,
         )
+        return ReviewRead(review, "label_missing" if len(self.judged) < len(ballot.slots) else "")
 
-    def _flag(self, *flags: str) -> None:
-        self.flags.update(dict.fromkeys(map(valid_text, flags)))
+    def _flag(self, flag: str) -> None:
+        self.flags[valid_text(flag)] = None
 
-    def _flag_repeats(self, data: object) -> None:
-        if isinstance(data, RepeatedKeys):
-            self._flag(*(f"repeated_key:{shown(key)}" for key in data.repeated))
-
-    def _ranking(self, data: Object) -> Tiers:
+    def _ranking(self, value: Any) -> Tiers:
         ranking = Ranking(self.labels)
-        tiers = ranking.tiers(data.get("ranking") or self.ranks)
-        named = any(self.labels.find(label) for tier in tiers for label in tier)
-        self.votes = self.votes or named or bool(ranking.unclear)
-        self._flag(*ranking.dropped)
-        self.unclear = self.unclear or ranking.unclear
-        words = [*data, *(value for value in data.values() if isinstance(value, str))]
-        if tiers and says_worst_first("\n".join(word[:MAX_REASON] for word in words)):
-            tiers, self.unclear = [], "worst_first"
-        if self.unclear:
-            self._flag(f"ranking_unclear:{self.unclear}")
-        n_by_label = Counter(label for tier in tiers for label in tier)
-        for label, n in n_by_label.items():  # the count drops these
-            if label not in self.ballot.author_by_label:
+        tiers = ranking.tiers(value)
+        for dropped in ranking.dropped:
+            self._flag(dropped)
+        for label, n in Counter(label for tier in tiers for label in tier).items():
+            if label not in self.ballot.author_by_label:  # the count drops these
                 self._flag(f"unknown_label:{shown(label)}")
             elif n > 1:
                 self._flag(f"repeated_label:{label}")
         return tiers
 
     def _labelled(self, entries: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
-        """Entries under the ballot's labels; unknown ones and repeats are flagged and left out."""
+        """Yield entries under the ballot's labels; unknown ones and repeats are flagged."""
         labels: set[str] = set()
         for phrase, value in entries:
             label = self.labels.find(phrase)
             if label is None:
-                if self.labels.is_lookalike(phrase):
-                    self.unclear = "lookalike_label"
-                name = canonical_label(phrase) if isinstance(phrase, str) else phrase
+                name = canonical_label(phrase[:MAX_ITEMS]) if isinstance(phrase, str) else phrase
                 self._flag(f"unknown_label:{shown(name)}")
             elif label in labels:
+                self.is_repeated = True
                 self._flag(f"repeated_label:{label}")
             else:
                 self.names_a_label = True
@@ -444,25 +439,19 @@ class _Reading:
                 yield label, value
 
     def _evaluations(self, name: str, value: Any) -> None:
-        """What is said of each answer: an object's items, or objects in a list."""
+        """Read what is said of each answer: an object's items, or objects in a list."""
         entries: Iterable[tuple[Any, Any]] = ()
-        if isinstance(value, dict):
+        if isinstance(value, Mapping):
             entries = value.items()
         elif isinstance(value, LISTS):
-            items = (item for item in value if isinstance(item, dict))
-            entries = ((label_of(item, self.labels), item) for item in items)
+            items = (item for item in value if isinstance(item, Mapping))
+            entries = ((self.labels.of_item(item), item) for item in items)
         elif value is not None:
             self._flag(f"{name}_dropped:{shown(value)}")
-        self._flag_repeats(value)
         for label, word in self._labelled(entries):
-            if isinstance(word, dict):
+            if isinstance(word, Mapping):
                 self._evaluation(label, word)
-            elif (
-                name == "evaluations"
-                and isinstance(word, str)
-                and " " in word.strip()
-                and read_mark(word) is None
-            ):
+            elif name == "evaluations" and isinstance(word, str) and read_mark(word) is None:
                 self._note(label, word)
             else:
                 self._score(label, word)
@@ -475,78 +464,56 @@ class _Reading:
             self.scores[label] = score
 
     def _evaluation(self, label: str, data: Mapping[Any, Any]) -> None:
-        """The marks, claim and notes of one answer; an overall alone is a holistic score."""
-        self._flag_repeats(data)
-        marks: dict[str, float] = {}
-        claim: Any = None
-        n_dimensions = 0
-        groups = [data]
-        for group in groups:
-            for key, value in group.items():
-                name, role = _role(key) if isinstance(key, str) else ("", "dimension")
-                if role == "claim":
-                    claim = _inner_mark(value)
-                elif role == "rank":
-                    self.ranks.setdefault(label, value)
-                elif role == "note" and _is_note(name, value):
-                    self._note(label, value)
-                elif role == "group" and isinstance(value, dict):
-                    groups += [value] if group is data else []
-                elif role != "label":
-                    n_dimensions += 1
-                    self._mark(label, name, value, marks)
-        if marks:
-            self.marks.setdefault(label, {}).update(marks)
+        """Read the marks, claim and notes of one answer; an overall alone is a holistic score."""
+        values = _folded(data)
+        claim = _first(values, CLAIM_KEYS)
+        others = {
+            n: v for n, v in values.items() if n not in (*CLAIM_KEYS, *RANK_KEYS, *LABEL_KEYS)
+        }
+        remarks = {name for name, value in others.items() if _is_note(name, value)}
+        for name, value in others.items():
+            if name in remarks:
+                self._note(label, value)
+            else:
+                self._mark(label, valid_text(name), value)
+        if (rank := _first(values, RANK_KEYS)) is not None:
+            self.ranks[label] = rank
         if claim is None:
             return
-        if not n_dimensions:
+        if len(remarks) == len(others):
             self._score(label, claim)
-        number = read_mark(claim) if isinstance(claim, (str, bool)) else claim
-        if isinstance(number, NUMBERS) and abs(number) < 10**9:
-            self.claimed[label] = float(number)
-        elif n_dimensions:
-            self._flag(f"claim_dropped:{label}={shown(claim)}")
+        number = _number(claim, MARK)
+        if number is not None:
+            self.claimed[label] = number
 
-    def _mark(self, label: str, dimension: str, value: Any, marks: dict[str, float]) -> None:
-        """Take one mark, unless its dimension is too long, not printable or one of too many."""
-        for key, inner in value.items() if isinstance(value, dict) else ():
-            if isinstance(key, str) and _role(key)[1] == "note" and isinstance(inner, str):
-                self._note(label, inner, about=dimension)
+    def _mark(self, label: str, dimension: str, value: Any) -> None:
+        """Take one mark, unless the name of its dimension is too long or not printable."""
+        for key, inner in _folded(value).items() if isinstance(value, Mapping) else ():
+            if NOTE_KEY.fullmatch(key) and isinstance(inner, str):
+                self._note(label, f"{dimension}: {inner}")
         mark = read_mark(_inner_mark(value))
         fits = 0 < len(dimension) <= MAX_DIMENSION_CHARACTERS and dimension.isprintable()
         if mark is None:
             self._flag(f"mark_dropped:{label}.{shown(dimension)}={shown(_inner_mark(value))}")
-        elif not fits or len(self.dimensions | {dimension}) > MAX_DIMENSIONS:
+        elif not fits:
             self._flag(f"dimension_dropped:{label}.{shown(dimension)}")
         else:
-            self.dimensions.add(dimension)
-            marks[dimension] = mark
+            self.marks.setdefault(label, {})[dimension] = mark
 
-    def _note(self, label: str, value: Any, about: str = "") -> None:
-        parts = value if isinstance(value, LISTS) else [value]
-        text = "\n".join([part.strip() for part in parts if isinstance(part, str)]).strip()
-        if text:
-            text = f"{about}: {text}" if about else text
+    def _note(self, label: str, value: Any) -> None:
+        parts = [part.strip() for part in _listed(value) if isinstance(part, str)]
+        if text := "\n".join(parts).strip():
             self.notes[label] = f"{self.notes[label]}\n{text}" if label in self.notes else text
-
-
-@cached_if_short
-def _role(key: str) -> tuple[str, str]:
-    """What a key of an evaluation is called, and what it is for."""
-    name = valid_text(fold_key(key))
-    for role, names in ROLES:
-        if name in names:
-            return name, role
-    return name, "note" if NOTE_KEY.fullmatch(name) else "dimension"
 
 
 def _is_note(name: str, value: Any) -> bool:
     """Whether this is a remark; "reasoning: 7" is a mark of a dimension by that name."""
-    if isinstance(value, NUMBERS):
+    key = NOTE_KEY.fullmatch(name)
+    if isinstance(value, NUMBERS) or key is None:
         return False
-    return name in REMARK_KEYS or read_mark(_inner_mark(value)) is None
+    return key["plain"] is not None or read_mark(_inner_mark(value)) is None
 
 
 def _inner_mark(value: Any) -> Any:
-    """The mark of a dimension that is given with its reasons."""
-    return key_value(value, *MARK_KEYS) if isinstance(value, dict) else value
+    """Return the mark of a dimension that is given with its reasons."""
+    return _first(_folded(value), MARK_KEYS) if isinstance(value, Mapping) else value

@@ -11,25 +11,40 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from peerage.council.ballots import canonical_label, parse, review_of
+from peerage.council.ballots import canonical_label, review_of
 from peerage.council.blinding import label, label_index
-from peerage.errors import InputError
-from peerage.types import MAX_LABELS, Ballot, Query, Response, Review, Session, Slot
+from peerage.council.foreign import read_foreign
+from peerage.errors import InputError, shown
+from peerage.types import (
+    MAX_LABELS,
+    MAX_NUMBER,
+    QUERY_COLUMNS,
+    Ballot,
+    Query,
+    Response,
+    Review,
+    Session,
+    Slot,
+)
 
 RESPONSES = ("responses", "stage1")
 RANKINGS = ("rankings", "stage2")
 LABELLED = "label_to_model"
 SHAPE = 'See "Ballots files" in docs/ballots.md for the shape.'
 
-MAX_BALLOTS = 10_000  # of one session of rows
+MAX_BALLOTS = 1_000_000  # of one session of rows
+MAX_READINGS = 50_000  # of rankings kept while a session is read: many ballots say the same
+STEP = 10_000  # ballots or sessions from one word of progress to the next
 N_SHOWN = 10
 SIDES = ("model_a", "model_b")
 TIES = ("tie", "tie (bothbad)")
 
+T = TypeVar("T")
+Step = Callable[[str, int, int], None]  # what is done, how many of it, and of how many
 Row = Mapping[str, Any]
 Judged = tuple[Ballot, Review]
 
@@ -51,18 +66,31 @@ def read_json(data: bytes, place: str) -> Any:
     raise InputError(wrong, place=place, hint=hint)
 
 
-def sessions_of(document: Any, place: str = "ballots") -> tuple[Session, ...]:
+def untold(_what: str, _done: int, _total: int) -> None:
+    """Tell nobody of the progress."""
+
+
+def told(items: Sequence[T], step: Step, what: str) -> Iterator[T]:
+    """The items one by one; the progress is told now and then."""
+    for done, item in enumerate(items):
+        if done and done % STEP == 0:
+            step(what, done, len(items))
+        yield item
+
+
+def sessions_of(document: Any, place: str = "ballots", step: Step = untold) -> tuple[Session, ...]:
     """The sessions of a ballots file: one, a list of them, rankings by name, or rows."""
     if is_rows(document):
         read_rows = _reviewed_sessions if any("candidate" in row for row in document) else _compared
-        return read_rows(document, place)
+        return read_rows(document, place, step)
     if isinstance(document, list) and not is_rankings(document):
         if not document:
             raise InputError("there is no session in this list.", place=place, hint=SHAPE)
         return tuple(
-            session_of(item, f"{place}, session {i}") for i, item in enumerate(document, 1)
+            session_of(item, f"{place}, session {i}")
+            for i, item in enumerate(told(document, step, "sessions read"), 1)
         )
-    return (session_of(document, place),)
+    return (session_of(document, place, step),)
 
 
 def is_rankings(document: Any) -> bool:
@@ -87,7 +115,7 @@ def is_rows(document: Any) -> bool:
     )
 
 
-def session_of(document: Any, place: str = "ballots") -> Session:
+def session_of(document: Any, place: str = "ballots", step: Step = untold) -> Session:
     """One session of a ballots file, its replies parsed."""
     if is_rankings(document):
         document = {"rankings": document}
@@ -97,9 +125,10 @@ def session_of(document: Any, place: str = "ballots") -> Session:
     entries = _entries(document, place)
     common, labelled = _common_ballot(document, responses, entries, place)
     judged: dict[tuple[str, int], Judged] = {}
-    for i, entry in enumerate(entries):
+    readings: Readings = {}
+    for i, entry in enumerate(told(entries, step, "ballots read")):
         here = f"{place}, rankings[{i}]"
-        ballot, review = _reviewed(entry, common, labelled, here)
+        ballot, review = _reviewed(entry, common, labelled, here, readings)
         key = (ballot.reviewer, ballot.round)
         if key in judged:
             earlier = list(judged).index(key)
@@ -122,7 +151,7 @@ def session_of(document: Any, place: str = "ballots") -> Session:
     return Session(
         id=str(document.get("session_id") or document.get("id") or ""),
         query=Query(
-            text=_text(document, "query", place),
+            text=_text(document, _query_key(document), place),
             id=str(document.get("query_id") or ""),
             category=_text(document, "category", place),
         ),
@@ -242,7 +271,10 @@ def _author(value: Any, place: str) -> tuple[str, int | None]:
     return _model(value, place), index
 
 
-def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str) -> Judged:
+Readings = dict[str, Review]  # of ballots with the session's own labels, by what they say
+
+
+def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str, readings: Readings) -> Judged:
     reviewer = _model(entry, place, ("model", "reviewer"))
     own = entry.get(LABELLED)
     if own is not None:
@@ -252,10 +284,16 @@ def _reviewed(entry: Any, common: Ballot, labelled: bool, place: str) -> Judged:
     _check_index("round", round_, place)
     ballot = replace(common, reviewer=reviewer, round=round_)
     parsed = _parsed_by_label(entry, ballot, labelled)
-    if parsed is not None:
-        return ballot, review_of(parsed, ballot, raw=json.dumps(parsed))
-    raw = next((entry[key] for key in ("text", "ranking") if isinstance(entry.get(key), str)), None)
-    return ballot, parse(raw, ballot)
+    if parsed is not None and not isinstance(parsed, str):
+        raw = json.dumps(parsed)
+        if own is not None:
+            return ballot, review_of(parsed, ballot, raw=raw)
+        review = readings.get(raw) or review_of(parsed, ballot, raw=raw)
+        if len(readings) < MAX_READINGS:
+            readings[raw] = review
+        return ballot, replace(review, reviewer=reviewer, round=round_)
+    spoken = [t for t in (parsed, entry.get("text"), entry.get("ranking")) if isinstance(t, str)]
+    return ballot, read_foreign(spoken[0] if spoken else None, ballot)
 
 
 def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
@@ -288,13 +326,13 @@ def _parsed_by_label(entry: Any, ballot: Ballot, labelled: bool) -> Any:
 # -- rows of a table ---------------------------------------------------------------------------
 
 
-def _reviewed_sessions(rows: Sequence[Row], place: str) -> tuple[Session, ...]:
+def _reviewed_sessions(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
     """The sessions in rows of reviews, in their order."""
     _check_columns(rows, ("reviewer", "candidate"), place)
     if not any(_is_given(row.get(name)) for row in rows for name in ("rank", "score")):
         raise InputError("no row has a rank or a score.", place=place, hint=_columns(rows))
     rows_by_ballot: dict[str, dict[tuple[str, int], dict[str, tuple[int, Row]]]] = {}
-    for i, row in enumerate(rows, 1):
+    for i, row in enumerate(told(rows, step, "rows read"), 1):
         here = f"{place}, row {i}"
         key = (_cell(row, "reviewer", here), int(_number(row, "round", here) or 0))
         candidate = _cell(row, "candidate", here)
@@ -349,10 +387,11 @@ def _ranked(
     return Ballot(reviewer, slots, round_, known), review
 
 
-def _compared(rows: Sequence[Row], place: str) -> tuple[Session, ...]:
+def _compared(rows: Sequence[Row], place: str, step: Step) -> tuple[Session, ...]:
     """The one session of rows of comparisons."""
     _check_columns(rows, (*SIDES, "winner"), place)
-    judged = [_comparison(i, row, f"{place}, row {i}") for i, row in enumerate(rows, 1)]
+    every = enumerate(told(rows, step, "rows read"), 1)
+    judged = [_comparison(i, row, f"{place}, row {i}") for i, row in every]
     return (_session("", judged, place),)
 
 
@@ -446,7 +485,9 @@ def _number(row: Row, name: str, place: str) -> float | None:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InputError(f"`{name}` is {value!r}, not a number.", place=place)
+        raise InputError(f"`{name}` is {shown(value)}, not a number.", place=place)
+    if abs(number) > MAX_NUMBER:
+        raise InputError(f"`{name}` is {shown(value)}, out of range.", place=place)
     return number
 
 
@@ -473,6 +514,11 @@ def _model(item: Any, place: str, keys: Sequence[str] = ("model",)) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InputError(f'"model" is {_kind(name)}, not a name.', place=place)
     return name.strip()
+
+
+def _query_key(document: Row) -> str:
+    """What a document calls its question."""
+    return next((name for name in QUERY_COLUMNS if name in document), QUERY_COLUMNS[0])
 
 
 def _text(document: Row, key: str, place: str) -> str:

@@ -1,7 +1,7 @@
 """From a list of events to the session they add up to, and from a review to what the log keeps.
 
 What was computed at the time (how a reply was read, scores, audit) is taken from the log as it
-is; a reply that was stored without its reading is read here.
+is; a reply that was stored without its reading came from elsewhere and is read as such.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from peerage.council.ballots import parse
 from peerage.council.blinding import slots_of
+from peerage.council.foreign import read_foreign
 from peerage.errors import UnreadableError
 from peerage.events import (
     Answered,
+    AskedAgain,
     Audited,
     Dealt,
     DealtBallot,
@@ -34,6 +35,7 @@ from peerage.events import (
 from peerage.text import valid_values
 from peerage.types import (
     MAX_LABELS,
+    MAX_NUMBER,
     Audit,
     Ballot,
     Event,
@@ -102,8 +104,12 @@ def add(session: Session, session_id: str, fact: Fact) -> Session:
         case Dealt():
             dealt = (_ballot(session, session_id, ballot, fact.round) for ballot in fact.ballots)
             return replace(session, ballots=(*session.ballots, *dealt))
+        case AskedAgain(stage="review", review=reading) if reading and not reading.abstained:
+            ballot = _ballot_of(session, session_id, fact.seat, fact.round)
+            return _with_review(session, review_from(reading, ballot, fact.text))
         case Reviewed():
-            return _reviewed(session, session_id, fact)
+            ballot = _ballot_of(session, session_id, fact.reviewer, fact.round)
+            return _with_review(session, review_in(fact, ballot))
         case Tallied():
             return replace(session, scores=fact.scores, flags=fact.flags)
         case Audited():
@@ -132,32 +138,54 @@ def _ballot(session: Session, session_id: str, dealt: DealtBallot, round_: int) 
         raise UnreadableError(
             "a ballot has not one label for each answer.", place=f"session {session_id}"
         )
+    for names in (dealt.order, dealt.labels):
+        if len(set(names)) < len(names):
+            raise UnreadableError(
+                f"a ballot of {dealt.reviewer!r} shows an answer twice.",
+                place=f"session {session_id}",
+            )
     slots = slots_of(dealt.order, session.responses, dealt.labels)
     return Ballot(dealt.reviewer, slots, round_, dealt.positions_known)
 
 
-def _reviewed(session: Session, session_id: str, fact: Reviewed) -> Session:
-    ballot = next(
-        (b for b in session.ballots if (b.reviewer, b.round) == (fact.reviewer, fact.round)), None
+def _ballot_of(session: Session, session_id: str, reviewer: str, round_: int) -> Ballot:
+    for ballot in session.ballots:
+        if (ballot.reviewer, ballot.round) == (reviewer, round_):
+            return ballot
+    raise UnreadableError(
+        f"a review by {reviewer!r} answers no ballot.", place=f"session {session_id}"
     )
-    if ballot is None:
-        raise UnreadableError(
-            f"a review by {fact.reviewer!r} answers no ballot.", place=f"session {session_id}"
-        )
-    reading = fact.review or reading_of(parse(fact.text, ballot))
-    review = _review(fact.reviewer, reading, fact.text, fact.round)
-    return replace(session, reviews=(*session.reviews, review))
+
+
+def _with_review(session: Session, review: Review) -> Session:
+    """The session with a review, in the place of what its reviewer said of the ballot before."""
+    key = review.reviewer, review.round
+    others = tuple(one for one in session.reviews if (one.reviewer, one.round) != key)
+    return replace(session, reviews=(*others, review))
+
+
+def review_in(fact: Reviewed, ballot: Ballot) -> Review:
+    """The review of a stored reply, as it was read then."""
+    reading = fact.review or reading_of(read_foreign(fact.text, ballot))
+    if fact.n_fences:
+        reading = replace(reading, flags=(*reading.flags, f"fences_struck:{fact.n_fences}"))
+    return review_from(reading, ballot, fact.text)
 
 
 def person_review(session: Session, fact: PersonReviewed) -> tuple[Ballot, Review]:
     """What a person was shown of a session, and what the person said about it."""
     ballot = _ballot(session, session.id, fact.ballot, 0)
-    return ballot, _review(ballot.reviewer, fact.review, "", 0)
+    return ballot, review_from(fact.review, ballot, "")
 
 
-def _review(reviewer: str, reading: ReviewReading, text: str, round_: int) -> Review:
+def review_from(reading: ReviewReading, ballot: Ballot, text: str) -> Review:
+    """The review that the reading of a reply to a ballot stands for."""
+    by_dimension = (mark for marks in reading.marks.values() for mark in marks.values())
+    for mark in (*reading.scores.values(), *reading.claimed.values(), *by_dimension):
+        if abs(mark) > MAX_NUMBER:  # sums of such numbers would be infinite
+            raise UnreadableError(f"a mark by {ballot.reviewer!r} is out of range.")
     parts: dict[str, Any] = {name: getattr(reading, name) for name in READ}
-    return Review(reviewer, **parts, raw=text, round=round_)
+    return Review(ballot.reviewer, **parts, raw=text, round=ballot.round)
 
 
 # -- readings of replies ----------------------------------------------------------------------

@@ -1,33 +1,30 @@
 """The safety gate: each answer passes, or fails with the phrase that failed it.
 
-A pattern gate is a tripwire, not a moderator: it knows the phrases of its table and the
-sentence around them, in English, and nothing of meaning. Harm that is paraphrased, spelt with
-digits or spread over sentences passes; a crime told in a novel may fail. A model that
-moderates plugs in behind the same interface (`Moderator`).
-
-A phrase is excused by its own sentence alone. The next sentence can take an excuse away (a
-refusal followed by "here's how:"), never give one, so that no harmless sentence covers for a
-harmful one. A text of any length is screened to its end, in time linear in its length.
+A pattern gate is a tripwire, not a moderator: it knows the phrases of its table, in English, and
+in the sentence around one whether it is refused, forbidden, guarded against or told of. Harm that
+is paraphrased, spelt with digits or spread over sentences passes; a crime told in a novel may
+fail. A model that moderates plugs in behind the same interface (`Moderator`).
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 import unicodedata
 from array import array
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
+from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
-from peerage.council.safety_patterns import CONTEXTS, HOW, PATTERNS, PII, RELAPSE
 from peerage.errors import InputError
 from peerage.plugins import Registry
 from peerage.types import Gate, Response
 
-REACH = 200  # characters of flat text that a context may lie from its match, either side
+REACH = 200  # characters of flat text that an excuse may lie from its match, either side
 EXCERPT = 80
+RESULT = ("passed", "family", "pattern", "span", "excerpt")
 
 Moderator: TypeAlias = Callable[[Sequence[Response]], Sequence[Gate] | Awaitable[Sequence[Gate]]]
 """Anything that gives one gate per response, in order; one that calls a model returns an
@@ -46,12 +43,12 @@ moderators = Moderators("moderator", "peerage.moderators")
 
 @moderators.register("patterns")
 def screen(responses: Sequence[Response]) -> tuple[Gate, ...]:
-    """One gate per response, in order; a failed one names its first unexcused match."""
+    """Return one gate per response, in order; a failed one names its first unexcused match."""
     return tuple(_gate(response) for response in responses)
 
 
 def one_gate_each(responses: Sequence[Response], gates: Sequence[Gate]) -> tuple[Gate, ...]:
-    """The gates, if there is one per response in the same order.
+    """Return the gates, if there is one per response in the same order.
 
     A moderator that skips an answer must not pass it by silence.
     """
@@ -66,7 +63,7 @@ def one_gate_each(responses: Sequence[Response], gates: Sequence[Gate]) -> tuple
 
 
 def safety_metadata(gates: Iterable[Gate]) -> dict[str, Any]:
-    """The gates as a session's metadata has them; where one model has several, a failure stands."""
+    """Return the gates as a session's metadata has them; of several a failure stands."""
     standing: dict[str, Gate] = {}
     for gate in gates:
         known = standing.get(gate.model)
@@ -75,19 +72,34 @@ def safety_metadata(gates: Iterable[Gate]) -> dict[str, Any]:
     return {
         "failed_models": [model for model, gate in standing.items() if not gate.passed],
         "results": {
-            model: {
-                "passed": gate.passed,
-                "family": gate.family or None,
-                "pattern": gate.pattern or None,
-                "span": list(gate.span) if gate.span else None,
-                "excerpt": gate.excerpt or None,
-            }
+            model: {name: getattr(gate, name) or None for name in RESULT} | {"passed": gate.passed}
             for model, gate in standing.items()
         },
     }
 
 
-# -- matches and their sentences ---------------------------------------------------------------
+# -- the table ---------------------------------------------------------------------------------
+
+PII = "pii_exposure"  # searched in text that keeps its punctuation
+
+
+def _read_table() -> dict[str, Any]:
+    """Return the tables of `safety.toml`, %NAME% replaced by the word of that name."""
+    text = files("peerage.council").joinpath("safety.toml").read_text("utf-8")
+    words = tomllib.loads(text)["words"]
+    for name, word in reversed(words.items()):  # each is made of those before it
+        text = text.replace(f"%{name}%", word)
+    return tomllib.loads(text)
+
+
+TABLE = _read_table()
+HOW: str = TABLE["words"]["HOW"]
+FAMILIES = tuple(TABLE["phrases"])
+PATTERNS = {
+    (family, name): phrase
+    for family, phrases in TABLE["phrases"].items()
+    for name, phrase in phrases.items()
+}
 
 
 class _Match(NamedTuple):
@@ -100,48 +112,31 @@ class _Match(NamedTuple):
     name: str
 
 
-@cache
+@lru_cache(maxsize=1024)
 def compiled(phrase: str) -> re.Pattern[str]:
-    """A phrase of flat text as a regular expression; compiled when first used."""
+    """Return a phrase of flat text as a regular expression; compiled when first used."""
     return re.compile(phrase.replace(" ", r"[^\w.]"))
 
 
-@cache
-def _any_phrase() -> re.Pattern[str]:
-    """Every phrase of flat text in one expression, each a group, with the how-to before it."""
-    phrases = (
-        f"(?P<{name}>{phrase})" for (family, name), phrase in PATTERNS.items() if family != PII
-    )
-    return compiled(rf"\b(?:{HOW} )?(?:{'|'.join(phrases)})")
-
-
 def _gate(response: Response) -> Gate:
-    reading = read(response.text)
-    excused_ends: set[int] = set()
-    for match in sorted(_matches(reading)):
-        if _is_listed(match, reading.flat, excused_ends) or _is_excused(match, reading.flat):
-            excused_ends.add(match.end)
-            continue
-        start, end = match.span
-        excerpt = response.text[start:end]
-        if len(excerpt) > EXCERPT:
-            excerpt = excerpt[: EXCERPT - 1] + "…"
-        return Gate(response.model, False, match.family, match.name, match.span, excerpt)
+    text = FlatText(response.text)
+    for match in sorted(_matches(text)):
+        if not _is_excused(match, text.flat):
+            excerpt = response.text[slice(*match.span)]
+            excerpt = excerpt if len(excerpt) <= EXCERPT else excerpt[: EXCERPT - 1] + "…"
+            return Gate(response.model, False, match.family, match.name, match.span, excerpt)
     return Gate(response.model, True)
 
 
-def _matches(reading: FoldedText) -> Iterator[_Match]:
-    families = {name: family for family, name in PATTERNS}
-    for match in _any_phrase().finditer(reading.flat):
-        name = match.lastgroup or ""
-        span = reading.flat_origin[match.start()], reading.flat_origin[match.end() - 1] + 1
-        yield _Match(span, *match.span(), families[name], name)
-    origin = reading.folded_origin
+def _matches(text: FlatText) -> Iterator[_Match]:
     for (family, name), phrase in PATTERNS.items():
-        for match in compiled(phrase).finditer(reading.folded) if family == PII else ():
-            if name != "payment_card" or luhn_holds(match.group()):
-                span = origin[match.start()], origin[match.end() - 1] + 1
-                start, end = (bisect_left(reading.flat_origin, index) for index in span)
+        is_pii = family == PII
+        form = phrase if is_pii else rf"\b(?:{HOW} )?(?:{phrase})"
+        origin = text.folded_origin if is_pii else text.flat_origin
+        for match in compiled(form).finditer(text.folded if is_pii else text.flat):
+            span = origin[match.start()], origin[match.end() - 1] + 1
+            if name != "payment_card" or luhn_holds(match[0]):
+                start, end = (bisect_left(text.flat_origin, index) for index in span)
                 yield _Match(span, start, end, family, name)
 
 
@@ -152,104 +147,64 @@ def luhn_holds(text: str) -> bool:
     return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
 
 
-def _is_listed(match: _Match, flat: str, excused_ends: set[int]) -> bool:
-    """Whether it stands right after an excused match: "build a gun, make a bomb"."""
-    return any(
-        flat.endswith(joint, 0, match.start) and match.start - len(joint) in excused_ends
-        for joint in (",", ",or ", ",and ", " or ", " and ", "•")
-    )
-
-
 def _is_excused(match: _Match, flat: str) -> bool:
-    """Whether a context of the match's family is found in its sentence, and not taken back."""
-    before = flat[max(0, match.start - REACH) : match.start]
-    end = _sentence_end(flat, match.end)
-    following = flat[end + 1 : _sentence_end(flat, end + 1)]
-    sentence = (
-        f"{SENTENCE_END.split(before)[-1]}<{flat[match.start : match.end]}>"
-        f"{flat[match.end : end]}.{following}"
+    """Whether the sentence of a match excuses it, and neither it nor the next takes that back."""
+    before = re.split(r"[.\n]", flat[max(0, match.start - REACH) : match.start])[-1]
+    after, following, *_ = (
+        *re.split(r"[.\n]", flat[match.end : match.end + REACH], maxsplit=2),
+        "",
     )
-    if match.family != PII and compiled(RELAPSE).search(sentence):
+    sentence = f"{before}<{flat[match.start : match.end]}>{after}.{following}"
+    if match.family != PII and compiled(TABLE["relapse"]["relapse"]).search(sentence):
         return False
-    contexts = (
-        compiled(phrase).search(sentence)
-        for (families, _), phrase in CONTEXTS.items()
-        if match.family in families
-    )
-    return any(context and not context.groupdict().get("undone") for context in contexts)
-
-
-def _sentence_end(flat: str, start: int) -> int:
-    end = SENTENCE_END.search(flat, start, start + REACH)
-    return end.start() if end else min(len(flat), start + REACH)
+    excuses = dict(TABLE["excuses"].get(match.family, {}))
+    excuses |= TABLE["excuses"]["any"] if match.family != PII else {}
+    return any(compiled(phrase).search(sentence) for phrase in excuses.values())
 
 
 # -- flat text ---------------------------------------------------------------------------------
 
 WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
-NUMBERED = re.compile(r"\d{1,2}[.)]\s")  # 988 is no list number
-BULLETS = frozenset("-*+•·–—")
-STOPS = ".!?…。"
-SENTENCE_END = re.compile(r"[.\n]")
-ABBREVIATIONS = ("e.g", "i.e", "a.k.a", "u.s", "u.k", " vs", " dr", " mr", " mrs", " ms", " cf")
+SENTENCE_END = re.compile(r"[.!?…](?!\S*$)|[;。]|[.!?…]\W*\Z(?<![\w\s])|[.!?]$")
+LIST_ITEM = re.compile(r"\n[ \t]*[-*•]\s*\Z")
 FOLDS = str.maketrans(
     {
         **dict.fromkeys("‘’ʼ′＇`´‛", "'"),
         **dict.fromkeys("‐‑‒−﹣－", "-"),
         **dict.fromkeys("\v\f\x85\u2028\u2029", "\n"),
-        "\r": " ",  # a CRLF is one line break, not two
+        "\r": " ",
     }
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedText:
-    """One text twice over, folded and flat; each `origin` leads back to the text's characters."""
+class FlatText:
+    """One text twice over, folded and flat; each `origin` leads back to the text's characters.
 
-    folded: str
-    folded_origin: array[int]
-    flat: str
-    flat_origin: array[int]
-
-
-def read(text: str) -> FoldedText:
-    """The text as flat words, with one separator character after each that tells what stood there.
-
-        " " nothing that matters     "," ";" ":" "—" as they are     "•" the next item of a list
-        "." the end of a sentence    "\\n" the end of a line or paragraph that is not one
-
-    Full-width and accented letters, zero-width marks and curly apostrophes are levelled. Letters
-    spaced out, digits for letters, look-alikes from other alphabets and words run together are
-    not undone: a tripwire need not be a decoder.
+    Folded: lower case, full-width and accented letters, curly apostrophes and marks that do not
+    show levelled. Flat: its words, each followed by one character, which is "." at the end of a
+    sentence, a line break at the end of a line that is not wrapped, "," or ":" where one stood,
+    and else a space.
     """
-    folded, folded_origin = _fold(text)
-    words = [word.span() for word in WORD.finditer(folded)]
-    nexts = [start for start, _ in words[1:]] + [len(folded)]
-    pieces: list[str] = []
-    origin = array("q")
-    in_list = False
-    number = bool(words) and NUMBERED.match(folded, words[0][0]) is not None
-    for (start, end), after in zip(words, nexts, strict=False):
-        mark = folded[end:after]
-        if mark != " " or number:
-            breaks = "\n" in mark
-            low = after < len(folded) and text[folded_origin[after]].islower()
-            mark = " " if number else _separator(folded, end, after, low, in_list)
-            number = breaks and NUMBERED.match(folded, after) is not None
-            in_list = (breaks and mark == ":") or (in_list and mark not in ".\n")
-        pieces += folded[start:end], mark
-        origin.extend(folded_origin[start:end])
-        origin.append(folded_origin[end] if end < len(folded) else len(text))
-    return FoldedText(folded, folded_origin, "".join(pieces), origin)
 
-
-def _fold(text: str) -> tuple[str, array[int]]:
-    """Lower case, compatibility forms undone, invisible marks dropped; and each one's index."""
-    if text.isascii():
-        return text.lower().translate(FOLDS), array("q", range(len(text)))
-    pieces = [_fold_character(character) for character in text]
-    origin = array("q", (index for index, piece in enumerate(pieces) for _ in piece))
-    return "".join(pieces), origin
+    def __init__(self, text: str) -> None:
+        pieces = [_fold_character(character) for character in text]
+        self.folded = "".join(pieces)
+        self.folded_origin = array("q", (i for i, piece in enumerate(pieces) for _ in piece))
+        words = [word.span() for word in WORD.finditer(self.folded)]
+        nexts = [*(start for start, _ in words[1:]), len(self.folded)][: len(words)]
+        flat: list[str] = []
+        self.flat_origin = array("q")
+        for (start, end), after in zip(words, nexts, strict=True):
+            low = after < len(self.folded) and text[self.folded_origin[after]].islower()
+            is_end = after == len(self.folded)
+            flat += (
+                self.folded[start:end],
+                "." if is_end else _separator(self.folded[end:after], low),
+            )
+            self.flat_origin.extend(self.folded_origin[start:end])
+            is_last = end == len(self.folded)
+            self.flat_origin.append(len(text) if is_last else self.folded_origin[end])
+        self.flat = "".join(flat)
 
 
 @lru_cache(maxsize=4096)
@@ -260,38 +215,16 @@ def _fold_character(character: str) -> str:
     return "".join(mark for mark in plain if unicodedata.category(mark) not in ("Mn", "Cf"))
 
 
-def _separator(folded: str, start: int, end: int, low: bool, in_list: bool) -> str:
-    """The one character that stands for all there is between two words, or after the last.
-
-    `low` says that a small letter follows: after a line break that is a wrapped line, after
-    an ellipsis a sentence that goes on.
-    """
-    gap = folded[start:end]
-    n_breaks = gap.count("\n")
-    bullet = gap.rpartition("\n")[2].strip()
-    if n_breaks and (BULLETS.issuperset(bullet or " ") or NUMBERED.match(folded, end)):
-        return ":" if ":" in gap else "•" if in_list else "\n"
-    if _ends_sentence(folded, start, end, low):
+def _separator(gap: str, low: bool) -> str:
+    """Return the one character for what stands between two words; `low`: a small letter follows."""
+    if len(gap) > 2 * REACH:  # its ends tell; the work stays linear in the text
+        gap = gap[:REACH] + gap[-REACH:]
+    if gap == " ":
+        return " "
+    if LIST_ITEM.search(gap):
+        return ","
+    if SENTENCE_END.search(gap) and not (low and ".." in gap):
         return "."
-    if n_breaks > 1 or (n_breaks and not low and not {":", ","}.intersection(gap)):
+    if "\n\n" in gap or ("\n" in gap and not low and not set(":,") & set(gap)):
         return "\n"
-    if any(dash in gap for dash in ("—", "–", "--", " - ")):
-        gap = "—"
-    return next((mark for mark in ":;,—" if mark in gap), " ")
-
-
-def _ends_sentence(folded: str, start: int, end: int, low: bool) -> bool:
-    gap = folded[start:end]
-    stop = max(map(gap.rfind, STOPS))
-    if end == len(folded) or "。" in gap:
-        return True
-    if stop < 0:
-        return False
-    if not any(map(str.isspace, gap[stop:])):  # "sorry.Build" ends; "make.a", "U.S.", "3.5" do not
-        words = folded[start - 2 : start] + folded[end]
-        return gap[0] in STOPS and words.isalpha() and not low
-    if "\n" in gap:
-        return True
-    if folded.endswith(ABBREVIATIONS, 0, start) and gap[0] == ".":
-        return False
-    return not (low and ("…" in gap or ".." in gap))
+    return next((mark for mark in ":," if mark in gap), " ")

@@ -3,16 +3,20 @@
 A template is filled once, and what is filled in is never read as a template, so an
 answer may hold any character. Everything someone else wrote goes in a fence. Names
 never reach a page: an author becomes a label here, and a reviewer a number.
+
+A page that asks for a vote carries a code, once, in the form to be filled in. It follows from a
+secret of the session, so a text that was written before cannot hold it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 from importlib.resources import files
 from string import Template
 from typing import Any
@@ -24,6 +28,8 @@ FILES = {file.name.removesuffix(".txt"): file for file in files(__name__).iterdi
 NAMES = tuple(sorted(name for name, file in FILES.items() if file.name.endswith(".txt")))
 CUT_OFF = "It is not whole: it was cut off at its author's length limit. Judge it as it stands."
 HEADER = re.compile(r"version: (\d+)\n---\n")
+CODE_CHARACTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none looks like another
+CODE_LENGTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,20 @@ class Prompt:
 
     def fill(self, values: Mapping[str, str]) -> str:
         return Template(self.text).substitute(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a seat is shown, the code that its reply must carry to count, and that of its fences."""
+
+    text: str
+    code: str = ""
+    fence: str = ""
+
+    @property
+    def form(self) -> str:
+        """The end of the page, from the object that is to be filled in."""
+        return self.text[self.text.rindex("{", 0, self.text.index(self.code)) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +83,7 @@ def read_prompt(name: str, data: bytes) -> Prompt:
     return Prompt(name, int(header[1]), text[header.end() :].strip(), digest)
 
 
-@cache
+@lru_cache(maxsize=64)
 def prompt(name: str) -> Prompt:
     """The prompt of that name, read once."""
     if name not in NAMES:
@@ -85,9 +105,10 @@ def render_review(
     query: Query,
     rubric: Rubric | None,
     boundary: str,
+    code: str,
     critiques: Sequence[Critique] = (),
     brief: bool = False,
-) -> str:
+) -> Page:
     """The page for one ballot, from its `review_prompt`.
 
     Answers stand in the ballot's order. Critiques make it a second-round prompt. The
@@ -108,7 +129,13 @@ def render_review(
         marks = "".join(f', "{dimension.name}": <mark>' for dimension in rubric.dimensions)
         values["skeleton"] = form(f'{{"notes": "<why>"{marks}}}')
         values["dimensions"] = _dimensions(rubric)
-    return review_prompt(rubric, brief).fill(values)
+    return _sealed(review_prompt(rubric, brief), values, code)
+
+
+def render_again(page: Page, fault: str) -> str:
+    """What to tell the author of a reply that could not be counted: why, and the empty form."""
+    faults = dict(line.split(": ", 1) for line in prompt("faults").text.splitlines())
+    return prompt("again").fill({"fault": faults[fault], "form": page.form})
 
 
 def critiques_for(
@@ -173,12 +200,14 @@ def render_chair(
     scores: Sequence[Score],
     boundary: str,
     dissent: Sequence[Dissent] = (),
-) -> str:
+    code: str = "",
+) -> Page:
     """The prompt for the chair's part in a verdict of this kind; it sees labels, not names.
 
     A synthesis makes one answer of the best of all, a debate reports where they agree, a binary
     verdict approves or rejects, a tie breaker chooses among the tied, who alone are in the slots.
-    Quotes of dissent must already speak the labels of these slots (`relabel`).
+    Quotes of dissent must already speak the labels of these slots (`relabel`). Only a page that
+    asks for a vote has a code: a decision and a tie break.
     """
     quotes = [item.quote for item in dissent]
     values = _case(query, slots, boundary, quotes)
@@ -188,7 +217,9 @@ def render_chair(
         blocks = (enclose(f"remark {i}", q, values["boundary"]) for i, q in enumerate(quotes, 1))
         filled = prompt("dissent").fill({"remarks": "\n\n".join(blocks)})
         values["dissent"] = f"\n{filled}\n"
-    return prompt(kind).fill(values)
+    if code:
+        return _sealed(prompt(kind), values, code)
+    return Page(prompt(kind).fill(values), fence=values["boundary"])
 
 
 # -- parts ------------------------------------------------------------------------------------
@@ -221,13 +252,17 @@ def _standing(slots: Sequence[Slot], scores: Sequence[Score]) -> str:
     """The result in the order of the scores, by label."""
     label_by_author = {slot.author: slot.label for slot in slots}
     lines = [
-        f"Rank {score.rank}: {heading(label_by_author[score.model])}, {_support(score)}"
+        f"{_rank(score)}: {heading(label_by_author[score.model])}, {_support(score)}"
         for score in scores
         if score.model in label_by_author
     ]
     scored = {score.model for score in scores}
     lines += [f"Not ranked: {heading(s.label)}" for s in slots if s.author not in scored]
     return "\n".join(lines)
+
+
+def _rank(score: Score) -> str:
+    return "Not ranked" if score.rank is None else f"Rank {score.rank}"
 
 
 def _support(score: Score) -> str:
@@ -295,7 +330,7 @@ def _second_round(critiques: Sequence[Critique], remarks: Sequence[str], boundar
     return f"\n{filled}\n"
 
 
-# -- fences around text that is judged ----------------------------------------------------------
+# -- codes, and fences around text that is judged ------------------------------------------------
 
 
 def heading(label: str) -> str:
@@ -303,14 +338,37 @@ def heading(label: str) -> str:
     return f"Response {label}"
 
 
-def boundary(seed: str, session_id: str, reviewer: str, round: int) -> str:
-    """The code that marks the fences of one ballot: 16 hexadecimal digits.
+def boundary(secret: str, session_id: str, reviewer: str, round: int) -> str:
+    """The mark of the fences of one ballot: 16 hexadecimal digits.
 
-    It follows from the session's seed, which no one who answers has seen, so it cannot
-    be guessed in an answer, and a replay draws the same one.
+    It follows from the session's secret, which no one who answers has seen, so it cannot
+    be guessed in an answer, and a session that goes on draws the same one.
     """
-    key = json.dumps(["fence", seed, session_id, reviewer, round], ensure_ascii=True)
-    return hashlib.sha256(key.encode()).hexdigest()[:16]
+    return _derived("fence", secret, session_id, reviewer, round).hex()[:16]
+
+
+def ballot_code(secret: str, session_id: str, reviewer: str, round: int) -> str:
+    """The code that a reply to one page must carry: 12 characters, some 59 bits.
+
+    Like the boundary it follows from the secret, and nothing can be told of one from the other.
+    """
+    draws = _derived("code", secret, session_id, reviewer, round)
+    return "".join(CODE_CHARACTERS[draw % len(CODE_CHARACTERS)] for draw in draws[:CODE_LENGTH])
+
+
+def _derived(purpose: str, secret: str, *names: object) -> bytes:
+    """The bytes that follow from a secret for one purpose (HMAC-SHA-256)."""
+    message = json.dumps([purpose, *names], ensure_ascii=True)
+    return hmac.digest(secret.encode(), message.encode(), "sha256")
+
+
+def _sealed(prompt: Prompt, values: Mapping[str, str], code: str) -> Page:
+    """The page with its code, made longer until the page holds it once: in the form."""
+    text = prompt.fill({**values, "code": code})
+    while text.count(code) > 1:
+        code += _derived("longer", code).hex()[:CODE_LENGTH]
+        text = prompt.fill({**values, "code": code})
+    return Page(text, code, values["boundary"])
 
 
 def clear_of(boundary: str, texts: Iterable[str]) -> str:
@@ -368,7 +426,7 @@ TEXT = {"type": "string"}
 RANKING = {"type": "array", "items": {"anyOf": [LABEL, {"type": "array", "items": LABEL}]}}
 
 
-def review_schema(ballot: Ballot, rubric: Rubric | None) -> Schema:
+def review_schema(ballot: Ballot, rubric: Rubric | None, code: str) -> Schema:
     """The schema of a review of this ballot, by rubric or holistic.
 
     Reasons come before marks and marks before the ranking, because a model writes in
@@ -385,6 +443,7 @@ def review_schema(ballot: Ballot, rubric: Rubric | None) -> Schema:
         defs["evaluation"] = _object({"notes": TEXT, **marks})
         by_label = {"evaluations": {"$ref": "#/$defs/evaluation"}}
     properties = {
+        **_code_property(code),
         "abstained": {"type": "boolean"},
         "reason": _or_null(TEXT),
         **{key: _or_null(_object(dict.fromkeys(names, by_label[key]))) for key in by_label},
@@ -393,25 +452,30 @@ def review_schema(ballot: Ballot, rubric: Rubric | None) -> Schema:
     return {**_object(properties), "$defs": defs}
 
 
-def tie_breaker_schema(slots: Sequence[Slot]) -> Schema:
+def tie_breaker_schema(slots: Sequence[Slot], code: str) -> Schema:
     """The schema of a chair's ranking of the tied, in which nothing is level."""
     ranking = {"type": "array", "items": LABEL}
     names = [heading(slot.label) for slot in slots]
     return {
-        **_object({"reason": TEXT, "ranking": ranking}),
+        **_object({**_code_property(code), "reason": TEXT, "ranking": ranking}),
         "$defs": {"label": {"type": "string", "enum": names}},
     }
 
 
-def binary_schema() -> Schema:
+def binary_schema(code: str) -> Schema:
     """The schema of a decision: reasons, approved or not, and a confidence or null."""
     return _object(
         {
+            **_code_property(code),
             "reasons": {"type": "array", "items": TEXT},
             "approved": {"type": "boolean"},
             "confidence": _or_null({"type": "number"}),
         }
     )
+
+
+def _code_property(code: str) -> dict[str, Schema]:
+    return {"ballot": {"type": "string", "enum": [code]}}
 
 
 def _object(properties: dict[str, Schema]) -> Schema:

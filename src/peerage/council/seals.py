@@ -1,0 +1,276 @@
+"""Find the JSON objects of a reply that carry the code of its page.
+
+The code stands in no text that a reviewer was shown but once, in the form it is asked to fill in.
+So an object with the code is the reviewer's own word, and whose word any other is need not be
+known. Quoted text may still hold quotation marks that end a string of the reviewer's object early.
+Therefore the code comes first in its object, and an object is contested in which a key stands
+twice, or which has JSON behind it and ends as a text that was shown. Nothing here raises; the work
+is linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+Reader = Callable[[str, int], tuple[Any, int]]
+
+MAX_PLACES = 16  # objects that begin with the code; with more, none of them is anybody's last word
+MAX_DEPTH = 64
+GAPS, EDGES = re.compile(r"[\s\-_]+"), " *_`\"'"
+NO_REMARK = ("ballot", "ranking", "approved")
+MARK_TEXT = re.compile(r"[\d./% ]{1,20}")
+QUOTES = "\"'“”„‘’"
+CLOSERS = {'"': '"', "'": "'"} | dict.fromkeys("“”„", '”“"') | dict.fromkeys("‘’", "’‘'")
+WORDS = {"True": "true", "False": "false", "None": "null"}
+
+THINKING = re.compile(r"\s*+<think(?:ing)?>", re.IGNORECASE)
+END_OF_THINKING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+FENCED = re.compile(r"(`{3,}|~{3,})[ \t]*+\w*+[ \t]*+\n(.*)\n[ \t]*+\1\s*+", re.DOTALL)
+SPACE = re.compile(r"[\s\ufeff\u200b]*+")
+# Comments on one line, without the characters that an object is made of.
+COMMENT = re.compile(rf"(?://|#)[^\n{{}}{QUOTES}]*+(?=\n|\Z)|/\*[^\n{{}}*{QUOTES}]*+\*/")
+WORD = re.compile(r"[-+\w.]++")
+ESCAPE_OR_QUOTE = re.compile(r"\\(.)|\"", re.DOTALL)
+STRINGS = {
+    quote: re.compile(rf"{quote}((?:[^{ends}\\]|\\.)*+)[{ends}]", re.DOTALL)
+    for quote, ends in CLOSERS.items()
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The objects of a reply that carry its code; without any, `fault` says why."""
+
+    objects: tuple[Object, ...] = ()
+    mended: bool = False
+    fault: str = ""  # "no_code", "unreadable", "cut_off", "contested"
+
+
+class Span(NamedTuple):
+    """An object, where it stands in a reply, and where the next one begins."""
+
+    value: Object
+    start: int
+    end: int
+    following: int
+
+
+class _TwiceError(ValueError):
+    """A key stands twice in one object."""
+
+
+def fold_key(key: str) -> str:
+    """Return a key as it is compared: "Final Ranking" and "final-ranking" are one."""
+    return key if key.isalpha() and key.islower() else GAPS.sub("_", key.strip(EDGES).casefold())
+
+
+def _object(pairs: list[tuple[str, Any]]) -> Object:
+    if len({fold_key(key) for key, _ in pairs}) < len(pairs):
+        raise _TwiceError
+    return dict(pairs)
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_object, strict=False)
+
+
+def find_sealed(reply: str, code: str, shown: str) -> Sealed:
+    """Return the objects of a reply to a page that carry its code, or why there are none."""
+    text = without_thinking(reply)
+    if code not in text:
+        return Sealed(fault="no_code")
+    starts = _starts(text, code, '"', '"')
+    is_headless = len(text) < len(reply) and not THINKING.match(reply)
+    if starts or is_headless:
+        spans, fault = _read_all(text, starts, _decode)
+    else:
+        spans, fault = _first_object(text, code)
+    quotes = '"'
+    if fault not in ("", "contested"):
+        quotes = QUOTES
+        spans, fault = _read_all(text, _starts(text, code, f"[{QUOTES}]?", f"[{QUOTES}]"), _mend)
+    if fault or any(_may_go_on(text, span, quotes, shown) for span in spans):
+        return Sealed(fault=fault or "contested")
+    return Sealed(tuple(span.value for span in spans), mended=quotes == QUOTES)
+
+
+def bare_object(reply: str, shown: str) -> Object | None:
+    """Return the object that a reply is, fences and thinking stripped, if it has no code at all.
+
+    One that a text on the page holds is none: the reviewer may only repeat it.
+    """
+    text = without_thinking(reply).strip()
+    fenced = FENCED.fullmatch(text)
+    text = fenced[2].strip() if fenced else text
+    try:
+        value, end = _decode(text, 0)
+    except (ValueError, RecursionError):
+        return None
+    is_bare = isinstance(value, dict) and end == len(text) and "ballot" not in value
+    return value if is_bare and _squeezed(text) not in _squeezed(shown) else None
+
+
+def read_object(text: str, start: int) -> tuple[Any, int, bool]:
+    """Return the value at a place, its end and whether it was mended; else ValueError."""
+    try:
+        return *_decode(text, start), False
+    except (ValueError, RecursionError):
+        return *_mend(text, start), True
+
+
+def without_thinking(reply: str) -> str:
+    """Return a reply from the end of its thinking on; one that never ends it is all thinking.
+
+    The mark of its beginning may be missing: some servers write it on the page.
+    """
+    begins = THINKING.match(reply) is not None
+    ending = END_OF_THINKING.search(reply) if begins or "<think" not in reply.lower() else None
+    return reply[ending.end() :] if ending else "" if begins else reply
+
+
+def _starts(text: str, code: str, key_quote: str, quote: str) -> list[int]:
+    """Return where an object begins with the code."""
+    return [match.start() for match in re.finditer(opening(code, key_quote, quote), text)]
+
+
+def opening(code: str, key_quote: str, quote: str) -> str:
+    """Return the pattern of an object's beginning, with the code between these quotation marks."""
+    begins = rf"\{{\s{{0,200}}+{key_quote}ballot{key_quote}\s{{0,9}}+:\s{{0,9}}+{quote}"
+    return rf"{begins}{re.escape(code)}{quote}"
+
+
+def _first_object(text: str, code: str) -> tuple[list[Span], str]:
+    """Return the first object of a reply if the code stands in it, but not at its beginning.
+
+    Behind any other brace that might be a part of what the reviewer quotes.
+    """
+    start = max(0, text.find("{"))
+    try:
+        value, end = _decode(text, start)
+    except (ValueError, RecursionError):
+        return [], "unreadable"
+    is_sealed = isinstance(value, dict) and value.get("ballot") == code
+    return ([Span(value, start, end, len(text))], "") if is_sealed else ([], "unreadable")
+
+
+def _read_all(text: str, starts: list[int], read: Reader) -> tuple[list[Span], str]:
+    """Return the objects at these places; the last must be readable, or none counts."""
+    if len(starts) > MAX_PLACES:
+        return [], "contested"
+    spans: list[Span] = []
+    fault = "unreadable"
+    for start, following in pairwise([*starts, len(text)]):
+        try:
+            value, end = read(text, start)
+        except _TwiceError:
+            return [], "contested"
+        except (ValueError, RecursionError) as error:
+            fault = "cut_off" if "cut_off" in error.args else "unreadable"
+            continue
+        fault = ""
+        spans.append(Span(value, start, end, following))
+    return spans, fault
+
+
+def _may_go_on(text: str, span: Span, quotes: str, shown: str) -> bool:
+    """Whether the reviewer may have meant an object to go on behind its end.
+
+    So it is where a quotation inside one of its remarks ended it: then it ends, from its last
+    quotation mark on, as a text that was shown, and behind it stands the rest of what the reviewer
+    wrote, with a quotation mark and a brace.
+    """
+    tail = text[span.end : span.following]
+    quote = re.search(f"[{quotes}]", tail)
+    if quote is None or "}" not in tail[quote.end() :] or not _has_remark(span.value):
+        return False
+    ending = text[max(text.rfind(mark, span.start, span.end) for mark in quotes) : span.end]
+    return _squeezed(ending) in _squeezed(shown)
+
+
+def _squeezed(text: str) -> str:
+    """Return a text without spaces and with one kind of quotation mark."""
+    return re.sub(f"[{QUOTES}]", '"', "".join(text.split()))
+
+
+def _has_remark(value: Object) -> bool:
+    """Whether an object holds text, beside its code, labels, words of the form and marks."""
+    inner = [part for key, part in value.items() if fold_key(key) not in NO_REMARK]
+    while inner:
+        part = inner.pop()
+        if isinstance(part, str) and not MARK_TEXT.fullmatch(part):
+            return True
+        if isinstance(part, dict | list):
+            inner += part.values() if isinstance(part, dict) else part
+    return False
+
+
+def _decode(text: str, start: int) -> tuple[Any, int]:
+    """Return the value at a place and its end; ValueError where it is not JSON."""
+    try:
+        return DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        raise ValueError("cut_off" if cut else "unreadable") from None
+
+
+def _mend(text: str, start: int) -> tuple[Any, int]:
+    """Return the object at a place with the usual slips mended, and its end.
+
+    These are: commas too many, comments, curly and single quotes, and Python's words. A string
+    of one quotation mark ends at the next such mark, so nothing is guessed at.
+    """
+    pieces: list[str] = []
+    depth, at = 0, start
+    while True:
+        at = _skip(text, at)
+        if at >= len(text):
+            raise ValueError("cut_off")
+        piece, at = _token(text, at)
+        if piece in "}]" and pieces[-1] == ",":
+            pieces.pop()
+        pieces.append(piece)
+        depth += (piece in "{[") - (piece in "}]")
+        if not 0 < depth <= MAX_DEPTH:
+            break
+    value, _ = DECODER.raw_decode("".join(pieces))
+    return value, at
+
+
+def _skip(text: str, at: int) -> int:
+    """Return the place behind space and comments."""
+    while True:
+        space = SPACE.match(text, at)
+        at = space.end() if space else at
+        comment = COMMENT.match(text, at)
+        if comment is None:
+            return at
+        at = comment.end()
+
+
+def _token(text: str, at: int) -> tuple[str, int]:
+    """Return the next token as JSON has it, and its end; ValueError where there is none."""
+    mark = text[at]
+    if mark in "{}[]:,":
+        return mark, at + 1
+    if mark in STRINGS:
+        string = STRINGS[mark].match(text, at)
+        if string is None:
+            raise ValueError("cut_off")
+        body = string[1] if mark == '"' else ESCAPE_OR_QUOTE.sub(_requoted, string[1])
+        return f'"{body}"', string.end()
+    word = WORD.match(text, at)
+    if word is None:
+        raise ValueError("unreadable")
+    return WORDS.get(word[0], word[0]), word.end()
+
+
+def _requoted(match: re.Match[str]) -> str:
+    """Return a part of a string as it stands between double quotation marks."""
+    if match[1] is None:
+        return '\\"'
+    return "'" if match[1] == "'" else match[0]
