@@ -10,6 +10,7 @@ import pytest
 
 from bench._postgres_server import PASSWORD, PostgresServer
 from peerage.errors import PeerageError
+from peerage.installation import install_command
 from peerage.stores import StoreError, open_store, without_password
 from peerage.stores.sqlite import SqliteStore
 from peerage.types import Event
@@ -76,7 +77,7 @@ def test_without_the_driver_the_hint_says_how_to_install_it(url):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "MissingExtraError" in done.stdout
-    assert "pip install 'peerage[postgres]'" in done.stdout
+    assert install_command("postgres") in done.stdout
 
 
 def test_a_newer_store_and_the_schema_of_another_program_are_refused(url, postgres_server):

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from peerage.stores import StoreError, open_store
+from peerage.errors import InputError
+from peerage.stores import Import, StoreError, open_store
 from peerage.types import Event
 
 
@@ -75,6 +76,20 @@ def test_a_second_event_at_the_same_place_is_refused_alone(url):
 def test_a_season_keeps_the_seed_it_drew_first(url):
     assert open_store(url).season_seed("z", "11") == "11"
     assert open_store(url).season_seed("z", "12") == "11"
+
+
+def test_a_read_sees_nothing_of_a_transaction_that_has_not_ended(url):
+    store = open_store(url)
+    before = store.version()
+
+    def parts():
+        yield b"x"
+        assert (store.imports(), store.version()) == ([], before)
+        raise InputError("the file has ended too early.")
+
+    with pytest.raises(InputError):
+        store.add_import(Import("reviews", "x", "x", 1, 0.0), parts())
+    assert (store.imports(), store.version()) == ([], before)
 
 
 WRITER = """

@@ -171,7 +171,8 @@ def test_on_a_full_disk_the_error_says_so_and_what_was_stored_stays(path):
         db = sqlite3.connect(path)
         (pages,) = db.execute("PRAGMA page_count").fetchone()
         db.close()
-        store._db.execute(f"PRAGMA max_page_count = {pages}")
+        with store.transaction() as db:
+            db.execute(f"PRAGMA max_page_count = {pages}")
         with pytest.raises(StoreError, match="disk is full"):
             store.append_all([note("a", 1, {"text": "x" * 1_000_000})])
         await store.append(note("a", 1))

@@ -25,7 +25,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from peerage.embedded import database, located, pattern
+from peerage.embedded import database, is_file, located, pattern
 from peerage.engines import (
     TEXT_KINDS,
     Add,
@@ -272,9 +272,13 @@ class DuckDB(Engine):
         if not isinstance(table, Mapping):
             try:
                 return self._registered(table)
-            except duckdb.Error:
+            except (duckdb.Error, TypeError, RuntimeError):  # the last two of what is no table
                 table = _columns_of(table)
         columns = {name: _column(values) for name, values in table.items()}
+        if not columns:
+            raise InputError("the table is empty: it has no columns.")
+        if single := [name for name, values in columns.items() if not values.ndim]:
+            raise InputError(f"the column {single[0]!r} is not a list of values.")
         try:
             return self._registered(columns)
         except (duckdb.Error, UnicodeError) as error:
@@ -290,7 +294,7 @@ class DuckDB(Engine):
                 hint=f"Known: {', '.join(READERS)}.",
             )
         for path in paths:
-            if not Path(path).is_file():
+            if not is_file(path):
                 raise InputError("cannot be read: there is no such file.", place=path)
         self.admit(paths)
         try:

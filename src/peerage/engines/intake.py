@@ -8,7 +8,6 @@ whether it makes sense is for others to check.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
@@ -19,13 +18,13 @@ from typing import TypeVar
 import duckdb
 import narwhals.stable.v2 as nw
 
-from peerage.embedded import located, pattern
+from peerage.embedded import is_file, located, pattern
 from peerage.engines import Engine, EngineError, EngineMemoryError, Frame, Source
 from peerage.engines.duckdb import READERS, TRY_CAST, DuckDB, first_line, kinds_of, timestamp
 from peerage.engines.review_tables import refuse_many_marks
 from peerage.engines.sql import MAX_NAME_CHARACTERS, is_safe, listed, quoted, sql
 from peerage.errors import InputError, few
-from peerage.reviews.columns import KEYS, NAMES, is_number
+from peerage.reviews.columns import ALIASES, KEYS, NAMES, is_number
 from peerage.text import is_unicode
 
 Relation = duckdb.DuckDBPyRelation
@@ -104,7 +103,7 @@ def _ready(files: Sequence[str]) -> set[str]:
     Asked is the database that will read them: to start another takes as long as a scan.
     """
     parquet = all(READERS.get(Path(file).suffix.lower()) == "read_parquet" for file in files)
-    if not parquet or not all(map(os.path.isfile, files)):
+    if not parquet or not all(map(is_file, files)):
         return set()
     engine, ready = DuckDB(), set()
     engine.admit(list(files))
@@ -136,7 +135,7 @@ def as_parquet(engine: DuckDB, path: Path, target: Path) -> Path:
 
     A file that is Parquet with such names is its own.
     """
-    if not path.is_file():
+    if not is_file(path):
         raise InputError("cannot be read: there is no such file.", place=str(path))
     engine.admit(path)
     file, reader = pattern(located(path)), READERS.get(path.suffix.lower())
@@ -288,6 +287,7 @@ def _safe_kinds(kinds: Mapping[str, str]) -> dict[str, str]:
     safe = {}
     for column, kind in kinds.items():
         name = column.strip()
+        name = ALIASES.get(name, name)
         timed = name == "at" and kind.startswith(("TIMESTAMP", "DATE"))
         if name in NAMES or timed or kind == "JSON":
             kind = "VARCHAR"

@@ -1,31 +1,44 @@
 """A columnar mirror of a store: append-only Parquet segments of reviews, opinions or items.
 
-The store is the truth and the mirror only saves reading it through. A segment's name says
-which rows of the log it covers, so nothing else needs to be remembered: what is missing
-is written again, and deleting the folder costs only time. Small segments are joined now and
-then; those that were joined stay for an hour, for whoever is reading them.
+The store is the truth and the mirror only saves reading it through. One list for each table
+names its segments, with the rows of the log that each covers, a digest of the last of these rows
+and a digest of the file. A segment that is damaged, or that covers rows which the log no longer
+has, is written again with all that follow it; deleting the folder costs only time. Small
+segments are joined now and then; a file that is no longer listed stays for an hour, for those
+who are reading it.
 
-Processes write one after the other, and every file appears whole under its name. Where
-nothing can be written, the segments that are there are read and the rest goes to a folder of
-this process.
+Processes write one after the other, and every file appears whole under its name. A reader that
+has read the list sees the table as it was then. Where nothing can be written, the segments that
+are there are read and the rest goes to a folder of this process.
 """
 
 from __future__ import annotations
 
 import atexit
 import json
+import os
 import re
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from peerage.embedded import database, located, pattern
+from peerage.engines.derived import (
+    digest_of,
+    is_whole,
+    log,
+    read_sealed,
+    replace_file,
+    warn_of_damage,
+    write_sealed,
+)
 from peerage.engines.duckdb import reported, shared_database
 from peerage.engines.sql import quoted, sql
 from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
@@ -33,15 +46,15 @@ from peerage.reviews.columns import ITEMS, MARK, OPINIONS, REVIEWS
 if TYPE_CHECKING:
     import duckdb
 
+    Scratch = tuple[Path, duckdb.DuckDBPyConnection]
+
 SMALL_BYTES = 1_000_000
 PART_ROWS = 131_072  # of an imported table, about: files that a window of time may cut
 MANY = 16  # small segments in a row are joined
 GRACE_S = 3_600.0
 MAX_SUMS = 2_000  # files of sums that are kept beside the segments; the oldest go first
-FORMAT = 6  # another format writes other names, and so begins again
-SEGMENT = re.compile(r"([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.parquet")
-LEFT_OUT = re.compile(r"left-out-([a-z]+-v\d+-[0-9a-f]*)-(\d+)-(\d+)\.json")
-Covering = tuple[int, int, Path]  # the first and the last row of the log that a file covers
+FORMAT = 7  # another format writes other names, and so begins again
+SEGMENT = re.compile(r"[a-z]{1,20}-v\d+-[0-9a-f]*-\d+-\d+-[0-9a-f]+\.parquet")
 KINDS = {"text": "VARCHAR", "whole": "BIGINT", "number": "DOUBLE", "time": "DOUBLE"}
 COLUMNS = {name: KINDS[column.kind] for name, column in REVIEWS.items() if column.recorded}
 COLUMNS_BY_TABLE = {
@@ -56,18 +69,6 @@ ORDER_BY_TABLE = {
 }
 
 
-def replace_file(target: Path, parts: Iterable[bytes]) -> None:
-    """Write a file whole or not at all, whoever else is writing it too."""
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as data:
-        try:
-            data.writelines(parts)
-            data.close()
-            Path(data.name).replace(target)
-        except BaseException:
-            Path(data.name).unlink(missing_ok=True)
-            raise
-
-
 def _wait_for(lock: int) -> None:
     """Wait until nobody else holds an open file's lock; it is let go when the file is closed."""
     if sys.platform == "win32":
@@ -80,7 +81,7 @@ def _wait_for(lock: int) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-@cache
+@lru_cache(maxsize=64)
 def _scratch_for(folder: Path) -> Path:
     """A folder of this process in the place of one that cannot be written."""
     scratch = tempfile.TemporaryDirectory(prefix=f"{folder.name}-")
@@ -88,11 +89,31 @@ def _scratch_for(folder: Path) -> Path:
     return Path(scratch.name)
 
 
+Marks = Callable[[Sequence[int]], Mapping[int, str]]  # digests of rows of the log, by number
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of a mirror: the rows of the log that it covers, and how to tell that it is right."""
+
+    first: int
+    last: int
+    mark: str  # the digest of row `last` of the log
+    file: str
+    digest: str
+    left_out: tuple[str, ...] = ()  # sessions that could not be read
+
+
+def _no_marks(_: Sequence[int]) -> Mapping[int, str]:
+    return {}
+
+
 class Mirror:
     """The segments of a table in a folder, with those of another one that can only be read.
 
     `origin` tells logs apart that were kept at one place after each other: the segments of a
-    store that was deleted are not read for its successor.
+    store that was deleted are not read for its successor. `marks` does so for rows: a store that
+    was restored from a copy gives the numbers of lost rows to others.
     """
 
     def __init__(
@@ -100,15 +121,18 @@ class Mirror:
         folder: Path,
         table: str = "reviews",
         origin: str = "",
+        marks: Marks = _no_marks,
         read_only: Path | None = None,
     ) -> None:
-        self.folder, self.table, self.origin = folder, table, origin
+        self.folder, self.table, self.origin, self.marks = folder, table, origin, marks
         self._stem = f"{table}-v{FORMAT}-{origin}"
-        self._folders = [folder] if read_only is None else [read_only, folder]
+        self._folders = [folder] if read_only is None else [folder, read_only]
+        self._loaded: list[Segment] | None = None
+        self._is_locked = False
 
     @property
     def folders(self) -> list[str]:
-        """Where files of this mirror are."""
+        """The folders that hold files of this mirror."""
         return [str(folder) for folder in self._folders if folder.is_dir()]
 
     @contextmanager
@@ -117,43 +141,73 @@ class Mirror:
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "lock").open("ab") as lock:
             _wait_for(lock.fileno())
-            yield
+            self._loaded = None  # another process may have changed the list meanwhile
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
 
     def elsewhere(self) -> Mirror:
         """The same segments, and a folder of this process for what is written from now on."""
-        return Mirror(_scratch_for(self.folder), self.table, self.origin, self.folder)
+        return Mirror(_scratch_for(self.folder), self.table, self.origin, self.marks, self.folder)
+
+    # -- segments ------------------------------------------------------------------------------
 
     @property
     def segments(self) -> list[Path]:
-        """The segments of this format, in the order of the log, without those that were joined."""
-        return [path for *_, path in self._segments()]
+        """The files of the segments, in the order of the log."""
+        return [self._path(segment.file) for segment in self._segments()]
 
-    def _segments(self) -> list[Covering]:
-        newest = {folder: i for i, folder in enumerate(self._folders)}
-        # Of those that begin together the longest is first, and of equals the newest.
-        files = sorted(
-            self._files(SEGMENT), key=lambda file: (file[0], -file[1], -newest[file[2].parent])
-        )
-        segments: list[Covering] = []
-        for first, last, path in files:
-            if not segments or first > segments[-1][1]:
-                segments.append((first, last, path))
-        return segments
+    def _segments(self) -> list[Segment]:
+        """The segments that are right, up to the first that is not."""
+        if self._loaded is None:
+            self._loaded = self._checked(self._listed())
+        return self._loaded
 
-    def _files(self, names: re.Pattern[str]) -> list[Covering]:
-        """The files of this format with such names, each with the rows of the log it covers."""
-        return [
-            (int(match[2]), int(match[3]), path)
-            for folder in self._folders
-            if folder.is_dir()
-            for path in folder.iterdir()
-            if (match := names.fullmatch(path.name)) and match[1] == self._stem
-        ]
+    def _listed(self) -> list[Segment]:
+        """The segments of the longest list."""
+        lists = self._read_lists(f"{self._stem}.json")
+        longest = max(lists, key=lambda one: one[-1]["last"], default=[])
+        return [Segment(**{**one, "left_out": tuple(one["left_out"])}) for one in longest]
+
+    def _read_lists(self, name: str) -> list[list[Any]]:
+        """The lists of files that were kept under a name, less those that are damaged."""
+        lists = []
+        for path in (folder / name for folder in self._folders):
+            if (body := read_sealed(path)) is not None:
+                lists.append(json.loads(body))
+            elif path.exists():
+                self._warn(path)
+        return lists
+
+    def _warn(self, path: Path, problem: str = "is missing or damaged") -> None:
+        """Say once that a file is made again: when it is, which is under the lock."""
+        if self._is_locked:
+            log.warning("%s %s; it is made again from the log", path, problem)
+
+    def _checked(self, listed: Sequence[Segment]) -> list[Segment]:
+        marks = self.marks([segment.last for segment in listed]) if listed else {}
+        for i, segment in enumerate(listed):
+            path = self._path(segment.file)
+            if marks.get(segment.last) != segment.mark:
+                self._warn(path, "has rows that the log no longer has")
+                return list(listed[:i])
+            if not is_whole(path, segment.digest):
+                self._warn(path)
+                return list(listed[:i])
+        return list(listed)
+
+    def _path(self, name: str) -> Path:
+        """Where a file of that name is, or would be written."""
+        paths = [folder / name for folder in self._folders]
+        return next((path for path in paths if path.exists()), paths[0])
 
     @property
     def synced_to(self) -> int:
         """The last row of the log that a segment covers; 0 for none."""
-        return max((last for _, last, _ in self._segments()), default=0)
+        segments = self._segments()
+        return segments[-1].last if segments else 0
 
     def is_segment(self, file: Path) -> bool:
         """Whether a file was written from this store's own sessions."""
@@ -162,28 +216,170 @@ class Mirror:
     @property
     def left_out(self) -> list[str]:
         """The sessions that could not be read, and so are in no segment."""
-        done = self.synced_to
-        files = [path for _, last, path in self._files(LEFT_OUT) if last <= done]
-        lists = (json.loads(path.read_text(encoding="utf-8")) for path in files)
-        return sorted({str(session) for sessions in lists for session in sessions})
+        return sorted({name for segment in self._segments() for name in segment.left_out})
 
-    def keep(self, name: str, parts: Iterable[bytes]) -> Path:
-        """A file of that name with these bytes; one that is there already is right."""
+    def write(
+        self,
+        rows: Iterable[Mapping[str, Any]],
+        last: int,
+        left_out: Sequence[str] = (),
+        again: Collection[str] = (),
+    ) -> None:
+        """Add a segment for the rows of the log up to `last`, whole or not at all.
+
+        `left_out` is read when the rows have been: what they come from may add to it. Sessions
+        that are written `again`, as more has been said of them, go from the earlier segments.
+        """
+        marks: set[str] = set()
+        earlier = [self._without(segment, again) for segment in self._segments()]
+        with self._scratch() as (scratch, db):
+            lines, n_rows = scratch / "rows.jsonl", 0
+            with lines.open("w", encoding="utf-8") as out:
+                for n_rows, row in enumerate(rows, 1):  # noqa: B007 - counted
+                    marks |= {name for name in row if name.startswith(MARK)}
+                    out.write(json.dumps(row) + "\n")
+            columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
+            table = db.read_json(str(lines), columns=columns, format="newline_delimited")
+            covering = Segment(self.synced_to + 1, last, self.marks([last])[last], "", "")
+            new = self._kept((scratch, db), table, n_rows, covering)
+        self._list([*earlier, replace(new, left_out=tuple(sorted(left_out)))])
+
+    def _without(self, segment: Segment, sessions: Collection[str]) -> Segment:
+        """Write a segment again without some sessions, where it has any of them."""
+        left_out = tuple(name for name in segment.left_out if name not in sessions)
+        segment = replace(segment, left_out=left_out)
+        if not sessions:
+            return segment
+        path = self._path(segment.file)
+        with self._scratch([path]) as (scratch, db):
+            values = [pattern(located(path)), sorted(sessions)]
+            ((n_gone, n_left),) = db.execute(
+                "SELECT count(*) FILTER (session_id IN (SELECT unnest($2))),"
+                " count(*) FILTER (session_id NOT IN (SELECT unnest($2)))"
+                " FROM read_parquet($1, hive_partitioning = false)",
+                values,
+            ).fetchall()
+            if not n_gone:
+                return segment
+            others = db.sql(
+                "SELECT * FROM read_parquet($1, hive_partitioning = false)"
+                " WHERE session_id NOT IN (SELECT unnest($2))",
+                params=values,
+            )
+            return self._kept((scratch, db), others, n_left, segment)
+
+    def tidy(self) -> None:
+        """Join the small segments at the end where there are many, and delete old files."""
+        segments, small = list(self._segments()), list[Segment]()
+        while segments and self._path(segments[-1].file).stat().st_size < SMALL_BYTES:
+            small.insert(0, segments.pop())
+        if len(small) >= MANY:
+            files = [self._path(segment.file) for segment in small]
+            with self._scratch(files) as (scratch, db):
+                named = [pattern(located(path)) for path in files]
+                joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
+                n_rows = int(joined.aggregate("count(*)").fetchall()[0][0])
+                left_out = tuple(name for segment in small for name in segment.left_out)
+                covering = replace(small[-1], first=small[0].first, left_out=left_out)
+                self._list([*segments, self._kept((scratch, db), joined, n_rows, covering)])
+        used = set(self.segments)
+        for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
+            if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
+                path.unlink(missing_ok=True)
+        sums = sorted(self.folder.glob("sums-*.bin"), key=lambda path: path.stat().st_mtime)
+        for path in sums[:-MAX_SUMS]:  # of segments that were joined or written again
+            path.unlink(missing_ok=True)
+
+    def _kept(
+        self, place: Scratch, table: duckdb.DuckDBPyRelation, n_rows: int, segment: Segment
+    ) -> Segment:
+        """Write the rows of a segment to a new file; it gets its name when it can be read."""
+        scratch, db = place
+        written = scratch / "segment.parquet"
+        table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
+        _check_rows(db, written, n_rows)
+        file, digest = self._name(written, f"{self._stem}-{segment.first}-{segment.last}")
+        return replace(segment, file=file, digest=digest)
+
+    def _name(self, written: Path, stem: str) -> tuple[str, str]:
+        """Move a new file to its place, under a name with its digest: the name and the digest."""
+        digest = digest_of(written)
+        name = f"{stem}-{digest[:16]}.parquet"
+        written.replace(self.folder / name)
+        return name, digest
+
+    def _list(self, segments: Sequence[Segment]) -> None:
+        """Make these the segments; files that are listed no longer are kept for a while."""
+        gone = {one.file for one in self._segments()} - {one.file for one in segments}
+        body = json.dumps([asdict(segment) for segment in segments]).encode()
+        write_sealed(self.folder / f"{self._stem}.json", body)
+        self._loaded = list(segments)
+        for name in gone:
+            with suppress(OSError):  # in a folder that can only be read, or gone already
+                os.utime(self.folder / name)
+
+    # -- other files ---------------------------------------------------------------------------
+
+    def keep_table(
+        self,
+        name: str,
+        read_parts: Callable[[], Iterable[bytes]],
+        part_rows: int | None = None,
+    ) -> list[Path]:
+        """Return the files of an imported table, made from its bytes where they are not there.
+
+        Given `part_rows`, they are files of some whole sessions in the order of time: a window
+        of time then cuts one of them, and not all that was ever imported.
+        """
+        files = self._table(name)
+        if files is None:
+            with self.locked():
+                files = self._table(name) or self._make_table(name, read_parts, part_rows)
+        return files
+
+    def _table(self, name: str) -> list[Path] | None:
+        """The files of a table that was kept, where all of them are right."""
+        for entries in self._read_lists(f"{name}.json"):
+            files = {self._path(file): digest for file, digest in entries}
+            damaged = [path for path, digest in files.items() if not is_whole(path, digest)]
+            if not damaged:
+                return list(files)
+            for path in damaged:
+                self._warn(path)
+        return None
+
+    def _make_table(
+        self, name: str, read_parts: Callable[[], Iterable[bytes]], part_rows: int | None
+    ) -> list[Path]:
+        with self._scratch() as (scratch, db):
+            whole, split = scratch / "whole.parquet", scratch / "parts"
+            replace_file(whole, read_parts())
+            _check_rows(db, whole)
+            split.mkdir()
+            if part_rows is None:
+                whole.replace(split / "000000.parquet")
+            else:
+                _split(db, str(whole), str(split), part_rows)
+            entries = [self._name(part, f"{name}-{part.stem}") for part in sorted(split.iterdir())]
+        write_sealed(self.folder / f"{name}.json", json.dumps(entries).encode())
+        return [self.folder / file for file, _ in entries]
+
+    def read_kept(self, name: str) -> bytes | None:
+        """Return what was kept under a name, or None where it is missing or damaged."""
         path = self._path(name)
-        if not path.exists():
-            replace_file(path, parts)
-        return path
+        body = read_sealed(path)
+        if body is None and path.exists():
+            warn_of_damage(path)
+        return body
 
-    def _path(self, name: str) -> Path:
-        """Where a file or folder of that name is, or may be written."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        paths = [folder / name for folder in self._folders]
-        return next((path for path in paths if path.exists()), paths[-1])
+    def keep(self, name: str, body: bytes) -> None:
+        """Keep some bytes under a name; where nothing can be written, that costs only time."""
+        with suppress(OSError):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_sealed(self.folder / name, body)
 
     @contextmanager
-    def _scratch(
-        self, files: Sequence[Path] | None = None
-    ) -> Iterator[tuple[Path, duckdb.DuckDBPyConnection]]:
+    def _scratch(self, files: Sequence[Path] | None = None) -> Iterator[Scratch]:
         """A folder within this one for a while, and a database that reaches it and these files.
 
         Without files it is a shared one that reaches this mirror's folder: to start one takes
@@ -198,87 +394,13 @@ class Mirror:
             with db:
                 yield Path(scratch), db
 
-    def write(
-        self, rows: Iterable[Mapping[str, Any]], first: int, last: int, left_out: Sequence[str]
-    ) -> None:
-        """A segment for rows `first` to `last` of the log, whole or not at all.
 
-        `left_out` is read when the rows have been: what they come from may add to it.
-        """
-        marks: set[str] = set()
-        with self._scratch() as (scratch, db):
-            lines = scratch / "rows.jsonl"
-            with lines.open("w", encoding="utf-8") as out:
-                for row in rows:
-                    marks |= {name for name in row if name.startswith(MARK)}
-                    out.write(json.dumps(row) + "\n")
-            if left_out:
-                target = self.folder / f"left-out-{self._stem}-{first}-{last}.json"
-                replace_file(target, [json.dumps(sorted(left_out)).encode()])
-            columns = {**COLUMNS_BY_TABLE[self.table], **dict.fromkeys(sorted(marks), "DOUBLE")}
-            table = db.read_json(str(lines), columns=columns, format="newline_delimited")
-            self._keep(table, first, last, scratch)
-
-    def drop(self, sessions: Collection[str]) -> None:
-        """Write segments again without these sessions, which more has been said of since."""
-        for first, last, segment in self._segments() if sessions else ():
-            with self._scratch([segment]) as (scratch, db):
-                values = [pattern(located(segment)), sorted(sessions)]
-                has_some = db.execute(
-                    "SELECT 1 FROM read_parquet(?, hive_partitioning = false)"
-                    " WHERE session_id IN (SELECT unnest(?)) LIMIT 1",
-                    values,
-                ).fetchall()
-                if has_some:
-                    others = db.sql(
-                        "SELECT * FROM read_parquet(?, hive_partitioning = false)"
-                        " WHERE session_id NOT IN (SELECT unnest(?))",
-                        params=values,
-                    )
-                    self._keep(others, first, last, scratch)
-
-    def keep_parts(
-        self, name: str, parts: Iterable[bytes], part_rows: int = PART_ROWS
-    ) -> list[Path]:
-        """A table of reviews with these bytes, as files of some whole sessions in order of time.
-
-        A window of time then cuts one of them, and not all that was ever imported. They are in
-        a folder of that name, which is there as a whole or not at all.
-        """
-        path = self._path(name)
-        if not path.is_dir():
-            with self._scratch() as (scratch, db):
-                whole, split = scratch / "whole.parquet", scratch / "parts"
-                replace_file(whole, parts)
-                split.mkdir()
-                _split(db, str(whole), str(split), part_rows)
-                with suppress(OSError):  # somebody else was quicker
-                    split.rename(path)
-        return sorted(path.iterdir())
-
-    def tidy(self) -> None:
-        """Joins the small segments at the end where there are many, and drops what was joined."""
-        segments, small = self._segments(), list[Covering]()
-        while segments and segments[-1][2].stat().st_size < SMALL_BYTES:
-            small.insert(0, segments.pop())
-        if len(small) >= MANY:
-            files = [path for *_, path in small]
-            with self._scratch(files) as (scratch, db):
-                named = [pattern(located(path)) for path in files]
-                joined = db.read_parquet(named, union_by_name=True, hive_partitioning=False)
-                self._keep(joined, small[0][0], small[-1][1], scratch)
-        used = set(self.segments)
-        for path in self.folder.glob(f"{self.table}-v*.parquet"):  # joined, or of another log
-            if path not in used and time.time() - path.stat().st_mtime > GRACE_S:
-                path.unlink(missing_ok=True)
-        sums = sorted(self.folder.glob("sums-*.bin"), key=lambda path: path.stat().st_mtime)
-        for path in sums[:-MAX_SUMS]:  # of segments that were joined or written again
-            path.unlink(missing_ok=True)
-
-    def _keep(self, table: Any, first: int, last: int, scratch: Path) -> None:
-        written = scratch / "segment.parquet"
-        table.order(ORDER_BY_TABLE[self.table]).write_parquet(str(written))
-        written.replace(self.folder / f"{self._stem}-{first}-{last}.parquet")
+def _check_rows(db: duckdb.DuckDBPyConnection, file: Path, n_rows: int | None = None) -> None:
+    """Refuse a new file that cannot be read, or that does not hold so many rows."""
+    rows = db.read_parquet(pattern(str(file)), hive_partitioning=False)
+    n_read = int(rows.aggregate("count(*)").fetchall()[0][0])
+    if n_rows is not None and n_read != n_rows:
+        raise OSError(f"{n_read} of {n_rows} rows were written")
 
 
 def _split(db: duckdb.DuckDBPyConnection, whole: str, folder: str, part_rows: int) -> None:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 
 from peerage.boards.opinions import Community, Names
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
-from peerage.engines.review_tables import latest_of, require, typed
+from peerage.engines.review_tables import latest_of, require, trimmed_names, typed
 from peerage.errors import InputError, few, how_many
-from peerage.reviews.columns import ITEMS, OPINIONS, USERS, Column
+from peerage.reviews.columns import ITEMS, OPINIONS, TRIMMED, USERS, Column
+from peerage.reviews.names import BLANKS, alike_flags, merged_flags
 from peerage.reviews.rows import Floats
 
 T = TypeVar("T")
@@ -115,9 +116,17 @@ def read_opinions(
     contributors, category_by_item = read_items(engine, items)
     affiliated = read_users(engine, users)
     latest = {"latest": nw.col("at").max()} if "at" in columns else {}
-    voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
     known = [name for name in ("item_id", "contributor", "category") if name in columns]
+    flags: list[str] = []
+    voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
     distinct_items = _distinct(engine, frame, *known)
+    spelt = {name: distinct_items[name] for name in known} | {"reviewer": voices["reviewer"]}
+    if padded := [name for name, values in spelt.items() if _is_padded(values.tolist())]:
+        for name in padded:
+            flags += merged_flags(one for one in spelt[name].tolist() if one is not None)
+        frame = trimmed_names(frame, padded)
+        voices = _distinct(engine, frame, "reviewer", "opinion", **latest)
+        distinct_items = _distinct(engine, frame, *known)
     for column, values in (
         ("item_id", distinct_items["item_id"]),
         ("reviewer", voices["reviewer"]),
@@ -144,11 +153,18 @@ def read_opinions(
     )
     if users is not None:
         members = _standing(members, affiliated, reviewers)
+    flags += alike_flags(people.tolist())
+    members = replace(members, flags=(*members.flags, *flags))
     level_by_text = None if columns["opinion"].is_numeric() else levels
     return Opinions(engine, frame, members, level_by_text, latest_of(voices))
 
 
 # -- opinions --------------------------------------------------------------------------------
+
+
+def _is_padded(names: Iterable[str | None]) -> bool:
+    """Whether a name has blanks around it."""
+    return any(name != name.strip(BLANKS) for name in names if name is not None)
 
 
 def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Frame:
@@ -160,6 +176,14 @@ def _opened(engine: Engine, source: Source, columns: Mapping[str, Column], table
     if "opinion" in kinds and not schema["opinion"].is_numeric():
         kinds["opinion"] = "text"
     return typed(engine, opened, kinds)
+
+
+def _read(engine: Engine, source: Source, columns: Mapping[str, Column], table: str) -> Columns:
+    """A small table as arrays, without blanks around its names."""
+    frame = _opened(engine, source, columns, table)
+    arrays = engine.arrays(frame)
+    padded = [name for name in arrays if name in TRIMMED and _is_padded(arrays[name].tolist())]
+    return engine.arrays(trimmed_names(frame, padded)) if padded else arrays
 
 
 def _distinct(engine: Engine, frame: Frame, *names: str, **more: Any) -> Columns:
@@ -237,7 +261,7 @@ def read_items(engine: Engine, source: Source | None) -> tuple[dict[str, str], d
     """The contributor and the category by item, of a table of items."""
     if source is None:
         return {}, {}
-    table = engine.arrays(_opened(engine, source, ITEMS, "items"))
+    table = _read(engine, source, ITEMS, "items")
     for name in ("item_id", "contributor"):
         _refuse_empty(table[name], name, "items")
     authors = _pairs(table, "contributor")
@@ -311,7 +335,7 @@ def read_users(engine: Engine, source: Source | None) -> dict[str, bool]:
     """Whether each user is affiliated, of a table of users."""
     if source is None:
         return {}
-    table = engine.arrays(_opened(engine, source, USERS, "users"))
+    table = _read(engine, source, USERS, "users")
     _refuse_empty(table["user_id"], "user_id", "users")
     affiliated: dict[str, bool] = {}
     rows = zip(table["user_id"].tolist(), table["affiliated"].tolist(), strict=True)

@@ -6,7 +6,7 @@ Everything here is narwhals expressions, the same on every engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import narwhals.stable.v2 as nw
@@ -14,7 +14,18 @@ import numpy as np
 
 from peerage.engines import Add, Block, Columns, Engine, Frame, Reading, Source
 from peerage.errors import InputError, few, how_many
-from peerage.reviews.columns import MARK, MAX_MARKS, REVIEWS, Column, Kind, is_number, required
+from peerage.reviews.columns import (
+    MARK,
+    MAX_MARKS,
+    REVIEWS,
+    TRIMMED,
+    Column,
+    Kind,
+    is_number,
+    renamed,
+    required,
+)
+from peerage.reviews.names import BLANKS, merged_flags
 from peerage.reviews.rows import N_PANEL, Rows
 
 T = TypeVar("T")
@@ -32,6 +43,7 @@ class Comparisons:
 
     frame: Frame
     counts: Columns
+    flags: tuple[str, ...] = ()  # as of `Reviews`
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +59,16 @@ class Reviews:
     latest: float | None
     rounds: bool = False  # whether anyone was asked more than once in a session
     comparisons: Comparisons | None = None  # where the table compares models two by two
+    padded: tuple[str, ...] = ()  # columns of names with blanks around some
+    flags: tuple[str, ...] = ()  # names that were several before they lost the blanks around them
 
 
 def read_reviews(engine: Engine, source: Source) -> Reviews:
-    """A `reviews` table with its columns checked; anything wrong is refused with its rows."""
-    opened = engine.open(source)
+    """A `reviews` table with its columns checked; anything wrong is refused with its rows.
+
+    Names lose the blanks around them, as on import.
+    """
+    opened = with_usual_names(engine.open(source))
     schema = opened.collect_schema()
     if is_comparisons(schema.names()):
         return read_comparisons(engine, opened)
@@ -63,7 +80,28 @@ def read_reviews(engine: Engine, source: Source) -> Reviews:
     for name in numbers:
         if schema[name] == nw.String:
             _refuse_non_numbers(engine, opened, name)
-    return _looked_at(engine, typed(engine, opened, kinds), tuple(kinds), numbers)
+    frame, names = typed(engine, opened, kinds), [name for name in kinds if name in TRIMMED]
+    reviews = _looked_at(engine, frame, tuple(kinds), numbers, names)
+    if not reviews.padded:
+        return reviews
+    spelt = [name for side in ("reviewer", "candidate") for name in counts_of(engine, frame, side)]
+    flags = merged_flags(name for name in spelt if name is not None)
+    frame = trimmed_names(frame, reviews.padded)
+    return replace(_looked_at(engine, frame, tuple(kinds), numbers, []), flags=tuple(flags))
+
+
+def with_usual_names(opened: Frame) -> Frame:
+    """A table with its columns renamed that other tools call otherwise."""
+    new_by_old = renamed(opened.collect_schema().names())
+    return opened.rename(new_by_old) if new_by_old else opened
+
+
+def trimmed_names(frame: Frame, names: Iterable[str]) -> Frame:
+    """A table whose columns of names have no blanks around them; nothing but blanks is null."""
+    bare = {name: nw.col(name).str.strip_chars(BLANKS) for name in names}
+    return frame.with_columns(
+        **{name: nw.when(value != "").then(value) for name, value in bare.items()}
+    )
 
 
 def typed(engine: Engine, opened: Frame, kinds: Mapping[str, Kind]) -> Frame:
@@ -127,10 +165,13 @@ def _is_number(value: object) -> bool:
 
 
 def _looked_at(
-    engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str]
+    engine: Engine, frame: Frame, columns: tuple[str, ...], numbers: list[str], names: list[str]
 ) -> Reviews:
     """One pass over the table: counts of everything that may be wrong with it."""
     counts: dict[str, Any] = {"n": nw.len(), **{name: nw.col(name).count() for name in columns}}
+    for name in names:
+        is_padded = nw.col(name) != nw.col(name).str.strip_chars(BLANKS)
+        counts[f"padded_{name}"] = is_padded.cast(nw.Int64).sum()
     for name in numbers:
         counts[f"finite_{name}"] = nw.col(name).is_finite().cast(nw.Int64).sum()
         if name in AT_LEAST:
@@ -144,7 +185,9 @@ def _looked_at(
         name: 0.0 if value is None or np.isnan(value) else float(value)
         for name, (value,) in table.items()
     }
-    _refuse(engine, frame, numbers, n_of)
+    padded = tuple(name for name in names if n_of[f"padded_{name}"])
+    if not padded:  # else they are looked at again without the blanks
+        _refuse(engine, frame, numbers, n_of)
     usable = [name for name in numbers if name in ("score", "rank") or name.startswith(MARK)]
     # A column that holds nothing is as good as not there, and is said to be missing.
     always = {*REQUIRED, "score", "rank"} if n_of["n"] else set(columns)
@@ -157,6 +200,7 @@ def _looked_at(
         int(sum(n_of[name] - n_of[f"finite_{name}"] for name in usable)),
         latest_of(table),
         n_of.get("first") != n_of.get("last"),
+        padded=padded,
     )
 
 
@@ -194,14 +238,19 @@ def _listed(rows: list[str]) -> str:
 
 
 def since(reviews: Reviews, earliest: float | None, latest: float | None) -> Frame:
-    """The rows within a window; a row without a time is always in it."""
+    """The rows within a window; a row without a time is always in it.
+
+    A session with a review after the window's end is not in it at all: half of its ballots would
+    be another session.
+    """
     frame: Frame = reviews.frame
     if "at" not in reviews.columns:
         return frame
     if earliest is not None:
         frame = frame.filter((nw.col("at") >= earliest) | nw.col("at").is_null())
     if latest is not None:
-        frame = frame.filter((nw.col("at") <= latest) | nw.col("at").is_null())
+        later = frame.filter(nw.col("at") > latest).select("session_id").unique()
+        frame = frame.join(later, on="session_id", how="anti")
     return frame
 
 
@@ -365,6 +414,7 @@ def read_comparisons(engine: Engine, opened: Frame) -> Reviews:
         not_finite=0,
         latest=latest_of(counts),
         comparisons=comparisons,
+        flags=comparisons.flags,
     )
 
 
@@ -372,11 +422,25 @@ def checked_comparisons(engine: Engine, opened: Frame) -> Comparisons:
     """The comparisons with typed columns, counted by pair and winner; bad ones are refused."""
     frame = _named_alike(engine, opened)
     names = frame.collect_schema().names()
+    texts = [name for name in names if name in TRIMMED]
     more = [nw.col(name).count().alias(f"n_{name}") for name in OPTIONAL if name in names]
     more += [nw.col("at").max().alias("latest")] if "at" in names else []
-    counts = count_comparisons(engine, frame, *more)
+    padded = [
+        (nw.col(name) != nw.col(name).str.strip_chars(BLANKS))
+        .cast(nw.Int64)
+        .sum()
+        .alias(f"padded_{name}")
+        for name in texts
+    ]
+    counts = count_comparisons(engine, frame, *more, *padded)
+    spelt = [name for side in SIDES for name in counts[side].tolist() if name is not None]
+    flags: list[str] = []
+    if with_blanks := [name for name in texts if np.nansum(counts[f"padded_{name}"]) > 0]:
+        flags = merged_flags(spelt)
+        frame = _winners(trimmed_names(frame, with_blanks))
+        counts = count_comparisons(engine, frame, *more)
     _refuse_comparisons(counts)
-    return Comparisons(frame, counts)
+    return Comparisons(frame, counts, tuple(flags))
 
 
 def count_comparisons(engine: Engine, frame: Frame, *more: Any) -> Columns:
@@ -416,6 +480,7 @@ def as_reviews(engine: Engine, frame: Frame, prefix: str = "comparison") -> Fram
 
 def _named_alike(engine: Engine, opened: Frame) -> Frame:
     """The columns that count, as texts and times; a `judge` is a reviewer, a name a winner."""
+    opened = with_usual_names(opened)
     names = opened.collect_schema().names()
     missing = [name for name in SIDES_AND_WINNER if name not in names]
     if missing:
@@ -424,7 +489,12 @@ def _named_alike(engine: Engine, opened: Frame) -> Frame:
         opened = opened.rename({JUDGE: "reviewer"})
         names = ["reviewer" if name == JUDGE else name for name in names]
     known = [name for name in (*SIDES_AND_WINNER, *OPTIONAL) if name in names]
-    frame = typed(engine, opened, {name: "time" if name == "at" else "text" for name in known})
+    kinds: dict[str, Kind] = {name: "time" if name == "at" else "text" for name in known}
+    return _winners(typed(engine, opened, kinds))
+
+
+def _winners(frame: Frame) -> Frame:
+    """The comparisons with a side as the winner where a model is named."""
     for side in SIDES:
         named = (nw.col("winner") == nw.col(side)) & ~nw.col("winner").is_in(WINNERS)
         winner = nw.when(named).then(nw.lit(side)).otherwise(nw.col("winner"))

@@ -36,6 +36,7 @@ from peerage.engines import (
 )
 from peerage.engines.sql import SPARK_NAME, Sql, quoted, sql
 from peerage.errors import InputError, MissingExtraError
+from peerage.installation import install_command
 from peerage.reviews.rows import N_CLUSTERS, Ints, bucket_of
 
 T = TypeVar("T")
@@ -150,7 +151,8 @@ def _session(master: str | None) -> Any:
             import_module(part)
     except ImportError:
         raise MissingExtraError(
-            "the Spark engine needs pyspark, pandas and pyarrow.", hint="Install peerage[spark]."
+            "the Spark engine needs pyspark, pandas and pyarrow.",
+            hint=f"Install them: {install_command('spark')}",
         ) from None
     active = sql.SparkSession.getActiveSession()
     if active is not None and master in (None, active.sparkContext.master):
@@ -189,7 +191,7 @@ def _collected(table: Any) -> Any:
             ) from error
         raise MissingExtraError(
             "Spark's workers run a Python that lacks peerage, or a part that it needs.",
-            hint="Point PYSPARK_PYTHON at one that has peerage[spark], before Spark starts.",
+            hint="Before Spark starts, point PYSPARK_PYTHON at one that has the extra spark.",
         ) from None
 
 

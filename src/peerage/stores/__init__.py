@@ -38,6 +38,7 @@ __all__ = [
     "Store",
     "StoreError",
     "full_id",
+    "full_season",
     "missing_file",
     "open_store",
     "stores",
@@ -45,8 +46,8 @@ __all__ = [
 ]
 
 NO_STORE = "sqlite:///:memory:"  # an empty one, for whoever only reads and finds none
-USER_PASSWORD = re.compile(r"^(\w+:?//)?([^:@/]*):(?!//).*@")
-PASSWORD_OPTION = re.compile(r"(?i)(\w*password\w*=)[^&\s]*")
+USER_PASSWORD = re.compile(r"^([\w+.-]+:?//)?([^:@/]*):(?!//).*@")
+PASSWORD_OPTION = re.compile(r"(?i)(password\w{0,20}=)[^&\s]*")
 
 
 def full_id(store: Store, prefix: str) -> str:
@@ -62,6 +63,23 @@ def full_id(store: Store, prefix: str) -> str:
             hint="Give more of the id.",
         )
     return prefix if prefix in ids else ids[0]
+
+
+def full_season(store: Store, prefix: str) -> str:
+    """The id of the one season whose id begins so."""
+    seasons = store.seasons()
+    matches = [season for season in seasons if prefix and season.startswith(prefix)]
+    if prefix in seasons:
+        return prefix
+    if len(matches) > 1:
+        raise InputError(
+            f"{len(matches)} seasons begin with {prefix!r}: {', '.join(matches[:5])}.",
+            hint="Give more of the id.",
+        )
+    if not matches:
+        latest = f"The latest are: {', '.join(seasons[-5:])}." if seasons else "There is none yet."
+        raise NotFoundError(f"there is no season {prefix!r}.", hint=latest)
+    return matches[0]
 
 
 Opener = Callable[[str], Store]

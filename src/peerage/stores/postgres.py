@@ -24,11 +24,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from peerage.errors import MissingExtraError
+from peerage.installation import install_command
 from peerage.stores import SessionTakenError, Store, StoreError, stores, without_password
 from peerage.stores.schema import MIGRATIONS, Sql, migrating
 from peerage.stores.sql_store import ReadRows, known_version
@@ -92,6 +93,7 @@ NUMBERING = (  # rows that came with numbers: the next one gets the next
     "SELECT setval(pg_get_serial_sequence('imports', 'id'), max(id)) FROM imports",
     "SELECT setval(pg_get_serial_sequence('actions', 'id'), max(id)) FROM actions",
     "SELECT setval(pg_get_serial_sequence('contributions', 'id'), max(id)) FROM contributions",
+    "SELECT setval(pg_get_serial_sequence('import_marks', 'id'), max(id)) FROM import_marks",
 )
 PORTS = re.compile(r"[\d,]*")
 MIGRATING, FINISHING = 0x5045_4552, 0x5045_4553  # advisory locks
@@ -122,7 +124,7 @@ def _driver() -> Any:
     except ImportError:
         raise MissingExtraError(
             "a store on PostgreSQL needs the package psycopg.",
-            hint="Install it: pip install 'peerage[postgres]'.",
+            hint=f"Install it: {install_command('postgres')}",
         ) from None
     return psycopg
 
@@ -297,8 +299,8 @@ PROBLEMS = (
     ("resolve host|translate host name", "there is no host of this name.", WHERE),
     ("timeout expired|couldn't get a connection", "the server does not answer.", WHERE),
     ("server closed the connection", "the connection was lost.", "Give the command again."),
-    (r'role ".*" does not exist', "the server does not know this user.", WHO),
-    (r'database ".*" does not exist', "the server has no such database.", "Make it: createdb NAME"),
+    (r'role "[^"]*" does not', "the server does not know this user.", WHO),
+    (r'database "[^"]*" does not', "the server has no such database.", "Make it: createdb NAME"),
     ("53100", "the server's disk is full.", "Make room; what was stored is safe."),
     ("42501", "this user may not do that.", "Let it own the database or the schema peerage."),
     ("25006", "this server takes no writes.", "Name its primary server."),
@@ -358,7 +360,7 @@ def _rows(connection: Connection, text: Sql) -> Iterator[tuple[Any, ...]]:
         yield from cursor.execute(text)
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _marked(text: str) -> Sql:
     return text.replace("?", "%s")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from peerage.embedded import database, located, pattern
 from peerage.errors import InputError, how_many, shown
 from peerage.text import valid_text
-from peerage.types import Query
+from peerage.types import QUERY_COLUMNS, Query
 
 MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NAME_CHARACTERS = 1_000  # of an id or a category
@@ -72,18 +72,24 @@ def open_prompts(path: Path) -> Prompts:
     return Prompts(path, n)
 
 
+def _query_column(names: Collection[str]) -> str | None:
+    """The column or key that holds the question."""
+    return next((name for name in QUERY_COLUMNS if name in names), None)
+
+
 def _row(number: int, record: Any) -> Row:
     if not isinstance(record, Mapping):
         raise InputError("this is not an object with a query.")
     if None in record:  # where Python's reader puts what is beyond the last column
         raise InputError("it has more cells than columns; put such a text in quotes.")
-    if "query" not in record:
+    column = _query_column(record)
+    if column is None:
         keys = ", ".join(shown(str(key)) for key in list(record)[:N_COLUMNS_SHOWN])
         raise InputError(f'there is no "query"; it has: {keys or "nothing"}.')
-    query = record["query"]
+    query = record[column]
     answers = _answers(record.get("answers"))
     if not isinstance(query, str) or not query.strip():
-        raise InputError('"query" is empty, or is no text.')
+        raise InputError(f'"{column}" is empty, or is no text.')
     if len(query) > MAX_QUERY_CHARACTERS:
         raise InputError(f"the query has {len(query):,} characters, over {MAX_QUERY_CHARACTERS:,}.")
     id_ = record.get("id")
@@ -115,14 +121,15 @@ def _answers(answers: Any) -> Mapping[str, str] | None:
             raise InputError('"answers" is text that is not JSON.') from None
     if isinstance(answers, list):
         pairs = [(a.get("model"), a.get("response")) for a in answers if isinstance(a, Mapping)]
-        if len(pairs) < len(answers) or len({name for name, _ in pairs}) < len(pairs):
+        names = {name for name, _ in pairs if isinstance(name, str)}
+        if len(pairs) < len(answers) or len(names) < len(pairs):
             raise InputError('"answers" needs a different "model" and a "response" in each.')
         answers = dict(pairs)
     if not isinstance(answers, Mapping) or not answers:
         raise InputError('"answers" is not a set of texts by model.')
     for name, text in answers.items():
         if not (isinstance(name, str) and name.strip() and isinstance(text, str) and text.strip()):
-            raise InputError(f'"answers" has no text for {name!r}.')
+            raise InputError(f'"answers" has no text for {shown(name)}.')
     by_model = {valid_text(name.strip()): valid_text(text) for name, text in answers.items()}
     if len(by_model) < len(answers):
         raise InputError('"answers" names a model twice.')
@@ -175,11 +182,11 @@ def _header(line: str) -> tuple[list[str], str]:
     """The columns of a CSV file and what parts them: what shows a query, or else most columns."""
     rows = [(next(csv.reader([line], delimiter=mark), []), mark) for mark in SEPARATORS]
     headers = [([cell.strip() for cell in row], mark) for row, mark in rows]
-    return max(headers, key=lambda header: ("query" in header[0], len(header[0])))
+    return max(headers, key=lambda header: (_query_column(header[0]) is not None, len(header[0])))
 
 
 def _check_columns(names: Sequence[str], path: Path) -> None:
-    if "query" not in names:
+    if _query_column(names) is None:
         raise InputError(
             'there is no "query" column.',
             place=str(path),

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from peerage.errors import PeerageError, UnreadableError
-from peerage.events import KIND_BY_TYPE, Extended, Finished, Opened, PersonReviewed, read_event
+from peerage.events import (
+    KIND_BY_TYPE,
+    Deleted,
+    Extended,
+    Finished,
+    Opened,
+    PersonReviewed,
+    Restored,
+    Tagged,
+    read_event,
+)
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
 
@@ -24,8 +35,12 @@ MAX_DEPTH = 40  # of lists and objects in a body
 MAX_INTEGER = 2**63 - 1
 EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
-LISTED = frozenset(KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished))  # told in lists
-NUMBERED = frozenset(KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed))  # read by row
+LISTED = frozenset(  # told in lists
+    KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged)
+)
+NUMBERED = frozenset(  # read by row: they change what boards count
+    KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed, Deleted, Restored)
+)
 
 Columns = tuple[str | int | float, ...]
 
@@ -58,6 +73,8 @@ class Listing:
     opened_at: float
     finished_at: float | None
     status: str  # "" while it is not finished
+    deleted_at: float | None = None  # since when it is left out of boards, audits and lists
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,7 @@ class Import:
     n_rows: int
     at: float
     id: int = 0
+    deleted_at: float | None = None  # since when boards and audits leave it out
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +158,8 @@ class EventRow:
     event: Columns
     opened: Columns = ()  # its line in the list of sessions
     ended: tuple[float | None, str, str] | None = None  # when and how; neither where it goes on
+    deleted: tuple[float | None, str] | None = None  # since when, and which session
+    tagged: tuple[str, str] | None = None  # with which tags, and which session
 
 
 def event_row(event: Event) -> EventRow:
@@ -167,7 +187,17 @@ def event_row(event: Event) -> EventRow:
         return EventRow(columns, ended=(event.at, stored_text(fact.status), id_))
     if isinstance(fact, Extended):
         return EventRow(columns, ended=(None, "", id_))
+    if isinstance(fact, Deleted | Restored):
+        return EventRow(columns, deleted=(event.at if isinstance(fact, Deleted) else None, id_))
+    if isinstance(fact, Tagged):
+        return EventRow(columns, tagged=(listed_tags(fact.tags), id_))
     return EventRow(columns)
+
+
+def listed_tags(tags: Iterable[str]) -> str:
+    """Tags as the list of sessions holds them: each between blanks, so that one can be found."""
+    words = [word for tag in tags for word in stored_text(tag).split()]
+    return f" {' '.join(words)} " if words else ""
 
 
 def checked_row(event: Event) -> EventRow:
@@ -219,7 +249,11 @@ def stored_event_of(row: tuple[Any, ...]) -> Event:
 
 def listing(row: tuple[Any, ...]) -> Listing:
     """A line of the list; of one that earlier versions let in malformed, only the id."""
-    id_, _, ordinal, _, _, opened_at, finished_at, _ = row
+    *first, deleted_at, tags = row
+    id_, _, ordinal, _, _, opened_at, finished_at, _ = first
     fits = is_integer(ordinal) and _is_time(opened_at)
     fits = fits and (finished_at is None or _is_time(finished_at))
-    return Listing(*row) if fits else Listing(id_, "", 0, "", "", 0.0, None, UNREADABLE)
+    if not fits:
+        return Listing(id_, "", 0, "", "", 0.0, None, UNREADABLE, deleted_at)
+    listed = Listing(*first)
+    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()))

@@ -119,10 +119,27 @@ MIGRATIONS = (
         PRIMARY KEY (session_id, target)
     ) WITHOUT ROWID
     """,
+    # Sessions and tables that are left out, and tags. Nothing is erased: the log says who was
+    # deleted and restored, and a table has a row for each time.
+    """
+    ALTER TABLE sessions ADD COLUMN deleted_at REAL;
+    ALTER TABLE sessions ADD COLUMN tags TEXT NOT NULL DEFAULT '';
+    CREATE TABLE import_marks (
+        id INTEGER PRIMARY KEY,
+        import_id INTEGER NOT NULL REFERENCES imports (id),
+        at REAL NOT NULL,
+        deleted INTEGER NOT NULL,
+        who TEXT NOT NULL
+    );
+    CREATE INDEX import_marks_by_import ON import_marks (import_id, id);
+    CREATE INDEX events_that_change_boards ON events (id)
+        WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored');
+    DROP INDEX events_with_reviews
+    """,
 )
 TABLES = (
     "events", "sessions", "seasons", "imports", "import_parts", "leases", "tokens", "actions",
-    "contributions", "webhooks",
+    "contributions", "webhooks", "import_marks",
 )  # fmt: skip
 
 

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import re
 import secrets
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from itertools import islice, zip_longest
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
 
 from peerage.errors import InputError, UnreadableError, UsageError, shown
 from peerage.stores.records import (
@@ -36,6 +39,7 @@ from peerage.stores.schema import MIGRATIONS, TABLES, Sql
 from peerage.stores.writer import Append, Connection, Db, GroupWriter, insert
 from peerage.types import LEASE_S, Event
 
+T = TypeVar("T")
 ReadRows: TypeAlias = Callable[[Sql], Iterable[tuple[Any, ...]]]  # however many there are
 
 CLAIM = """
@@ -58,20 +62,36 @@ WITHDRAW = """
 UNFINISHED = """
     SELECT leases.session_id FROM leases JOIN sessions ON sessions.id = leases.session_id
     WHERE leases.owner <> '' AND leases.ends_at <= now_s() AND sessions.status = ''
+        AND sessions.deleted_at IS NULL
         AND substr(leases.owner, 1, ?) = ?
     ORDER BY leases.ends_at, leases.session_id
 """
 LATEST = """
-    SELECT id, season, ordinal, query, category, opened_at, finished_at, status
+    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
+        AND (CAST(? AS TEXT) IS NULL OR category = ?)
+        AND (CAST(? AS TEXT) IS NULL OR status = ?)
+        AND (CAST(? AS TEXT) IS NULL OR tags LIKE ? ESCAPE '!')
+        AND (CAST(? AS INTEGER) IS NULL OR (deleted_at IS NOT NULL) = (? = 1))
         AND (CAST(? AS TEXT) IS NULL OR (opened_at, ordinal, id)
             < (SELECT opened_at, ordinal, id FROM sessions WHERE id = ?))
     ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?
+"""
+LATEST_LOGS = """
+    SELECT latest.id, (SELECT max(seq) FROM events WHERE session_id = latest.id)
+    FROM (
+        SELECT id FROM sessions WHERE status <> '' AND deleted_at IS NULL
+        ORDER BY opened_at DESC, ordinal DESC, id DESC LIMIT ?
+    ) AS latest
 """
 BEGINNING_WITH = """
     SELECT id FROM sessions WHERE id = ?
     UNION ALL SELECT id FROM sessions WHERE substr(id, 1, ?) = ?
         AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?) ORDER BY id
+"""
+OPENING_EVENTS = """
+    SELECT session_id, seq, kind, at, body FROM events
+    WHERE session_id = ? AND kind IN ('opened', 'extended') ORDER BY seq
 """
 OPENINGS = """
     SELECT events.id, events.session_id, seq, kind, at, body
@@ -80,11 +100,13 @@ OPENINGS = """
         AND (CAST(? AS TEXT) IS NULL OR season = ?)
     ORDER BY events.id LIMIT ?
 """
+LIKE_WORD = re.compile("[!%_]")  # characters that LIKE reads otherwise
 OPENINGS_AT_ONCE, ROWS_COPIED_AT_ONCE = 1_000, 500
 LEAST_JUDGED = """
     SELECT latest.id FROM (
         SELECT id, opened_at FROM sessions
-        WHERE status = 'done' AND (CAST(? AS TEXT) IS NULL OR category = ?)
+        WHERE status = 'done' AND deleted_at IS NULL
+            AND (CAST(? AS TEXT) IS NULL OR category = ?)
         ORDER BY opened_at DESC, id LIMIT ?
     ) AS latest
     LEFT JOIN events ON events.session_id = latest.id AND events.kind = 'person_reviewed'
@@ -96,11 +118,38 @@ ORIGINS = {
     "opinions": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
     "items": "SELECT item_id, at FROM contributions ORDER BY id LIMIT 1",
 }
+NUMBERED_ROWS = {  # by table, the rows that its mirror counts by their numbers
+    "reviews": "SELECT id, session_id, seq, kind, at FROM events",
+    "opinions": "SELECT id, kind, item_id, reviewer, at, opinion FROM contributions",
+    "items": "SELECT id, kind, item_id, contributor, at FROM contributions",
+}
 VERSION = """
-    SELECT (SELECT max(id) FROM events WHERE kind IN ('finished', 'person_reviewed')),
+    SELECT (
+            SELECT max(id) FROM events
+            WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored')
+        ),
         (SELECT max(id) FROM imports), (SELECT count(*) FROM imports),
-        (SELECT max(id) FROM contributions)
+        (SELECT max(id) FROM contributions), (SELECT max(id) FROM import_marks)
 """
+ADD_SEED = "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING"
+CHANGES = """
+    SELECT id, session_id, kind FROM events
+    WHERE kind IN ('finished', 'person_reviewed', 'deleted', 'restored') AND id > ?
+    ORDER BY id LIMIT ?
+"""
+IMPORTS = """
+    SELECT kind, hash, name, n_rows, imports.at, imports.id,
+        CASE WHEN last.deleted = 1 THEN last.at END
+    FROM imports LEFT JOIN import_marks AS last ON last.id = (
+        SELECT max(id) FROM import_marks WHERE import_id = imports.id
+    )
+    ORDER BY imports.id
+"""
+MARK_IMPORT = "INSERT INTO import_marks (import_id, at, deleted, who) VALUES (?, ?, ?, ?)"
+SEASONS = """
+    SELECT season FROM sessions WHERE season <> '' GROUP BY season ORDER BY min(opened_at), season
+"""
+HELD = "SELECT session_id FROM leases WHERE owner <> '' AND ends_at > now_s()"
 GRANT = """
     INSERT INTO tokens (id, name, scopes, hash, budget_usd, rate, created_at)
     VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -136,7 +185,13 @@ RETRY_WEBHOOK = """
     UPDATE webhooks SET due_at = now_s() + ?, n_tries = n_tries + 1
     WHERE session_id = ? AND target = ?
 """
+PROBE = "SELECT id FROM events ORDER BY id DESC LIMIT 1"
 ADD_ACTION = "INSERT INTO actions (at, who, what, about) VALUES (?, ?, ?, ?) RETURNING id"
+
+
+def _for_like(text: str) -> str:
+    """A text as a pattern of LIKE that fits nothing else."""
+    return LIKE_WORD.sub(r"!\g<0>", stored_text(text))
 
 
 def known_version(version: int, place: str, otherwise: str) -> int:
@@ -184,6 +239,28 @@ class Store(ABC):
         """Write what is queued."""
         await self._writer.close()
 
+    async def probe(self) -> None:
+        """Read a row and commit an empty transaction; a StoreError where one of them fails.
+
+        The read has a thread of its own: the usual ones may all be waiting for the store.
+        """
+        loop = asyncio.get_running_loop()
+        has_read: asyncio.Future[StoreError | None] = loop.create_future()
+
+        def read() -> None:
+            error = None
+            try:
+                self.execute(PROBE)
+            except StoreError as refusal:
+                error = refusal
+            with suppress(RuntimeError):  # the loop was closed before the store answered
+                loop.call_soon_threadsafe(_settle, has_read, error)
+
+        threading.Thread(target=read, name="peerage-probe", daemon=True).start()
+        await self._writer.do(lambda _: None)
+        if (error := await has_read) is not None:
+            raise error
+
     # -- the log -------------------------------------------------------------------------------
 
     def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:
@@ -202,8 +279,28 @@ class Store(ABC):
 
     def append_all(self, events: Iterable[Event]) -> None:
         """Keep events that happened elsewhere, all of them or none."""
+        self.add_all(events=events)
+
+    def add_all(
+        self,
+        *,
+        events: Iterable[Event] = (),
+        seeds: Mapping[str, str] = MappingProxyType({}),
+        imports: Iterable[tuple[Import, Iterable[bytes]]] = (),
+        contributions: Sequence[Contribution] = (),
+    ) -> None:
+        """Keep what came from elsewhere in one transaction: all of it or nothing.
+
+        Imports come with the parts of their tables. Seeds are by season; one that has a seed
+        already keeps it.
+        """
         with self.transaction() as db:
             insert(db, [(checked_row(event), 0) for event in events])
+            for season, seed in seeds.items():
+                db.execute(ADD_SEED, (season, seed))
+            for entry, parts in imports:
+                _insert_import(db, entry, parts)
+            _insert_contributions(db, contributions)
 
     def events(self, session_id: str, after: int = -1) -> list[Event]:
         """The events of a session, or those after a place in it."""
@@ -212,6 +309,17 @@ class Store(ABC):
             " WHERE session_id = ? AND seq > ? ORDER BY seq",
             (stored_text(session_id), after),
         )
+        return [stored_event_of(row) for row in rows]
+
+    def last_place(self, session_id: str) -> int:
+        """The place of the last event of a session's log; −1 where it has none."""
+        text = "SELECT max(seq) FROM events WHERE session_id = ?"
+        ((last,),) = self.execute(text, (stored_text(session_id),))
+        return -1 if last is None else int(last)
+
+    def opening_events(self, session_id: str) -> list[Event]:
+        """The events of a session that say what it asks and who sits in it."""
+        rows = self.execute(OPENING_EVENTS, (stored_text(session_id),))
         return [stored_event_of(row) for row in rows]
 
     async def changed(self, session_id: str, timeout_s: float) -> None:  # noqa: ARG002
@@ -231,15 +339,11 @@ class Store(ABC):
             last = rows[-1][0]
 
     def reviewed_after(self, row: int, limit: int) -> list[tuple[int, str, str]]:
-        """What brought reviews after a row of the log: the row, the session and the event's kind.
+        """What changed the reviews after a row of the log: the row, the session, the event's kind.
 
-        It is the end of a session, or a person's review of one.
+        It is the end of a session, a person's review of one, or its being left out or restored.
         """
-        rows = self.execute(
-            "SELECT id, session_id, kind FROM events"
-            " WHERE kind IN ('finished', 'person_reviewed') AND id > ? ORDER BY id LIMIT ?",
-            (row, limit),
-        )
+        rows = self.execute(CHANGES, (row, limit))
         return [(int(id_), str(session_id), str(kind)) for id_, session_id, kind in rows]
 
     def version(self) -> str:
@@ -251,6 +355,17 @@ class Store(ABC):
         """Eight digits that tell this log from another that was kept at the same place."""
         first = self.execute(ORIGINS[table])
         return hashlib.sha256(repr(first).encode()).hexdigest()[:8]
+
+    def marks(self, table: str, rows: Sequence[int]) -> dict[int, str]:
+        """Return a digest of each of these rows of a table's log, by number.
+
+        It tells a row from another that has its number, as in a store that was restored from a
+        copy. A row that is not there has none.
+        """
+        numbered = self.execute(_selecting_rows(table, len(rows)), rows)
+        return {
+            int(row[0]): hashlib.sha256(repr(row).encode()).hexdigest()[:16] for row in numbered
+        }
 
     # -- who writes to a session ---------------------------------------------------------------
 
@@ -286,15 +401,46 @@ class Store(ABC):
     # -- sessions and seasons ------------------------------------------------------------------
 
     def sessions(
-        self, season: str | None = None, limit: int | None = None, before: str | None = None
+        self,
+        season: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+        *,
+        category: str | None = None,
+        status: str | None = None,
+        tag: str | None = None,
+        deleted: bool | None = False,
     ) -> list[Listing]:
-        """The sessions of a season, or all, in the order they were opened.
+        """The sessions that fit, in the order they were opened; None asks for any.
 
-        With a limit the latest; with `before` those opened before the session of this id.
+        With a limit the latest; with `before` those opened before the session of this id. Those
+        that were deleted are left out, unless they are asked for: alone (True), or with the
+        others (None). The status of one that is not finished is "".
         """
         n = MAX_INTEGER if limit is None else max(0, min(limit, MAX_INTEGER))
-        rows = self.execute(LATEST, (season, season, before, before, n))
+        tags = None if tag is None else f"% {_for_like(tag)} %"
+        chosen = (season, category, status, tags, None if deleted is None else int(deleted), before)
+        rows = self.execute(LATEST, (*(value for one in chosen for value in (one, one)), n))
         return [listing(row) for row in reversed(rows)]
+
+    def seasons(self) -> list[str]:
+        """The ids of the seasons that have sessions, in the order in which they began."""
+        return [str(row[0]) for row in self.execute(SEASONS)]
+
+    def is_deleted(self, season: str) -> bool:
+        """Whether every session of a season was deleted; False where it has none."""
+        return not self.sessions(season, 1) and bool(self.sessions(season, 1, deleted=True))
+
+    def held(self) -> set[str]:
+        """The sessions that some process is running."""
+        return {str(row[0]) for row in self.execute(HELD)}
+
+    def finished_logs(self, limit: int) -> dict[str, int]:
+        """The latest sessions that are over: the last place of each one's log, by its id.
+
+        A log only grows, so an id and its last place say which events it holds.
+        """
+        return {str(id_): int(seq) for id_, seq in self.execute(LATEST_LOGS, (limit,))}
 
     def find(self, prefix: str) -> list[str]:
         """The ids that begin with this; where it is one itself, that alone."""
@@ -310,19 +456,15 @@ class Store(ABC):
     def season_seed(self, season: str, drawn: str) -> str:
         """The season's seed; the drawn one is kept if it has none yet."""
         with self.transaction() as db:
-            db.execute(
-                "INSERT INTO seasons (id, seed) VALUES (?, ?) ON CONFLICT DO NOTHING",
-                (season, drawn),
-            )
+            db.execute(ADD_SEED, (season, drawn))
             row = db.execute("SELECT seed FROM seasons WHERE id = ?", (season,)).fetchone()
         return str(row[0])
 
     # -- tables from elsewhere -----------------------------------------------------------------
 
     def imports(self) -> list[Import]:
-        """What was imported, in the order it came."""
-        rows = self.execute("SELECT kind, hash, name, n_rows, at, id FROM imports ORDER BY id")
-        return [Import(*row) for row in rows]
+        """What was imported, in the order it came; also what was deleted since."""
+        return [Import(*row) for row in self.execute(IMPORTS)]
 
     def import_parts(self, import_id: int) -> Iterator[bytes]:
         part = 0
@@ -334,14 +476,13 @@ class Store(ABC):
 
     def add_import(self, entry: Import, parts: Iterable[bytes]) -> None:
         """Keep a checked table whole, or not at all."""
+        self.add_all(imports=[(entry, parts)])
+
+    def mark_imports(self, ids: Iterable[int], deleted: bool, at: float, by: str) -> None:
+        """Note that tables are left out from now on, or are not any more."""
+        rows = [(id_, at, int(deleted), stored_text(by)) for id_ in ids]
         with self.transaction() as db:
-            row = db.execute(
-                "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?)"
-                " RETURNING id",
-                (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
-            ).fetchone()
-            for i, data in enumerate(parts):
-                db.execute("INSERT INTO import_parts VALUES (?, ?, ?)", (row[0], i, data))
+            db.executemany(MARK_IMPORT, rows)
 
     # -- what people gave one at a time --------------------------------------------------------
 
@@ -350,20 +491,7 @@ class Store(ABC):
 
         An InputError where an item would have two contributors.
         """
-        with self.transaction() as db:
-            db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
-            for row in rows:
-                item, contributor = stored_text(row.item_id), stored_text(row.contributor)
-                known = db.execute(CONTRIBUTOR, (item,)).fetchone()
-                if known is not None and known[0] != contributor:
-                    raise InputError(
-                        f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
-                        hint="An item is one person's. Nothing was stored.",
-                    )
-                texts = [text and stored_text(text) for text in (row.category, row.text)]
-                reviewer = stored_text(row.reviewer)
-                values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
-                db.execute(CONTRIBUTE, values)
+        self.add_all(contributions=rows)
 
     def contributions(
         self, kind: str, after: int = 0, limit: int | None = None
@@ -436,6 +564,11 @@ class Store(ABC):
             ).fetchone()
         return row is not None
 
+    def remove_token(self, token_id: str) -> None:
+        """Forget a token altogether."""
+        with self.transaction() as db:
+            db.execute("DELETE FROM tokens WHERE id = ?", (stored_text(token_id),))
+
     def spend(self, token_id: str, usd: float) -> bool:
         """Take money from a token's budget, or give some back; False where it has not so much."""
         with self.transaction() as db:
@@ -453,6 +586,40 @@ class Store(ABC):
         """Queue a line for the list of what was done."""
         row = (action.at, *map(stored_text, (action.who, action.what, action.about)))
         return self._writer.do(lambda db: db.execute(ADD_ACTION, row).fetchone())
+
+
+def _insert_import(db: Db, entry: Import, parts: Iterable[bytes]) -> None:
+    row = db.execute(
+        "INSERT INTO imports (kind, hash, name, n_rows, at) VALUES (?, ?, ?, ?, ?) RETURNING id",
+        (entry.kind, entry.hash, stored_text(entry.name), entry.n_rows, entry.at),
+    ).fetchone()
+    for i, data in enumerate(parts):
+        db.execute("INSERT INTO import_parts VALUES (?, ?, ?)", (row[0], i, data))
+    if entry.deleted_at is not None:
+        db.execute(MARK_IMPORT, (row[0], entry.deleted_at, 1, ""))
+
+
+def _insert_contributions(db: Db, rows: Sequence[Contribution]) -> None:
+    if rows:
+        db.execute("SELECT in_turn()")  # so that nobody who reads by number misses one
+    for row in rows:
+        item, contributor = stored_text(row.item_id), stored_text(row.contributor)
+        known = db.execute(CONTRIBUTOR, (item,)).fetchone()
+        if known is not None and known[0] != contributor:
+            raise InputError(
+                f"the item {shown(item)} is {known[0]}'s, not {contributor}'s.",
+                hint="An item is one person's. Nothing was stored.",
+            )
+        texts = [text and stored_text(text) for text in (row.category, row.text)]
+        reviewer = stored_text(row.reviewer)
+        values = (row.kind, item, contributor, row.at, reviewer, row.opinion, *texts)
+        db.execute(CONTRIBUTE, values)
+
+
+def _settle(future: asyncio.Future[T], value: T) -> None:
+    """Set a result, unless the caller has stopped waiting for it."""
+    if not future.done():
+        future.set_result(value)
 
 
 # -- a copy of a whole store ---------------------------------------------------------------------
@@ -504,6 +671,10 @@ def _refuse_held(store: Store) -> None:
             place=store.place,
             hint="Let them end, or stop the processes that run them.",
         )
+
+
+def _selecting_rows(table: str, n_rows: int) -> Sql:
+    return f"{NUMBERED_ROWS[table]} WHERE id IN ({', '.join('?' * n_rows)})"
 
 
 def _first_of(table: str) -> Sql:

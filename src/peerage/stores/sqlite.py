@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,6 +28,13 @@ T = TypeVar("T")
 APPLICATION_ID = 0x50454552  # "PEER": a file without it is somebody else's
 BUSY_TIMEOUT_MS = 60_000
 PREFIX = "sqlite:///"
+MAX_IDLE = 16  # connections that are kept open for the next read
+# Functions of the shared statements, and what SQLite has for them. No Python function is
+# registered: a query that waits for the interpreter can stop every other thread for good.
+WORDS = (
+    ("now_s()", "((julianday('now') - 2440587.5) * 86400.0)"),  # seconds since 1970
+    ("in_turn()", "NULL"),  # SQLite has one writer at a time
+)
 
 
 @stores.register("sqlite")
@@ -44,29 +52,29 @@ class SqliteStore(Store):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._db = _connect(path)
-        self._lock = threading.Lock()  # held during a transaction on the shared connection
-        self._let_go = weakref.finalize(self, self._db.close)
+        self._file = _StoreFile(path)
+        self._let_go = weakref.finalize(self, self._file.close)
         self.mirror_folder = path.with_name(path.name + ".mirror")
         super().__init__(str(path))
 
     def _writing(self) -> _FileWriter:
-        return _FileWriter(self.path)
+        return _FileWriter(self._file)
 
     def execute(self, text: Sql, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with _reported(self.path):
-            return self._db.execute(text, values).fetchall()
+        with _reported(self.path), self._file.lend() as db:
+            rows: list[tuple[Any, ...]] = _FileStatements(db).execute(text, values).fetchall()
+        return rows
 
     @contextmanager
     def transaction(self) -> Iterator[Db]:
-        with self._lock, _reported(self.path), _transaction(self._db):
-            yield self._db
+        with _reported(self.path), self._file.lend() as db, self._file.write(db):
+            yield _FileStatements(db)
 
     @contextmanager
     def snapshot(self) -> Iterator[ReadRows]:
-        with _reported(self.path), closing(_connect(self.path)) as db:
+        with _reported(self.path), closing(self._file.connect()) as db:
             db.execute("BEGIN")
-            yield db.execute
+            yield _FileStatements(db).execute
 
     @contextmanager
     def filling(self) -> Iterator[tuple[Db, ReadRows]]:
@@ -74,7 +82,7 @@ class SqliteStore(Store):
             yield db, db.execute
 
     async def close(self) -> None:
-        """Write what is queued, then let go of the file."""
+        """Write what is queued, then close the connections."""
         await super().close()
         self._let_go()
 
@@ -82,19 +90,126 @@ class SqliteStore(Store):
 class _FileWriter:
     """The writer thread's own connection."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.db = _connect(path)
+    def __init__(self, file: _StoreFile) -> None:
+        self._file = file
+        self._db = file.connect()
 
     def run(self, work: Callable[[Db, bool], T]) -> T:
-        with _reported(self.path), _transaction(self.db):
-            return work(self.db, False)
+        with _reported(self._file.path), self._file.write(self._db):
+            return work(_FileStatements(self._db), False)
 
     def hint(self, session_ids: set[str]) -> None:
-        """Nobody listens: who follows a session of another process looks now and then."""
+        """Do nothing: other processes look at the sessions that they follow now and then."""
 
     def close(self) -> None:
-        self.db.close()
+        self._db.close()
+
+
+class _StoreFile:
+    """One store's file and its connections, each used by one thread at a time.
+
+    A read never shares a connection with a transaction, so it sees only what is committed. Two
+    threads never share one either: SQLite's lock of a connection and the interpreter's lock can
+    then not be waited for in opposite orders.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._idle = [_connect(path)]
+        self._identity = _identity(path)
+        self._is_closed = False
+        self._lock = threading.Lock()  # held while the list of idle connections changes
+        self._turn = threading.Lock()  # held by the thread that writes
+
+    def connect(self) -> sqlite3.Connection:
+        """Open another connection to the same file."""
+        self.check()
+        db = _connect(self.path)
+        try:
+            self.check()
+        except StoreError:
+            db.close()
+            raise
+        return db
+
+    def check(self) -> None:
+        """Refuse to go on with a file that is no longer at its place.
+
+        SQLite would go on writing to a deleted file, and all of that would be lost.
+        """
+        if _identity(self.path) != self._identity:
+            raise StoreError(
+                "the file of this store was deleted or replaced while it was open.",
+                place=str(self.path),
+                hint="Nothing is read or stored until the file is back; to use another file that"
+                " is there now, start again.",
+            )
+
+    @contextmanager
+    def lend(self) -> Iterator[sqlite3.Connection]:
+        """Give out a connection that no other thread uses meanwhile."""
+        self.check()
+        with self._lock:
+            if self._is_closed:
+                raise StoreError("the store is closed.", place=str(self.path))
+            db = self._idle.pop() if self._idle else None
+        if db is None:
+            db = self.connect()
+        try:
+            yield db
+        finally:
+            with self._lock:
+                is_kept = not self._is_closed and len(self._idle) < MAX_IDLE
+                if is_kept:
+                    self._idle.append(db)
+            if not is_kept:
+                db.close()
+
+    @contextmanager
+    def write(self, db: sqlite3.Connection) -> Iterator[None]:
+        """Hold a transaction on a connection: all of it is stored or nothing."""
+        with self._turn:
+            self.check()
+            with _transaction(db):
+                yield
+            self.check()
+
+    def close(self) -> None:
+        """Close the connections; one that is in use is closed when it comes back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for db in idle:
+            db.close()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the device and inode of a file, or None where there is no file (in memory)."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+@dataclass(frozen=True, slots=True)
+class _FileStatements:
+    """The shared statements, in SQLite's words."""
+
+    connection: sqlite3.Connection
+
+    def execute(self, text: Sql, values: Sequence[Any] = ()) -> Any:
+        return self.connection.execute(_in_sqlite_words(text), values)
+
+    def executemany(self, text: Sql, rows: Iterable[Sequence[Any]]) -> Any:
+        return self.connection.executemany(_in_sqlite_words(text), rows)
+
+
+@lru_cache(maxsize=512)
+def _in_sqlite_words(text: str) -> Sql:
+    for shared, ours in WORDS:
+        text = text.replace(shared, ours)
+    return text
 
 
 @contextmanager
@@ -163,8 +278,6 @@ def _opened(path: Path, address: str, *, for_reading: bool = False) -> sqlite3.C
 
 def _version(db: sqlite3.Connection, path: Path) -> int:
     """The schema version of a store of ours; the file of anybody else is refused."""
-    db.create_function("now_s", 0, time.time)
-    db.create_function("in_turn", 0, lambda: None)  # whoever writes is alone
     db.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
     (application,) = db.execute("PRAGMA application_id").fetchone()
     (version,) = db.execute("PRAGMA user_version").fetchone()

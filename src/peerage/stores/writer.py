@@ -298,6 +298,10 @@ def insert(db: Db, rows: Sequence[tuple[EventRow, int]]) -> None:
         )
     if ended := [row.ended for row, _ in rows if row.ended]:
         db.executemany("UPDATE sessions SET finished_at = ?, status = ? WHERE id = ?", ended)
+    if deleted := [row.deleted for row, _ in rows if row.deleted]:
+        db.executemany("UPDATE sessions SET deleted_at = ? WHERE id = ?", deleted)
+    if tagged := [row.tagged for row, _ in rows if row.tagged]:
+        db.executemany("UPDATE sessions SET tags = ? WHERE id = ?", tagged)
     if finished := [(id_,) for _, status, id_ in ended if status]:
         db.executemany("UPDATE leases SET owner = '' WHERE session_id = ?", finished)
 
