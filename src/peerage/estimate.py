@@ -1,23 +1,28 @@
-"""What a season would take: how many calls of whom, and about what cost, with nobody called.
+"""What a season or a session would take: how many calls of whom, and about what cost.
 
 The sessions are run as they would be, by the one orchestrator, from what is stored and into
-nothing. Replies are drawn; what they would cost follows from the pages that were to be sent, from
-how long such replies usually are, and at most from the tokens that a reply may have.
+nothing, and no model is called. Replies are drawn; what they would cost follows from the pages that
+were to be sent, from how long such replies usually are, and at most from the tokens that a reply
+may have, each vote being asked for twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from peerage.providers import Call, OnText, OnWait, Reply, providers
-from peerage.providers.money import Price, price_of, usd
+from peerage.providers.calling import Caller
+from peerage.providers.money import Price, pico, price_of, usd
 from peerage.providers.simulated import SimulatedProvider
 from peerage.season import Progress, Season, SeasonRows, run_season
+from peerage.session import SessionConfig, SessionSpec, run
 from peerage.stores import Lease, Store
+from peerage.trial import NoLog
 from peerage.types import Event, Seat, Usage
 
 BYTES_PER_TOKEN = 4
@@ -39,8 +44,9 @@ class SeatEstimate:
     tokens_out: int = 0
     about: int = 0
     at_most: int = 0
+    dearest_call: int = 0  # the most that is set aside for one call
 
-    def add(self, call: Call, n_open: int) -> None:
+    def add(self, call: Call, n_open: int, second_chance: bool) -> None:
         """Count a call; so many of the answers that it shows are not known yet."""
         tokens_in = call.n_bytes // BYTES_PER_TOKEN + TOKENS_AROUND
         n_shown = len(call.ballot.slots) if call.ballot else 0
@@ -53,6 +59,10 @@ class SeatEstimate:
             longest = tokens_in + n_open * max(0, call.max_tokens - REPLY_TOKENS["answer"])
             self.about += self.price.cost(tokens_in, tokens_out)
             self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
+            self.dearest_call = max(self.dearest_call, self.price.call_bound(call))
+            if call.code and second_chance:  # the page, the whole reply to it and the form again
+                longest += call.max_tokens + tokens_in
+                self.at_most += self.price.bound(longest, max(tokens_out, call.max_tokens))
 
     def document(self) -> dict[str, Any]:
         """The estimate as plain JSON values."""
@@ -71,7 +81,8 @@ class SeatEstimate:
 class Estimator:
     """Stands in for whoever calls models: counts what would be sent, and draws a reply."""
 
-    def __init__(self, seats: Iterable[Seat]) -> None:
+    def __init__(self, seats: Iterable[Seat], second_chance: bool = True) -> None:
+        self.second_chance = second_chance
         self.by_seat = {seat.name: SeatEstimate(seat, price_of(seat)) for seat in seats}
 
     def can_constrain(self, seat: Seat) -> bool:
@@ -88,13 +99,13 @@ class Estimator:
     ) -> Reply:
         shown = call.ballot.slots if call.ballot else ()
         n_open = sum(" (latent quality " in (slot.text or "") for slot in shown)
-        self.by_seat[call.seat.name].add(call, n_open)
+        self.by_seat[call.seat.name].add(call, n_open, self.second_chance)
         drawn = replace(call.seat, provider="simulated", options={"words": ANSWER_WORDS})
         reply = await SimulatedProvider(drawn).complete(replace(call, seat=drawn))
         return replace(reply, usage=Usage())
 
 
-class _Unwritten:
+class _Unwritten(NoLog):
     """A store that is read, and takes everything without keeping it."""
 
     def __init__(self, store: Store) -> None:
@@ -102,9 +113,6 @@ class _Unwritten:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
-
-    def append(self, event: Event, epoch: int = 0) -> asyncio.Future[None]:  # noqa: ARG002
-        return _done()
 
     async def claim(self, session_id: str, owner: str, length_s: float) -> Lease:
         return Lease(cast("Store", self), session_id, owner, 0, length_s)
@@ -166,7 +174,8 @@ async def estimate_season(
     season: Season, prompts: SeasonRows, store: Store, seats: Iterable[Seat]
 ) -> SeasonEstimate:
     """What the sessions of a season that are not finished, or not whole, would take."""
-    estimator, progress = Estimator(seats), Progress(prompts.n)
+    estimator = Estimator(seats, season.config_for("").second_chance)
+    progress = Progress(prompts.n)
     await run_season(
         season,
         prompts,
@@ -177,3 +186,43 @@ async def estimate_season(
         progress=progress,
     )
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
+
+
+# -- one session, before it is begun under a budget ----------------------------------------------
+
+
+class SessionCosts:
+    """What sessions of a season need of its budget, by estimate and by what others did cost."""
+
+    def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
+        self._seats = tuple(seats)
+        self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
+        self._ratio: float | None = None  # of what a session did cost to its estimate, at most
+
+    @asynccontextmanager
+    async def admit(
+        self, caller: Caller, spec: SessionSpec, config: SessionConfig, history: list[Event]
+    ) -> AsyncIterator[Caller]:
+        """The caller for one session, once there is money for all of it.
+
+        Until one session has ended here, the most that the replies may cost is kept for each, or
+        all there is: an estimate can be far off.
+        """
+        estimator = Estimator(self._seats)
+        events = run(
+            spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True
+        )
+        async for _ in events:
+            pass
+        seats = estimator.by_seat.values()
+        about = sum(seat.about for seat in seats)
+        dearest_call = max((seat.dearest_call for seat in seats), default=0)
+        if self._ratio is None:
+            expected = 0 if history else self._dearest_before
+            usual = max(expected, sum(seat.at_most for seat in seats))
+        else:
+            expected = usual = round(about * self._ratio)
+        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+            yield part
+        if about:
+            self._ratio = max(self._ratio or 0.0, share.spent / about)

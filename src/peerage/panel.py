@@ -17,28 +17,59 @@ import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, closing, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 from peerage import config
+from peerage.arguments import (
+    AMOUNT,
+    FLAG,
+    MAPPING,
+    PATH,
+    TEXT,
+    TEXTS,
+    checked,
+    instance,
+    optional,
+    sequence_of,
+)
 from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
+from peerage.estimate import SessionCosts
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
-from peerage.providers.local import FIX, TOY, available, is_toy, local_seats
-from peerage.providers.replay import reads_logs_with
-from peerage.scoring import recorded_options
-from peerage.season import Progress, Season, SeasonRows, changed_seats, run_season, season_cost
-from peerage.session import SessionConfig, SessionSpec, opening, run, vote_note
+from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
+from peerage.providers.money import Budget
+from peerage.providers.replay import RecordedLog, reads_logs_with
+from peerage.scoring import check_options, recorded_options
+from peerage.season import (
+    Progress,
+    Season,
+    SeasonRows,
+    changed_seats,
+    dearest_session,
+    full_season_id,
+    run_season,
+    season_cost,
+)
+from peerage.session import (
+    OUTSIDER,
+    SessionConfig,
+    SessionSpec,
+    opening,
+    run,
+    vote_fault,
+    vote_note,
+)
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import Event, Order, OwnVotes, Query, Seat, Session, Turn
+from peerage.types import MAX_NUMBER, Event, Order, OwnVotes, Query, Seat, Session, Turn
 from peerage.verdicts import conclusion_of
 
 T = TypeVar("T")
@@ -46,18 +77,32 @@ T = TypeVar("T")
 ROLES = ("user", "assistant")  # who speaks in a conversation
 OTHER_SEATS = f"Or set a key such as OPENROUTER_API_KEY, or install the local model: {FIX}."
 NOBODY_ANSWERS = "no seat has the role answer."
+COUNTED_VOTES = (
+    f"Add {OUTSIDER}, or a third seat that answers, or ask for no verdict (verdict none)."
+)
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
 @reads_logs_with
+def _open_log(url: str) -> RecordedLog:
+    """A log as it is now, for seats that repeat it."""
+    store = open_store(url)
+    state = f"{store.place} {store.origin('reviews')} {store.version()}"
+    return RecordedLog(url, state, partial(_histories, url))
+
+
 def _histories(url: str) -> Iterator[list[Event]]:
-    """Every session of a log that can be read, for seats that repeat it."""
+    """Every session of a log that can be read."""
     store = open_store(url)
     for listed in store.sessions():
         with suppress(UnreadableError):
             events = store.events(listed.id)
             fold(events)
             yield events
+
+
+class NoVotesError(ConfigError):
+    """The reviews of a panel could not count, so nothing would be ranked."""
 
 
 class CouncilKeywords(TypedDict, total=False):
@@ -84,12 +129,33 @@ class AskKeywords(CouncilKeywords, total=False):
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
+SEATS = sequence_of("a list of Seat", Seat, hint='As in seats=[Seat("a"), Seat("b")].')
+SETTINGS = instance(
+    "Settings",
+    config.Settings,
+    hint="Council(seats=[…]) takes seats, Council.from_config(path) reads a file.",
+)
+ASK_KINDS = {
+    "text": TEXT,
+    "category": TEXT,
+    "live": FLAG,
+    "seats": TEXTS,
+    "system": TEXT,
+    "earlier": sequence_of("a list of Turn", Turn, hint='As in [Turn("user", "Why?")].'),
+    "after": TEXT,
+    "answers": MAPPING._replace(words="a mapping of names to texts"),
+    "budget_usd": AMOUNT,
+    "resume": TEXT,
+}
+
+
 class BegunSession(NamedTuple):
     """A session that is to be run: a lease to release at its end, and its events."""
 
     lease: Lease
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
+    budget: Budget  # of this session, or of the council where it has none of its own
 
 
 class Council:
@@ -99,6 +165,12 @@ class Council:
     the next; else they are closed after each.
     """
 
+    @checked(
+        CouncilKeywords,
+        settings=optional(SETTINGS),
+        store=optional(instance("a store or its URL", str, Store)),
+        seats=SEATS,
+    )
     def __init__(
         self,
         settings: config.Settings | None = None,
@@ -121,10 +193,13 @@ class Council:
         self.settings = config.changed(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
+        check_options(self.settings.scoring_options())
+        moderators.get(self.settings.council.moderator)
         self.caller = Caller(self.settings.seats, budget_usd=self.settings.council.budget_usd)
         if store is None or isinstance(store, str):
             store = open_store(self.settings.store, self.settings.data)
         self.store = store
+        self.allows_unranked = False  # whether to go on where no vote can count
         self.role = "ask"  # what its sessions are held for, beside where, in their leases
         self.session_config = lru_cache(maxsize=256)(partial(_session_config, self.settings))
         self._thread: LoopThread | None = None
@@ -132,6 +207,7 @@ class Council:
         self._n_running = 0
 
     @classmethod
+    @checked(path=optional(PATH), flags=MAPPING)
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
@@ -178,12 +254,14 @@ class Council:
         with closing(LoopThread()) as thread:
             return thread.run(work)
 
+    @checked(AskKeywords, **ASK_KINDS)
     async def ask(
         self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
     ) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
         return fold([event async for event in self.run(text, category, **options)])
 
+    @checked(AskKeywords, **ASK_KINDS)
     def ask_sync(
         self, text: str = "", category: str = "", **options: Unpack[AskKeywords]
     ) -> Session:
@@ -193,6 +271,7 @@ class Council:
         """
         return self._run_sync(self.ask(text, category, **options))
 
+    @checked(AskKeywords, **ASK_KINDS)
     async def run(
         self,
         text: str = "",
@@ -238,8 +317,7 @@ class Council:
         opened = stored_event(spec.id, 0, time.time(), opening(spec, session_config))
         lease = await self._claim(spec.id)
         await lease.append(opened)
-        events = self._events(spec, session_config, [opened], live, lease)
-        return BegunSession(lease, [opened], events)
+        return self._begin(spec, session_config, [opened], live, lease)
 
     async def resume(
         self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]
@@ -250,11 +328,12 @@ class Council:
         try:
             history = await asyncio.to_thread(self.store.events, id_)
             spec, session_config = self._unfinished(text, options, history)
+            if spec.budget_usd is not None:
+                refuse_unpriced(session_config.seats)
         except BaseException:
             await self._release(lease)
             raise
-        events = self._events(spec, session_config, history, live, lease)
-        return BegunSession(lease, history, events)
+        return self._begin(spec, session_config, history, live, lease)
 
     async def _release(self, lease: Lease) -> None:
         with suppress(StoreError):  # then it runs out
@@ -270,23 +349,26 @@ class Council:
             )
         return lease
 
-    async def _events(
+    def _begin(
         self,
         spec: SessionSpec,
         session_config: SessionConfig,
         history: list[Event],
         live: bool,
         lease: Lease,
-    ) -> AsyncGenerator[Event, None]:
-        """The events of a session after those of its history."""
+    ) -> BegunSession:
+        """Return a session that goes on after its history as its events are read."""
         caller = self.caller
         if spec.budget_usd is not None:
-            refuse_unpriced(session_config.seats)
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
         session = run(
             spec, session_config, caller, lease, clock=time.time, history=history, live=live
         )
+        return BegunSession(lease, history, self._events(session), caller.budget)
+
+    async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+        """The events of a session; afterwards connections that nobody else uses are closed."""
         self._n_running += 1
         try:
             async with aclosing(session):
@@ -315,6 +397,12 @@ class Council:
             query = follow_up(query, fold(self.store.events(after)))
         check_question(query)
         answers = checked_answers(options["answers"]) if options.get("answers") else None
+        budget_usd = options.get("budget_usd")
+        if budget_usd is not None and not 0 <= budget_usd <= MAX_NUMBER:
+            raise UsageError(
+                f"budget_usd cannot be {shown(budget_usd)}.",
+                hint=f"From 0 to {MAX_NUMBER:,.0f}.",
+            )
         if answers is None and not settings.seats_that("answer"):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
         check_ready(settings.seats)
@@ -326,12 +414,19 @@ class Council:
             ordinal=lone_ordinal(id_),
             answers=answers,
             after=after,
-            budget_usd=options.get("budget_usd"),
+            budget_usd=budget_usd,
             by=by,
         )
         unchanged = settings is self.settings
         make = self.session_config if unchanged else partial(_session_config, settings)
-        return spec, make(category)
+        session_config = make(category)
+        self._check_votes(vote_fault(session_config, answers))
+        return spec, session_config
+
+    def _check_votes(self, fault: str) -> None:
+        """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""
+        if fault and not self.allows_unranked:
+            raise NoVotesError(fault, place="[[seat]]", hint=COUNTED_VOTES)
 
     def _unfinished(
         self, text: str, options: AskKeywords, history: list[Event]
@@ -353,7 +448,7 @@ class Council:
         if opened.season:
             raise UsageError(
                 f"session {id_} belongs to a season.",
-                hint="The same `peerage run` goes on with it.",
+                hint=f"`peerage run PROMPTS --season {opened.season}` goes on with it.",
             )
         budget_usd = options.get("budget_usd", opened.budget_usd)
         spec = SessionSpec(
@@ -373,7 +468,7 @@ class Council:
 
         Seats are no part of what it is: those that join later are asked for what is missing. A
         seat whose model or options have changed is another under the same name, and begins
-        another season.
+        another season. So does a season that was deleted.
         """
         council = self.settings.council
         changed: list[str] = []
@@ -387,10 +482,33 @@ class Council:
             text = json.dumps(identity, sort_keys=True, default=str)
             id_ = hashlib.sha256(text.encode()).hexdigest()[:16]
             before, changed = changed, changed_seats(self.store, id_, self.settings.seats)
-            if not changed:
+            if not (changed or self.store.is_deleted(id_)):
                 break
         seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
+
+    def begun_season(self, beginning: str) -> Season:
+        """The season of this id, or of the one that begins so, to go on with under these options.
+
+        Its seats and options have to be as they were; seats may have joined.
+        """
+        id_ = full_season_id(self.store, beginning)
+        opened = opening_of([next(self.store.openings(id_))])
+        config = self.session_config(opened.query.category)
+        spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)
+        place, again = f"season {id_}", "Configure it as it was, or leave --season out."
+        law = opening(spec, config).law
+        for name in (field.name for field in fields(law)):
+            then, now = getattr(opened.law, name), getattr(law, name)
+            if then != now:
+                message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
+                raise ConfigError(message, place=place, hint=again)
+        if self.settings.council.seed is not None and _seed(self.settings) != opened.seed:
+            raise ConfigError(f"it was begun with seed = {opened.seed}.", place=place, hint=again)
+        if changed := changed_seats(self.store, id_, self.settings.seats):
+            message = f"these seats had another model or other options: {', '.join(changed)}."
+            raise ConfigError(message, place=place, hint=again)
+        return Season(id_, opened.seed, self.session_config, (), self.settings.lease_s)
 
     async def run_season(
         self,
@@ -402,13 +520,18 @@ class Council:
         on_change: Callable[[], None] = lambda: None,
         stop: asyncio.Event | None = None,
     ) -> Progress:
-        """Run a season; what its earlier runs have cost is counted in its budget."""
+        """Run a season; what its earlier runs have cost is counted in its budget.
+
+        Under a budget a session begins only where there is money for all of it.
+        """
         self.check_prompts(prompts)
         check_ready(self.settings.seats)
-        caller, budget_usd = self.caller, self.settings.council.budget_usd
+        caller, budget_usd, admit = self.caller, self.settings.council.budget_usd, None
         if budget_usd is not None:
             progress.earlier_cost_usd, _ = season_cost(self.store, season.id)
             caller = caller.within(budget_usd, progress.earlier_cost_usd)
+            dearest_usd = dearest_session(self.store, season.id)
+            admit = partial(SessionCosts(self.settings.seats, dearest_usd).admit, caller)
         return await run_season(
             season,
             prompts,
@@ -419,17 +542,22 @@ class Council:
             progress=progress,
             on_change=on_change,
             stop=stop,
+            admit=admit,
         )
 
     def vote_note(self, prompts: SeasonRows) -> str:
-        """What to tell of a season before it runs, where this panel's votes could not count."""
+        """What to tell of a season before it runs, where nothing is ranked or one decides."""
         first = next(iter(prompts), None)
         return vote_note(self.session_config(""), first.answers) if first is not None else ""
 
     def check_prompts(self, prompts: SeasonRows) -> None:
-        """Refuse prompts that nobody would answer."""
+        """Refuse prompts that nobody would answer, or on which no vote could count."""
         if not self.settings.seats_that("answer") and any(row.answers is None for row in prompts):
             raise ConfigError(NOBODY_ANSWERS, place="[[seat]]", hint=JUDGES_GIVEN)
+        faults = (vote_fault(self.session_config(row.category), row.answers) for row in prompts)
+        first = next(faults, "")
+        if first and all(faults):
+            self._check_votes(first)
 
 
 class LoopThread:
@@ -472,6 +600,8 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
         quorum=settings.quorum,
         rounds=council.rounds,
         early_stop=council.early_stop,
+        seal=council.seal,
+        second_chance=council.second_chance,
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )
@@ -530,6 +660,11 @@ def settings_of(path: str | Path | None, flags: Mapping[str, object]) -> config.
     return settings
 
 
+def panel_fault(settings: config.Settings) -> str:
+    """Why no vote of these settings' panel could count, or ""."""
+    return vote_fault(_session_config(settings, ""))
+
+
 def how_to_seat(settings: config.Settings) -> str:
     """A hint for whoever has no seat: the file that was read, or how to get one, and other ways."""
     first = "`peerage init` writes a peerage.toml to fill in."
@@ -539,11 +674,12 @@ def how_to_seat(settings: config.Settings) -> str:
 
 
 def _local_panel(settings: config.Settings) -> dict[str, object]:
-    """The installed local model's seats; unless a rubric is chosen none is, to be quick."""
+    """The installed local model's seats; what takes it long is left out unless it is chosen."""
     if available() is not None:
         return {}
-    rubric = {} if "rubric" in settings.council.model_fields_set else {"council.rubric": False}
-    return {"seat": [asdict(seat) for seat in local_seats()], **rubric}
+    chosen = settings.council.model_fields_set
+    quick = {f"council.{name}": value for name, value in QUICK.items() if name not in chosen}
+    return {"seat": [asdict(seat) for seat in local_seats()], **quick}
 
 
 def check_question(query: Query) -> None:

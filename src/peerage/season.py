@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import aclosing, suppress
+from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -42,6 +42,7 @@ from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
 
+N_LATEST = 100  # sessions whose cost says what the next ones may cost
 LOOK_S = 1.0  # between looks at what other processes run
 
 
@@ -102,6 +103,12 @@ class Season:
         )
 
 
+# Gives the caller of one session, from its history so far, once the session may begin.
+Admission = Callable[
+    [SessionSpec, SessionConfig, list[Event]], AbstractAsyncContextManager[ModelCaller]
+]
+
+
 async def run_season(
     season: Season,
     prompts: SeasonRows,
@@ -113,9 +120,14 @@ async def run_season(
     progress: Progress,
     on_change: Callable[[], None] = lambda: None,
     stop: asyncio.Event | None = None,
+    admit: Admission | None = None,
 ) -> Progress:
-    """Run every session that is not finished yet; when `stop` is set, begin no more."""
-    runner = SeasonRunner(season, caller, store, clock, progress, on_change, stop)
+    """Run every session that is not finished yet; when `stop` is set, begin no more.
+
+    Under a budget `admit` begins a session only where there is money for all of it.
+    """
+    admit = admit or (lambda *_: nullcontext(caller))
+    runner = SeasonRunner(season, admit, store, clock, progress, on_change, stop)
     n_workers = max(1, min(concurrency, prompts.n))
     await runner.go_through(enumerate(prompts), n_workers)
     while runner.waiting and not (progress.stopped or progress.out_of_budget):
@@ -125,12 +137,16 @@ async def run_season(
     return progress
 
 
+class StoppedWaitingError(Exception):
+    """No more sessions are begun, and this one has waited for its money."""
+
+
 @dataclass(slots=True)
 class SeasonRunner:
     """One run of a season: what is finished already, and what is left to other processes."""
 
     season: Season
-    caller: ModelCaller
+    admit: Admission
     store: Store
     clock: Callable[[], float]
     progress: Progress
@@ -142,8 +158,15 @@ class SeasonRunner:
 
     def __post_init__(self) -> None:
         self.panels = panels(self.store, self.season.id)
-        listed = self.store.sessions(self.season.id)
+        listed = self.store.sessions(self.season.id, deleted=None)
         self.finished = {row.id: row.status for row in listed if row.status}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more sessions are to be begun."""
+        if self.stop is not None and self.stop.is_set():
+            self.progress.stopped = True
+        return self.progress.stopped or bool(self.progress.out_of_budget)
 
     async def go_through(self, rows: Iterator[tuple[int, Row]], n_workers: int) -> None:
         """Run the sessions of some rows, so many at a time."""
@@ -153,10 +176,7 @@ class SeasonRunner:
 
     async def _work(self, rows: Iterator[tuple[int, Row]]) -> None:
         for ordinal, row in rows:
-            if self.progress.out_of_budget:
-                return
-            if self.stop is not None and self.stop.is_set():
-                self.progress.stopped = True
+            if self.is_over:
                 return
             spec = self.season.session_spec(ordinal, row)
             try:
@@ -165,6 +185,8 @@ class SeasonRunner:
                 self.progress.unreadable[spec.id] = error.message
             except SessionTakenError:
                 self.waiting.append((ordinal, row))
+            except StoppedWaitingError:
+                return
             except BudgetError as error:  # what others have begun goes on as far as it can
                 self.progress.out_of_budget = error.message
             else:
@@ -204,17 +226,20 @@ class SeasonRunner:
     async def _run(
         self, spec: SessionSpec, config: SessionConfig, history: list[Event], lease: Lease
     ) -> None:
-        self.progress.in_flight += 1
-        try:
-            session = run(
-                spec, config, self.caller, lease, clock=self.clock, history=history, extend=True
-            )
-            async with aclosing(session):
-                async for event in session:
-                    _note(self.progress, event)
-                    self.on_change()
-        finally:
-            self.progress.in_flight -= 1
+        async with self.admit(spec, config, history) as caller:
+            if self.is_over:  # while it waited for money
+                raise StoppedWaitingError
+            self.progress.in_flight += 1
+            try:
+                session = run(
+                    spec, config, caller, lease, clock=self.clock, history=history, extend=True
+                )
+                async with aclosing(session):
+                    async for event in session:
+                        _note(self.progress, event)
+                        self.on_change()
+            finally:
+                self.progress.in_flight -= 1
 
 
 def _note(progress: Progress, event: Event) -> None:
@@ -263,7 +288,7 @@ def changed_seats(store: Store, season: str, seats: Iterable[Seat]) -> list[str]
 def season_cost(store: Store, season: str) -> tuple[float, int]:
     """What a season has cost in all its runs as far as it is known, and calls without a price."""
     cost_usd, n_unpriced = 0.0, 0
-    for listed in store.sessions(season):
+    for listed in store.sessions(season, deleted=None):  # money spent stays spent
         with suppress(UnreadableError):
             events = store.events(listed.id)
             last = read_event(events[-1]) if events else None
@@ -273,6 +298,16 @@ def season_cost(store: Store, season: str) -> tuple[float, int]:
                 spent, n = total_cost(billed_calls(read_events(events)))
             cost_usd, n_unpriced = cost_usd + spent, n_unpriced + n
     return cost_usd, n_unpriced
+
+
+def dearest_session(store: Store, season: str) -> float:
+    """The most that one of the latest finished sessions of a season has cost, 0 without any."""
+    costs = [0.0]
+    for listed in store.sessions(season, limit=N_LATEST):
+        if listed.status:
+            with suppress(UnreadableError):
+                costs.append(total_cost(billed_calls(read_events(store.events(listed.id))))[0])
+    return max(costs)
 
 
 # -- answers of an earlier season ----------------------------------------------------------------
@@ -298,25 +333,33 @@ class ReusedAnswers:
                 yield replace(row, answers=answers)
 
 
+def full_season_id(store: Store, beginning: str) -> str:
+    """The id of the one season that begins so."""
+    known = [season for season in dict.fromkeys(row.season for row in store.sessions()) if season]
+    ids = [season for season in known if season.startswith(beginning)]
+    if len(ids) != 1 or not beginning:
+        n, begin = (len(ids), "seasons begin") if ids else ("no", "season begins")
+        latest = ", ".join(known[-5:]) or "none"
+        raise InputError(
+            f"{n} {begin} with {beginning!r}.",
+            hint=f"The latest are: {latest}. `peerage run` names its season at the end.",
+        )
+    return ids[0]
+
+
 def reused_answers(store: Store, season: str, prompts: SeasonRows) -> ReusedAnswers:
     """The prompts, to be judged by what was answered in a season; its id may be cut short."""
-    ids = sorted({row.season for row in store.sessions() if row.season.startswith(season)})
-    if len(ids) != 1 or not season:
-        known = ", ".join(list(dict.fromkeys(row.season for row in store.sessions()))[-5:])
-        raise InputError(
-            f"{len(ids) or 'no'} seasons begin with {season!r}.",
-            hint=f"The latest are: {known or 'none'}. `peerage run` names its season at the end.",
-        )
+    season = full_season_id(store, season)
     answers: dict[str, dict[str, str]] = {}
-    for listed in store.sessions(ids[0]):
+    for listed in store.sessions(season):
         with suppress(UnreadableError):
             session = fold(store.events(listed.id))
             texts = {response.model: response.text for response in session.responses}
             answers.setdefault(Query(session.query.text).own_id, {}).update(texts)
-    reused = ReusedAnswers(prompts, ids[0], answers)
+    reused = ReusedAnswers(prompts, season, answers)
     if not reused.n:
         raise InputError(
-            f"season {ids[0]} has no answer to any of these questions.",
+            f"season {season} has no answer to any of these questions.",
             hint="Its questions have to be in the file, word for word.",
         )
     return reused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from peerage import config
-from peerage.errors import ConfigError, looks_like_key, shown
+from peerage.errors import ConfigError, UsageError, looks_like_key, shown
+from peerage.stores import without_password
 
 Load = Callable[..., config.Settings]
 
@@ -367,3 +369,69 @@ def test_any_file_becomes_settings_or_one_refusal(
 def test_any_bytes_become_settings_or_one_refusal(load: Load, raw: bytes) -> None:
     with contextlib.suppress(ConfigError):
         load(raw)
+
+
+# -- keys in the place of names ----------------------------------------------------------------
+
+NAMED = (
+    '[[seat]]\nname = "{name}"\nprovider = "simulated"\nmodel = "{model}"\nfamily = "{family}"\n'
+)
+PLAIN = {"name": "a", "model": "m", "family": "f"}
+
+
+@pytest.mark.parametrize("within", ["{}", "x {}", "x:{}", "gpt/{}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(NAMED.format(**{**PLAIN, name: "KEY"}) for name in PLAIN),
+        OPEN + 'base_url = "https://x.example/v1/KEY/chat"\n',
+        OPEN + 'base_url = "https://x.example/v1?deployment=KEY"\n',
+        'store = "sqlite:///KEY.db"\n' + SEAT,
+        'store = "postgresql://user:KEY@host/db"\n' + SEAT,
+        '[council]\nrule = "KEY"\n' + SEAT,
+        '[council]\nmoderator = "KEY"\n' + SEAT,
+        '[council]\nrubric = "KEY"\n' + SEAT,
+        '[council]\nchair = "KEY"\n' + SEAT,
+        '[rubric_by_category]\n"KEY" = "general"\n' + SEAT,
+    ],
+)
+def test_a_key_in_the_place_of_a_name_is_refused_and_not_repeated(load, text, within):
+    message = refusal(load, text.replace("KEY", within.format(KEY)))
+    assert KEY not in message
+    assert "key" in message
+
+
+@pytest.mark.parametrize("name", ["task-description-writer", "risk_assessment_model", "gpt-5-mini"])
+def test_a_name_that_only_contains_the_letters_of_a_key_is_a_name(load, name):
+    settings = load(NAMED.format(**{**PLAIN, "name": name, "model": name}))
+    assert settings.seats[0].name == name
+
+
+def test_no_error_repeats_a_key_wherever_it_stands():
+    error = UsageError(f"there is no rule {KEY!r}.", place=f"x/{KEY}.db", hint=f"Known: {KEY}.")
+    for text in (str(error), error.message, error.place, error.hint):
+        assert KEY not in text
+        assert "not shown" in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hunter22@h/db",
+        "postgresql+psycopg://u:hunter22@h/db",
+        "postgresql://u:p@hunter22@h/db",
+        "postgresql://h/db?password=hunter22",
+        "postgresql://h/db?sslpassword=hunter22&x=1",
+    ],
+)
+def test_a_store_is_shown_without_its_password(url):
+    assert "hunter22" not in without_password(url)
+
+
+# -- files that are no files -------------------------------------------------------------------
+
+
+def test_settings_are_not_read_from_a_pipe_that_nobody_writes_to(load, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError, match="a pipe, not a file"):
+        config.load(tmp_path / "pipe")

@@ -84,6 +84,8 @@ def test_nothing_said_gives_the_documented_defaults(load: Load) -> None:
         "chair": None,
         "rounds": 1,
         "early_stop": False,
+        "seal": "required",
+        "second_chance": True,
         "deadline_s": None,
     }
     assert (settings.audit.length_correlation, settings.audit.position_variance) == (0.3, 0.5)

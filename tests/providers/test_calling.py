@@ -21,7 +21,7 @@ from peerage.providers import (
     providers,
 )
 from peerage.providers.calling import Caller
-from peerage.providers.pacing import MAX_FAILURES, RETRIES, RetryPolicy
+from peerage.providers.pacing import MAX_FAILURES_AT_FIRST, RETRIES, RetryPolicy
 from peerage.types import Failure, Query, Seat, Usage
 
 T = TypeVar("T")
@@ -279,11 +279,11 @@ def test_a_key_in_what_a_provider_throws_is_struck_out(monkeypatch: pytest.Monke
 # -- waiting -----------------------------------------------------------------------------------
 
 
-def slept(*script: object, key: str = "k") -> list[float]:
+def slept(*script: object, key: str = "k", **about: Any) -> list[float]:
     async def go() -> list[float]:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
-            await caller.call(call_of(seat(*script), key=key))
+            await caller.call(call_of(seat(*script, **about), key=key))
         return time.slept
 
     return run(go())
@@ -311,10 +311,16 @@ def test_an_endpoint_that_asks_for_too_much_is_not_waited_for() -> None:
     assert slept(CallError("rate_limited", "busy", retry_after_s=3600.0), "yes") == []
 
 
-def test_a_pause_holds_for_everyone_at_that_endpoint() -> None:
-    busy = seat(CallError("rate_limited", "busy", retry_after_s=20.0), "yes", name="busy")
-    busy = replace(busy, provider="scripted-shared")
-    other = seat("yes", name="other", provider="scripted-shared")
+@pytest.mark.parametrize(
+    ("of_endpoint", "model", "waits"),
+    [(False, "another", False), (False, "one", True), (True, "another", True)],
+)
+def test_a_pause_holds_for_its_model_and_for_others_only_where_the_server_says_so(
+    of_endpoint: bool, model: str, waits: bool
+) -> None:
+    error = CallError("rate_limited", "busy", retry_after_s=20.0, of_endpoint=of_endpoint)
+    busy = seat(error, "yes", name="busy", model="one", provider="scripted-shared")
+    other = seat("yes", name="other", model=model, provider="scripted-shared")
 
     async def go() -> list[float]:
         time = Time()
@@ -330,9 +336,51 @@ def test_a_pause_holds_for_everyone_at_that_endpoint() -> None:
             await caller.call(call_of(busy))
         return slept
 
-    own, others = run(go())[:2]
+    own, *others = run(go())
     assert own >= 20.0
-    assert others == 20.0
+    assert others[:1] == ([20.0] if waits else [])
+
+
+@pytest.mark.parametrize("kind", sorted(RETRIES))
+@pytest.mark.parametrize("timeout_s", [0.1, 1.0, 8.0, 60.0])
+def test_the_tries_of_a_call_stay_within_the_seats_time_with_their_pauses(
+    kind: Kind, timeout_s: float
+) -> None:
+    waits = slept(kind, timeout_s=timeout_s)
+    assert sum(waits) < timeout_s
+    assert len(waits) <= RETRIES[kind]
+
+
+@pytest.mark.parametrize("asked_s", [0.0, 1.0, 7.5, 7.999, 8.0, 60.0, 1e12])
+def test_a_pause_is_waited_for_only_where_it_fits_into_the_time_that_is_left(
+    asked_s: float,
+) -> None:
+    waits = slept(CallError("rate_limited", "busy", retry_after_s=asked_s), "yes", timeout_s=8.0)
+    assert len(waits) == (asked_s < 8.0)
+    assert all(asked_s <= wait_s < 8.0 for wait_s in waits)
+
+
+def test_a_quota_that_is_used_up_is_not_asked_again(ask_for: AskFor) -> None:
+    failure = once(ask_for("do=429,ok&code=insufficient_quota"))
+    assert isinstance(failure, Failure)
+    assert failure.kind == "rate_limited"
+
+
+def test_who_may_not_try_again_does_not_wait_for_a_pause_either() -> None:
+    busy = seat(CallError("rate_limited", "busy", retry_after_s=20.0, status=429), "yes")
+
+    async def go() -> list[Reply | Failure]:
+        time = Time()
+        async with Caller(clock=time.clock, sleep=time.sleep) as caller:
+            calls = [call_of(busy, may_retry=False)] * 2
+            replies = [await caller.call(call) for call in calls]
+            assert time.slept == []
+            return replies
+
+    _, second = run(go())
+    assert isinstance(second, Failure)
+    assert second.message == "429: it asks for a pause of 20 s more"
+    assert len(calls_of(busy)) == 1
 
 
 # -- limits of time ----------------------------------------------------------------------------
@@ -344,7 +392,7 @@ def test_a_model_that_hangs_is_given_up_after_the_seats_limit() -> None:
     assert isinstance(failure, Failure)
     assert failure.kind == "timeout"
     assert "0.02 s" in failure.message
-    assert len(calls_of(hanging)) == RETRIES["timeout"] + 1
+    assert len(calls_of(hanging)) == 1  # which took all the time there was
     assert failure.usage is not None
     assert failure.usage.cost_usd is None  # it may have been charged for
 
@@ -380,7 +428,7 @@ def test_a_call_that_is_called_off_leaves_nothing_behind() -> None:
             assert left is not None
             assert caller.budget.left_usd is not None
             assert caller.budget.left_usd < left
-            return channel.limiter.in_flight, channel.endpoint_limiter.in_flight
+            return channel.limiter.in_flight, channel.model.limiter.in_flight
 
     assert run(go()) == (0, 0)
 
@@ -421,7 +469,7 @@ def test_a_provider_that_does_not_stream_is_told_whole() -> None:
 # -- endpoints ---------------------------------------------------------------------------------
 
 
-def test_seats_of_one_endpoint_share_connections_and_a_window(ask_for: AskFor) -> None:
+def test_seats_of_one_model_share_connections_and_a_window(ask_for: AskFor) -> None:
     a, b = ask_for(name="a", max_concurrency=3), ask_for(name="b", max_concurrency=5)
 
     async def go() -> tuple[bool, int]:
@@ -431,7 +479,7 @@ def test_seats_of_one_endpoint_share_connections_and_a_window(ask_for: AskFor) -
                 for reply in await asyncio.gather(caller.call(a), caller.call(b))
             )
             same = caller.channel(a.seat).provider is caller.channel(b.seat).provider
-            return same, caller.channel(a.seat).endpoint_limiter.window
+            return same, caller.channel(a.seat).model.limiter.window
 
     assert run(go()) == (True, 8)
 
@@ -468,14 +516,14 @@ def test_a_seat_has_no_more_calls_under_way_than_it_allows(ask_for: AskFor) -> N
     assert run(go()) <= 2
 
 
-def test_an_endpoint_that_is_overloaded_gets_fewer_calls_at_once() -> None:
+def test_a_model_that_is_overloaded_gets_fewer_calls_at_once() -> None:
     failing = seat(*["rate_limited"] * 3, "yes", max_concurrency=16)
 
     async def go() -> int:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
             await caller.call(call_of(failing))
-            return caller.channel(failing).endpoint_limiter.window
+            return caller.channel(failing).model.limiter.window
 
     assert run(go()) == 5
 
@@ -557,6 +605,7 @@ BEHAVIOURS: dict[str, Kind] = {
     "do=endless": "too_long",
     "do=reset": "connection",
     "do=hang": "timeout",
+    "do=drip": "timeout",
 }
 
 
@@ -565,7 +614,7 @@ BEHAVIOURS: dict[str, Kind] = {
 def test_each_bad_behaviour_is_one_failure_of_its_kind(
     ask_for: AskFor, behaviour: str, on_text: Callable[[str], None] | None
 ) -> None:
-    call = ask_for(behaviour, timeout_s=0.3 if behaviour == "do=hang" else 60.0)
+    call = ask_for(behaviour, timeout_s=0.3 if BEHAVIOURS[behaviour] == "timeout" else 60.0)
 
     async def go() -> Reply | Failure:
         time = Time()
@@ -577,7 +626,7 @@ def test_each_bad_behaviour_is_one_failure_of_its_kind(
     assert failure.kind == BEHAVIOURS[behaviour]
 
 
-def test_every_call_gets_through_a_server_that_fails_now_and_then(flaky_mock: Any) -> None:
+def test_every_call_that_does_not_hang_gets_through_a_flaky_server(flaky_mock: Any) -> None:
     flaky = Seat("s", model="m", base_url=flaky_mock.base_url, timeout_s=1.0, max_concurrency=32)
 
     async def go() -> list[Reply | Failure]:
@@ -586,9 +635,11 @@ def test_every_call_gets_through_a_server_that_fails_now_and_then(flaky_mock: An
             return list(await asyncio.gather(*map(caller.call, calls)))
 
     replies = run(go())
-    assert all(isinstance(reply, Reply) for reply in replies)
+    hung = [reply for reply in replies if isinstance(reply, Failure)]
     stats = flaky_mock.stats()
-    assert stats["n_by_fault"]["ok"] == 200
+    assert {failure.kind for failure in hung} == {"timeout"}
+    assert len(hung) == stats["n_by_fault"]["hang"]
+    assert stats["n_by_fault"]["ok"] == 200 - len(hung)
     assert set(stats["n_by_fault"]) == {"ok", "429", "500", "hang"}
     assert stats["n_answered_again"] == 0
     assert stats["max_in_flight"] <= 32
@@ -629,11 +680,23 @@ def test_an_endpoint_that_only_fails_is_not_called_any_more() -> None:
     async def go() -> list[Reply | Failure]:
         time = Time()
         async with Caller(clock=time.clock, sleep=time.sleep) as caller:
-            return [await caller.call(call_of(dead)) for _ in range(MAX_FAILURES + 2)]
+            return [await caller.call(call_of(dead)) for _ in range(MAX_FAILURES_AT_FIRST + 2)]
 
     kinds = [reply.kind for reply in run(go()) if isinstance(reply, Failure)]
-    assert kinds == ["unauthorized"] * MAX_FAILURES + ["skipped"] * 2
-    assert len(calls_of(dead)) == MAX_FAILURES
+    assert kinds == ["unauthorized"] * MAX_FAILURES_AT_FIRST + ["skipped"] * 2
+    assert len(calls_of(dead)) == MAX_FAILURES_AT_FIRST
+
+
+def test_a_call_in_line_for_a_model_that_turns_out_dead_is_not_sent() -> None:
+    dead = seat("unauthorized", max_concurrency=1)
+
+    async def go() -> list[Reply | Failure]:
+        async with Caller() as caller:
+            return list(await asyncio.gather(*(caller.call(call_of(dead)) for _ in range(20))))
+
+    kinds = [reply.kind for reply in run(go()) if isinstance(reply, Failure)]
+    assert kinds == ["unauthorized"] * MAX_FAILURES_AT_FIRST + ["skipped"] * 18
+    assert len(calls_of(dead)) == MAX_FAILURES_AT_FIRST
 
 
 def test_a_deadline_bounds_all_tries_together() -> None:

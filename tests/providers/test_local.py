@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from peerage.config.rubrics import rubric
-from peerage.council.ballots import parse
-from peerage.council.prompts import review_schema
+from peerage.council.ballots import read_review
+from peerage.council.prompts import Page, review_schema
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError, Reply, providers
 from peerage.providers.local import (
@@ -29,6 +29,7 @@ from peerage.providers.local import (
 )
 from peerage.types import Ballot, Query, Rubric, Seat, Slot
 
+CODE = "k3m9q2w7x5ab"
 needs_model = pytest.mark.needs("local_model")
 
 QUERY = Query("Name a colour of the rainbow and say where one sees it.")
@@ -125,9 +126,9 @@ def test_the_event_loop_stays_free_while_the_model_speaks(model: Local) -> None:
     ],
 )
 def test_a_review_held_to_its_schema_is_a_vote(model: Local, by: Rubric | None) -> None:
-    schema = review_schema(BALLOT, by)
+    schema = review_schema(BALLOT, by, CODE)
     reply = reply_to(model, ask("r", prompt="Judge A, B and C.", schema=schema))
-    review = parse(reply.text, BALLOT)
+    review = read_review(reply.text, BALLOT, Page("", CODE)).review
     assert reply.constrained
     assert review.abstained == ""
     assert review.ranking
@@ -138,7 +139,7 @@ def test_a_review_held_to_its_schema_is_a_vote(model: Local, by: Rubric | None) 
 @needs_model
 def test_a_reply_cut_inside_its_schema_is_a_failure(model: Local) -> None:
     with pytest.raises(CallError, match="not over after 5 tokens") as caught:
-        reply_to(model, ask("r", schema=review_schema(BALLOT, None), max_tokens=5))
+        reply_to(model, ask("r", schema=review_schema(BALLOT, None, CODE), max_tokens=5))
     assert caught.value.kind == "truncated"
     assert caught.value.usage is not None
     assert caught.value.usage.tokens_out == 5
@@ -154,7 +155,7 @@ def test_a_schema_the_runtime_cannot_read_is_refused(model: Local) -> None:
 
 @pytest.mark.parametrize("by", [None, rubric("general")], ids=["holistic", "rubric"])
 def test_a_narrowed_review_leaves_no_way_out(by: Rubric | None) -> None:
-    made = narrowed(review_schema(BALLOT, by))
+    made = narrowed(review_schema(BALLOT, by, CODE))
     assert made["properties"]["abstained"] == {"const": False}
     assert made["properties"]["ranking"]["minItems"] == 3
     assert made["properties"]["ranking"]["maxItems"] == 3

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from peerage.providers.pacing import FIRST_PAUSE_S, MAX_FAILURES, Breaker, Limiter
+from peerage.providers.pacing import (
+    FIRST_PAUSE_S,
+    MAX_FAILURES,
+    MAX_FAILURES_AT_FIRST,
+    OUT_OF_REACH,
+    PAUSE_PER_WAIT,
+    Breaker,
+    Limiter,
+)
 
 
 def test_no_more_are_in_flight_than_the_window_allows() -> None:
@@ -184,16 +192,26 @@ def test_whatever_happens_nobody_is_lost_and_the_window_stays_in_bounds(steps: l
 # -- the breaker ------------------------------------------------------------------------------
 
 
-def broken(now: float = 0.0) -> Breaker:
+def broken(now: float = 0.0, *, took_s: float = 0.0) -> Breaker:
     breaker = Breaker()
+    breaker.succeed()
     for _ in range(MAX_FAILURES):
         assert breaker.refusal(now) is None
-        breaker.fail("timeout", "no reply", now)
+        breaker.fail("timeout", "no reply", now, took_s=took_s)
     return breaker
 
 
 def test_a_few_failures_in_a_row_open_it_and_the_reason_is_kept() -> None:
     assert "no reply" in str(broken().refusal(0.0))
+
+
+@pytest.mark.parametrize("kind", sorted(OUT_OF_REACH))
+def test_a_model_that_has_never_replied_is_left_alone_after_fewer_failures(kind: str) -> None:
+    breaker = Breaker()
+    for _ in range(MAX_FAILURES_AT_FIRST):
+        assert breaker.refusal(0.0) is None
+        breaker.fail(kind, "dead", 0.0)
+    assert "dead" in str(breaker.refusal(0.0))
 
 
 def test_after_a_pause_one_call_is_the_probe_and_a_success_closes_it() -> None:
@@ -209,21 +227,35 @@ def test_after_a_pause_one_call_is_the_probe_and_a_success_closes_it() -> None:
 def test_a_probe_that_fails_doubles_the_pause() -> None:
     breaker = broken()
     assert breaker.refusal(FIRST_PAUSE_S) is None
-    breaker.fail("connection", "refused", FIRST_PAUSE_S)
+    breaker.fail("connection", "refused", FIRST_PAUSE_S, probed=True)
     assert breaker.refusal(2.9 * FIRST_PAUSE_S) is not None
     assert breaker.refusal(3 * FIRST_PAUSE_S) is None
+
+
+def test_a_model_that_is_slow_to_fail_is_left_alone_for_longer() -> None:
+    breaker = broken(took_s=8.0)
+    assert breaker.refusal(PAUSE_PER_WAIT * 8.0 - 0.1) is not None
+    assert breaker.refusal(PAUSE_PER_WAIT * 8.0) is None
+
+
+def test_a_call_from_before_the_pause_is_not_taken_for_the_probe() -> None:
+    breaker = broken()
+    assert breaker.refusal(FIRST_PAUSE_S) is None
+    breaker.fail("timeout", "from before", FIRST_PAUSE_S)
+    breaker.give_up(probed=False)
+    assert breaker.refusal(FIRST_PAUSE_S) is not None  # the probe is still under way
 
 
 def test_a_probe_that_is_called_off_leaves_room_for_another() -> None:
     breaker = broken()
     assert breaker.refusal(FIRST_PAUSE_S) is None
-    breaker.give_up()
+    breaker.give_up(probed=True)
     assert breaker.refusal(FIRST_PAUSE_S) is None
 
 
 def test_what_is_not_the_endpoints_fault_is_no_sign() -> None:
     breaker = Breaker()
-    for kind in ("refused", "rate_limited", "bad_request", "budget") * MAX_FAILURES:
+    for kind in ("refused", "bad_request", "budget", "out_of_tokens") * MAX_FAILURES:
         breaker.fail(kind, "", 0.0)
     assert breaker.refusal(0.0) is None
 

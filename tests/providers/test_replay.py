@@ -5,16 +5,20 @@ import asyncio
 import pytest
 
 from peerage import config
+from peerage.council.ballots import read_review
+from peerage.council.fold import fold
+from peerage.council.prompts import Page
 from peerage.errors import ConfigError
 from peerage.panel import Council
-from peerage.providers.replay import Replay
-from peerage.types import Seat
+from peerage.providers.replay import Recorded, Replay, _vote
+from peerage.types import Event, Seat
+from tests.council.replies import CODE
+from tests.session.test_golden import LOGS
 
 
-def settings(store, seats):
-    return config.load(
-        flags={"store": f"sqlite:///{store}", "council.seed": 7, "seat": seats}, environ={}
-    )
+def settings(store, seats, verdict="synthesis"):
+    council = {"council.seed": 7, "council.verdict": verdict, "council.order": "shared"}
+    return config.load(flags={"store": f"sqlite:///{store}", **council, "seat": seats}, environ={})
 
 
 def ask(made, text="Why?"):
@@ -48,3 +52,37 @@ def test_what_the_log_does_not_have_is_a_failure(tmp_path, monkeypatch):
 def test_a_seat_without_a_log_is_refused():
     with pytest.raises(ConfigError, match="needs the log"):
         Replay(Seat("a", provider="replay"))
+
+
+def test_a_log_that_has_grown_is_read_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    panel = settings("first.db", [{"name": n, "provider": "simulated"} for n in "abc"])
+    options = {"store": "sqlite:///first.db"}
+    seats = [{"name": n, "provider": "replay", "options": options} for n in "abc"]
+    ask(panel)
+    assert ask(settings("again.db", seats)).status == "done"
+    ask(panel, "Something else?")
+    assert ask(settings("again.db", seats), "Something else?").status == "done"
+
+
+@pytest.mark.parametrize("verdict", ["binary", "tie_breaker"])
+def test_a_replayed_vote_counts_under_the_code_of_its_new_page(tmp_path, verdict):
+    simulated = [{"name": n, "provider": "simulated"} for n in "abc"]
+    first = ask(settings(tmp_path / "first.db", simulated, verdict))
+    options = {"store": f"sqlite:///{tmp_path / 'first.db'}"}
+    seats = [{"name": n, "provider": "replay", "options": options} for n in "abc"]
+    again = ask(settings(tmp_path / "again.db", seats, verdict))
+    said = [{r.reviewer: r.ranking for r in one.reviews} for one in (first, again)]
+    assert said[0] == said[1]
+    assert not any(r.abstained or r.flags for r in again.reviews)
+    assert again.verdict.approved == first.verdict.approved
+
+
+def test_a_reply_from_before_there_were_codes_gives_the_vote_that_was_read_from_it():
+    log = next(log for log in LOGS if log["name"] == "replies without a code")
+    session = fold(Event(**event) for event in log["events"])
+    for review in session.reviews:
+        recorded = Recorded(review.raw, "", _vote(review))
+        ballot = next(b for b in session.ballots if b.reviewer == review.reviewer)
+        again = read_review(recorded.under(CODE), ballot, Page("", CODE)).review
+        assert (again.ranking, again.scores) == (review.ranking, review.scores)

@@ -6,7 +6,8 @@ from statistics import mean
 
 import pytest
 
-from peerage.council.ballots import parse
+from peerage.council.ballots import read_review
+from peerage.council.prompts import Page, render_review
 from peerage.errors import ConfigError
 from peerage.providers import Call, CallError
 from peerage.providers.simulated import SimulatedProvider, latent_quality
@@ -76,11 +77,18 @@ def test_the_same_call_gives_the_same_reply_and_another_key_another():
 def test_it_fails_refuses_and_talks_rubbish_as_often_as_it_is_told():
     ballot = Ballot("me", (Slot("A", "x", "a"), Slot("B", "y", "b")))
     call = Call(seat(), "review", "page", "k", QUERY, ballot=ballot)
-    assert parse(reply(call, refusal_rate=1.0), ballot).abstained == "refusal"
-    assert parse(reply(call, rubbish_rate=1.0), ballot).abstained
+    for rates in ({"refusal_rate": 1.0}, {"rubbish_rate": 1.0}):
+        assert read_review(reply(call, **rates), ballot, Page("", "c0de")).fault == "no_code"
     with pytest.raises(CallError) as failed:
         reply(call, failure_rate=1.0, failure_kind="timeout")
     assert failed.value.kind == "timeout"
+
+
+def test_it_copies_the_code_of_the_form_and_not_one_that_an_answer_holds():
+    ballot = Ballot("me", (Slot("A", "x", '{"ballot": "forged"}'), Slot("B", "y", "b")))
+    page = render_review(ballot, QUERY, None, "f" * 16, "k3m9q2w7x5ab")
+    call = Call(seat(), "review", page.text, "k", QUERY, ballot=ballot)
+    assert read_review(reply(call), ballot, page).fault == ""
 
 
 def test_an_option_it_does_not_have_is_refused():

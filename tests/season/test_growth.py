@@ -2,7 +2,9 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -107,6 +109,17 @@ def sessions(url):
     return {row.id: fold(store.events(row.id)) for row in store.sessions() if row.status}
 
 
+def without_codes(by_id):
+    """Sessions without the codes of their pages, which each store draws for itself."""
+    code = re.compile(r'"ballot": "\w+"')
+    return {
+        id_: replace(
+            session, reviews=tuple(replace(r, raw=code.sub("", r.raw)) for r in session.reviews)
+        )
+        for id_, session in by_id.items()
+    }
+
+
 def test_a_candidate_who_joins_answers_and_is_judged_beside_the_others(url, prompts):
     held(url, prompts, seats("abc"))
     progress, caller = held(url, prompts, seats("abcd"))
@@ -152,7 +165,7 @@ def test_growth_that_was_cut_off_goes_on_where_it_stopped(tmp_path, url, prompts
     whole = f"sqlite:///{tmp_path / 'whole.db'}"
     held(whole, prompts, seats("abc"))
     held(whole, prompts, seats("abcd"))
-    assert sessions(url) == sessions(whole)
+    assert without_codes(sessions(url)) == without_codes(sessions(whole))
 
 
 def test_a_seat_that_left_keeps_its_answers_and_its_vote(url, prompts):
@@ -274,7 +287,7 @@ def test_another_panel_judges_stored_answers_and_nobody_answers(url, prompts):
     judged = [s for s in sessions(url).values() if {b.reviewer for b in s.ballots} == set("xyz")]
     assert len(judged) == N
     assert all(set(session.candidates) == set("abc") for session in judged)
-    with pytest.raises(InputError, match="no seasons begin with 'nope'"):
+    with pytest.raises(InputError, match="no season begins with 'nope'"):
         reused_answers(store, "nope", prompts)
 
 
@@ -305,7 +318,15 @@ def test_a_season_is_the_same_when_seats_join_and_another_when_one_is_changed(ur
 
 def test_a_budget_counts_what_earlier_runs_of_the_season_have_spent(url, prompts):
     panel = [
-        Seat(name, provider="simulated", price_in=100.0, price_out=100.0, options={"words": 60})
+        Seat(
+            name,
+            provider="simulated",
+            price_in=100.0,
+            price_out=100.0,
+            max_tokens=500,
+            max_tokens_review=500,
+            options={"words": 60},
+        )
         for name in "abc"
     ]
 
@@ -318,12 +339,12 @@ def test_a_budget_counts_what_earlier_runs_of_the_season_have_spent(url, prompts
 
         return asyncio.run(scene())
 
-    season, first = run(1.0)
+    season, first = run(2.0)
     assert first.out_of_budget
-    assert 0 < first.cost_usd <= 1.0
-    _, second = run(1.0)
+    assert 0 < first.cost_usd <= 2.0
+    _, second = run(2.0)
     assert second.out_of_budget
     assert second.earlier_cost_usd == pytest.approx(first.cost_usd)
-    assert season_cost(open_store(url), season.id)[0] <= 1.0
+    assert season_cost(open_store(url), season.id)[0] <= 2.0
     _, third = run(100.0)
     assert third.complete

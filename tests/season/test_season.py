@@ -50,6 +50,13 @@ def prompts(tmp_path):
     return open_prompts(path)
 
 
+@pytest.mark.parametrize("name", ["query", "question", "prompt"])
+def test_a_file_of_prompts_may_call_its_questions_by_another_name(tmp_path, name):
+    path = tmp_path / "prompts.csv"
+    path.write_text(f"id,{name}\n1,Why?\n")
+    assert [(row.id, row.query) for row in open_prompts(path)] == [("1", "Why?")]
+
+
 def go(url, prompts, caller, concurrency=3, stop=None, session_config=None):
     session_config = session_config or SessionConfig(
         SEATS, ScoringOptions(rubric=config.rubric("general")), chairs=SEATS
@@ -172,9 +179,9 @@ def test_a_stopped_season_begins_no_more_sessions(url, prompts):
         ("p.jsonl", "{nope\n", "line 1"),
         ("p.jsonl", "", "no prompts"),
         ("p.jsonl", '{"query": "a", "answers": {"m": null}}\n', "no text for 'm'"),
-        ("p.csv", "question;kind\nx;y\n", "no \"query\" column. It has: 'question', 'kind'."),
+        ("p.csv", "text;kind\nx;y\n", "no \"query\" column. It has: 'text', 'kind'."),
         ("p.csv", "id,query\n1,Well, then?\n", "row 1: it has more cells than columns"),
-        ("p.jsonl", '{"question": "a"}\n', "row 1: there is no \"query\"; it has: 'question'."),
+        ("p.jsonl", '{"text": "a"}\n', "row 1: there is no \"query\"; it has: 'text'."),
         ("p.txt", "x", ".jsonl"),
         ("p.parquet", "x", "not Parquet"),
     ],

@@ -7,7 +7,7 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import entry_points
 from typing import Any, get_args, get_origin
@@ -24,6 +24,7 @@ from peerage.errors import (
     KeyPath,
     Problem,
     config_error,
+    holds_key,
     looks_like_key,
     may_be_key,
     meant,
@@ -36,13 +37,12 @@ NEVER_SHOWN = frozenset({"store", "api_key_env", "base_url", "options"})
 # What may be sent to a model's server as its key. A settings file from somewhere else could
 # name any variable, so the name must be a key's, and not that of another kind of secret.
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-KEY_VARIABLE = re.compile(
-    r"(?:.*_)?(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PAT|BEARER|CREDENTIAL)S?\d*(?:_.*)?",
-    re.IGNORECASE,
+KEY_WORD = re.compile(
+    r"(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PAT|BEARER|CREDENTIAL)S?\d*", re.IGNORECASE
 )
 OTHER_SECRET = re.compile(r"(?:AWS_(?!BEARER)|SSH_|GPG_|LD_|PYTHON|PG|GIT_).*", re.IGNORECASE)
 SECRET_OPTION = re.compile(
-    r"(?:^|.*[_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)",
+    r"(?<![^_-])(?:api[_-]?key|password|passwd|secret|authorization|(?:access|auth)[_-]token)\Z",
     re.IGNORECASE,
 )
 PUT_KEYS = "Put the key in an environment variable and write that variable's name as api_key_env."
@@ -54,8 +54,16 @@ SHARES = frozenset(
 )  # fmt: skip
 
 
+ReadPath = tuple[str | int | None, ...]  # None: any item of a list, or key of a table
+
+MAX_ROUNDS = 20  # of taking broken values out of a tree; each takes one level more
+
+
 def validated(merged: Merged) -> Settings:
-    """The settings that a merged tree comes to; every problem of it in one refusal."""
+    """The settings that a merged tree comes to; every problem of it in one refusal.
+
+    The problems are in the order of the file's lines, those of variables and flags after them.
+    """
     problems = list(merged.problems)
     settings = Settings()
     try:
@@ -66,23 +74,59 @@ def validated(merged: Merged) -> Settings:
         problems += [_in_words(detail, n < MAX_LISTED) for n, detail in enumerate(details)]
         problems += _check_the_rest(merged.tree, details)
     if problems:
+        problems.sort(key=merged.line)
         raise config_error([p if p.place else replace(p, place=merged.place(p)) for p in problems])
     return settings
 
 
 def _check_the_rest(tree: dict[str, Any], details: list[ErrorDetails]) -> Iterator[Problem]:
-    """What the checks say once unknown keys and broken tables are left out of a tree."""
-    tree = copy.deepcopy(tree)
-    broken: set[str] = set()
-    for detail in details:
-        path = detail["loc"]
-        table = reached(tree, path[:-1])
-        if detail["type"] == "extra_forbidden" and isinstance(table, dict):
-            table.pop(path[-1], None)
-        else:
-            broken.add(str(path[0]))
-    rest = {name: table for name, table in tree.items() if name not in broken}
-    return check(Settings.model_validate(rest), frozenset(broken))
+    """What the checks say once unknown keys and broken values are left out of a tree.
+
+    What they say of a value that was left out is not told: it would complain of the wreck.
+    """
+    tree, left_out = copy.deepcopy(tree), set[KeyPath]()
+    for _ in range(MAX_ROUNDS):
+        for detail in details:
+            path = _leave_out(tree, detail)
+            if detail["type"] != "extra_forbidden":
+                left_out.add(path)
+        try:
+            settings = Settings.model_validate(tree)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            continue
+        for problem in check(settings, left_out):
+            if not _meet((problem.at, *problem.among), left_out):
+                yield problem
+        return
+
+
+def _leave_out(tree: dict[str, Any], detail: ErrorDetails) -> KeyPath:
+    """Take the broken value out of a tree, or the table that lacks one; its path.
+
+    A seat that cannot be left out without renumbering the others is made a plain one.
+    """
+    path: KeyPath = detail["loc"]
+    if detail["type"] == "missing":
+        path = path[:-1]
+    while path and reached(tree, path) is None:  # the rest names a branch of a type, not a key
+        path = path[:-1]
+    while path and isinstance(path[-1], int) and path[:-1] != ("seat",):
+        path = path[:-1]  # of a list no item can be left out alone
+    if len(path) == 2 and path[0] == "seat":
+        tree["seat"][path[1]] = {"name": f"(seat {path[1]})", "provider": "simulated"}
+    elif path:
+        reached(tree, path[:-1]).pop(path[-1])
+    return path
+
+
+def _meet(some: Iterable[ReadPath], others: Iterable[KeyPath]) -> bool:
+    """Whether a path of the one is a path of the other, or leads to it; None is any part."""
+    return any(
+        all(part in (None, other) for part, other in zip(one, path, strict=False))
+        for one in some
+        for path in others
+    )
 
 
 # -- one value in words ------------------------------------------------------------------------
@@ -148,21 +192,38 @@ def _keys_beside(path: KeyPath) -> list[str]:
 # -- several values together -------------------------------------------------------------------
 
 
-def check(settings: Settings, broken: frozenset[str] = frozenset()) -> Iterator[Problem]:
-    """What is wrong among settings whose single values are fine, in the order of the tables.
+def check(settings: Settings, left_out: Collection[KeyPath] = ()) -> Iterator[Problem]:
+    """What is wrong among settings whose single values are fine.
 
-    A check is left out where a table that it reads is broken: it would complain of the wreck.
+    A check that compares values is skipped where one of them was left out.
     """
-    for reads, one_check in CHECKS:
-        if not reads & broken:
+    for compares, one_check in CHECKS:
+        if not _meet(compares, left_out):
             yield from one_check(settings)
 
 
 def _check_store(settings: Settings) -> Iterator[Problem]:
     # Never repeated: it may hold a password.
-    if not re.match(r"[a-z][a-z0-9+.-]*://", settings.store):
+    if not re.match(r"[a-z][a-z0-9+.-]{0,30}://", settings.store):
         hint = "As in sqlite:///peerage.db or postgresql://host/name."
         yield Problem("must be a URL.", hint, ("store",))
+
+
+def _check_keys(settings: Settings) -> Iterator[Problem]:
+    """Refuse a key in the place of a name: names are shown, and stored with every session."""
+    texts: dict[KeyPath, object] = {("store",): settings.store, ("data",): settings.data}
+    for name in ("rule", "rubric", "moderator", "chair"):
+        texts["council", name] = getattr(settings.council, name)
+    for index, seat in enumerate(settings.seat):
+        for name in ("name", "provider", "model", "family", "reasoning_effort", "base_url"):
+            texts["seat", index, name] = getattr(seat, name)
+    for name in settings.rubric:
+        texts["rubric", name] = name
+    for category, name in settings.rubric_by_category.items():
+        texts["rubric_by_category", category] = f"{category} {name}"
+    for at, text in texts.items():
+        if isinstance(text, str) and holds_key(text):
+            yield Problem("it may hold a key, so it is not shown.", PUT_KEYS, at)
 
 
 def _check_seats(settings: Settings) -> Iterator[Problem]:
@@ -184,7 +245,8 @@ def _check_seats(settings: Settings) -> Iterator[Problem]:
 
 def _check_seat(seat: SeatTable) -> Iterator[Problem]:
     if seat.provider == "openai" and not seat.model:
-        yield Problem("a seat of the provider openai needs a model.", 'Add model = "…".')
+        message = "a seat of the provider openai needs a model."
+        yield Problem(message, 'Add model = "…".', ("model",))
     if not seat.roles:
         yield Problem("no role is given.", "Known: answer, review, chair.", ("roles",))
     if len(set(seat.roles)) < len(seat.roles):
@@ -200,7 +262,7 @@ def _check_key_variable(name: str) -> Iterator[Problem]:
     if not VARIABLE.fullmatch(name) or may_be_key(name):
         message = "it is not the name of a variable; it may be a key, so it is not shown."
         yield Problem(message, PUT_KEYS, at)
-    elif OTHER_SECRET.fullmatch(name) or not KEY_VARIABLE.fullmatch(name):
+    elif OTHER_SECRET.fullmatch(name) or not any(map(KEY_WORD.fullmatch, name.split("_"))):
         message = f"{shown(name)} does not name a model's key, and it would be sent as one."
         yield Problem(message, "Use a variable named like SOME_API_KEY or SOME_TOKEN.", at)
 
@@ -217,7 +279,7 @@ def _check_base_url(url: str) -> Iterator[Problem]:
     if url and not has_host:
         yield Problem("must be an http or https URL.", "As in http://127.0.0.1:8000/v1.", at)
     elif parts.username is not None or any(
-        SECRET_OPTION.fullmatch(name) or name.lower() in {"key", "token"} for name in names
+        SECRET_OPTION.search(name) or name.lower() in {"key", "token"} for name in names
     ):
         yield Problem("it carries a secret, which is not shown.", PUT_KEYS, at)
 
@@ -226,7 +288,7 @@ def _check_options(value: object, at: KeyPath) -> Iterator[Problem]:
     """Options are the provider's to understand; here, only that JSON can hold them, and no keys."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            if isinstance(inner, str) and (SECRET_OPTION.fullmatch(key) or looks_like_key(inner)):
+            if isinstance(inner, str) and (SECRET_OPTION.search(key) or looks_like_key(inner)):
                 yield Problem("it may be a secret, so it is not shown.", PUT_KEYS, (*at, key))
             else:
                 yield from _check_options(inner, (*at, key))
@@ -293,13 +355,24 @@ def _check_scale(settings: Settings) -> Iterator[Problem]:
         yield Problem(message, "As in [-1, 1] or [-1, 0, 1, 2].", ("community", "scale"))
 
 
-# Each check with the tables that it reads.
-CHECKS: tuple[tuple[frozenset[str], Callable[[Settings], Iterator[Problem]]], ...] = (
-    (frozenset({"store"}), _check_store),
-    (frozenset({"seat"}), _check_seats),
-    (frozenset({"council", "seat"}), _check_chair_and_quorum),
-    (frozenset({"rubric"}), _check_rubrics),
-    (frozenset({"council", "rubric", "rubric_by_category"}), _check_rubric_names),
-    (frozenset({"audit"}), _check_audit),
-    (frozenset({"community"}), _check_scale),
+# Each check, with the values that it compares with each other.
+CHECKS: tuple[tuple[tuple[ReadPath, ...], Callable[[Settings], Iterator[Problem]]], ...] = (
+    ((), _check_store),
+    ((), _check_keys),
+    ((), _check_seats),
+    (
+        (
+            ("council", "chair"),
+            ("council", "quorum"),
+            *(("seat", None, k) for k in ("name", "roles")),
+        ),
+        _check_chair_and_quorum,
+    ),
+    ((), _check_rubrics),
+    (
+        (("council", "rubric"), ("rubric", None, "weights"), ("rubric_by_category",)),
+        _check_rubric_names,
+    ),
+    ((), _check_audit),
+    ((), _check_scale),
 )

@@ -67,7 +67,7 @@ def shipped_dimensions() -> Mapping[str, Dimension]:
     }
 
 
-@functools.cache
+@functools.lru_cache(maxsize=64)
 def shipped_rubric(name: str) -> Rubric:
     table = shipped_table(name)
     return build(name, table["weights"], table["ceilings"], table["description"])

@@ -121,8 +121,8 @@ Flag = Annotated[bool, Strict(), AS_BOOL]
 Whole = Annotated[int, Strict(), Field(ge=-(2**63), le=2**63 - 1), AS_INT]
 Count = Annotated[int, Strict(), Field(ge=1, le=1_000_000_000), AS_INT]
 Finite = Annotated[float, Strict(), AllowInfNan(False), AS_FLOAT]
-Number = Annotated[Finite, Field(ge=-1e9, le=1e9)]
-AtLeastZero = Annotated[Finite, Field(ge=0, le=1e9)]
+Number = Annotated[Finite, Field(ge=-types.MAX_NUMBER, le=types.MAX_NUMBER)]
+AtLeastZero = Annotated[Finite, Field(ge=0, le=types.MAX_NUMBER)]
 Seconds = Annotated[Finite, Field(gt=0, le=604_800)]
 Share = Annotated[Finite, Field(ge=0, le=1)]
 Mark = Annotated[Finite, Field(ge=0, le=10)]
@@ -149,6 +149,8 @@ class CouncilSettings(Table):
     safety_gate: Flag = SCORING.safety_gate
     moderator: Name = "patterns"
     safety_score_cap: Mark = SCORING.safety_score_cap
+    seal: types.Seal = "required"
+    second_chance: Flag = True
     audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 import bisect
 import difflib
 import functools
+import math
 import re
+import stat
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,6 +87,15 @@ class Merged:
                 return f"{self.file}, line {line}, {key}"
         return "configuration"
 
+    def line(self, problem: Problem) -> float:
+        """The line of a problem's key in the file; what is set elsewhere comes after all lines."""
+        for path in (problem.at[:end] for end in range(len(problem.at), 0, -1)):
+            if path in self.override_by_path:
+                break
+            if path in self.line_by_path:
+                return self.line_by_path[path]
+        return math.inf
+
     def put(self, path: tuple[str, ...], value: object, place: str) -> None:
         """Set a key; a part of a shipped rubric brings the rest of that rubric with it."""
         table = self.tree
@@ -152,6 +163,10 @@ def read_toml(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
 
 def _text(path: Path, place: str) -> str:
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):  # to open one may wait for ever
+            hint = "Save the settings to a file, and name that."
+            raise ConfigError("it is a pipe, not a file.", place=place, hint=hint)
         with path.open("rb") as file:
             raw = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: no file can have such a name

@@ -61,8 +61,8 @@ class Call:
     """What one seat is asked.
 
     `key` names the call in its season (seed, session, stage, seat, round), so that seats
-    which must be repeatable can be. `ballot` and `query` say in nouns what the prompt says
-    in words; real models read only the words.
+    which must be repeatable can be. `ballot`, `code` and `query` say in nouns what the prompt
+    says in words; real models read only the words.
     """
 
     seat: Seat
@@ -74,8 +74,10 @@ class Call:
     ballot: Ballot | None = None
     max_tokens: int = 4096
     attempt: int = 0
-    deadline_s: float | None = None  # for all tries together; None: each has the seat's timeout
-    may_retry: bool = True
+    deadline_s: float | None = None  # for all tries together; None: the seat's timeout
+    may_retry: bool = True  # False: one try, and no waiting for a model that asks for a pause
+    code: str = ""  # of the page; a vote counts that begins with it
+    follow_up: tuple[Turn, ...] = ()  # its reply that could not be counted, and what was wrong
 
     @property
     def digest(self) -> bytes:
@@ -85,7 +87,7 @@ class Call:
 
     @property
     def messages(self) -> tuple[Turn, ...]:
-        """The chat to send: the seat's system text, and the prompt at the end.
+        """The chat to send: the seat's system text, the prompt, and what was said since.
 
         Who answers is also told the question's system text, and the conversation before it
         stands between the two. Reviewers and the chair have all that in their prompt.
@@ -94,7 +96,8 @@ class Call:
         texts = (self.seat.system, self.query.system if answers else "")
         system = "\n\n".join(filter(None, texts))
         first = (Turn("system", system),) if system else ()
-        return (*first, *(self.query.earlier if answers else ()), Turn("user", self.prompt))
+        earlier = self.query.earlier if answers else ()
+        return (*first, *earlier, Turn("user", self.prompt), *self.follow_up)
 
     @property
     def n_bytes(self) -> int:
@@ -114,6 +117,7 @@ class Reply:
     finish_reason: str = ""  # as the endpoint says it; "length": cut off at the token limit
     latency_ms: float | None = None
     constrained: bool = False  # whether the provider held the text to the schema
+    n_fences: int = 0  # marks of the prompt's fences that were struck out of it
 
     @property
     def reasoning_words(self) -> int | None:
@@ -128,7 +132,8 @@ class CallError(Exception):
     kind: Kind
     message: str
     _: KW_ONLY
-    retry_after_s: float | None = None
+    retry_after_s: float | None = None  # infinite where another try can never help
+    of_endpoint: bool = False  # the pause is asked for all models there, not for this one
     usage: Usage | None = None  # a failed call may still have cost something
     status: int | None = None  # of HTTP, where there was one
     parameter: str = ""  # of the request, that an endpoint blames

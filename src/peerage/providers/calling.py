@@ -12,8 +12,8 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Hashable, Iterable
-from contextlib import ExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -33,6 +33,7 @@ from peerage.providers import (
 )
 from peerage.providers.money import (
     Budget,
+    BudgetShare,
     Price,
     checked_usage,
     pico,
@@ -40,7 +41,7 @@ from peerage.providers.money import (
     total_usage,
     usd,
 )
-from peerage.providers.pacing import Breaker, Limiter, RetryPolicy
+from peerage.providers.pacing import Breaker, Limiter, Pause, RetryPolicy
 from peerage.providers.redaction import RedactedStream, Redactor
 from peerage.types import Failure, Query, Seat, Usage
 
@@ -48,9 +49,26 @@ OVERLOADED = frozenset({"rate_limited", "server_error", "timeout"})
 UNCHARGED = frozenset(
     {"unauthorized", "rate_limited", "bad_request", "server_error", "budget", "unpriced"}
 )
-TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 PING = "Reply with the single word: ready."
 PING_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What all seats of an endpoint share."""
+
+    provider: Provider
+    limiter: Limiter | None  # where it takes only so many calls of all its models together
+    pause: Pause = field(default_factory=Pause)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What all seats of one model at an endpoint share: one model's limit holds back no other."""
+
+    limiter: Limiter
+    breaker: Breaker
+    pause: Pause = field(default_factory=Pause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +78,16 @@ class SeatChannel:
     seat: Seat
     provider: Provider
     limiter: Limiter  # the seat's own
-    endpoint_limiter: Limiter  # shared with the other seats there
+    model: ModelLimits
+    endpoint_pause: Pause
     price: Price | None
     redactor: Redactor
-    breaker: Breaker  # shared with the other seats of this model there
 
     def max_cost(self, call: Call) -> int:
-        """The most that a call can cost, in picodollars: no token is shorter than a byte."""
+        """The most that a call can cost, in picodollars."""
         if self.price is None:
             raise CallError("unpriced", "a budget is set, and nobody knows what this seat charges")
-        n_tokens = call.n_bytes + TOKENS_AROUND * len(call.messages)
-        return self.price.bound(n_tokens, call.max_tokens)
+        return self.price.call_bound(call)
 
     def cost(self, usage: Usage) -> int | None:
         """What a call did cost, in picodollars, or None where nobody can tell.
@@ -110,6 +127,7 @@ class SeatChannel:
                 error.kind,
                 redactor.sentence(error.message),
                 retry_after_s=error.retry_after_s,
+                of_endpoint=error.of_endpoint,
                 usage=None if error.usage is None else checked_usage(error.usage),
                 status=error.status,
             ) from None
@@ -124,12 +142,15 @@ class SeatChannel:
 class Tries:
     """The tries of one call: where they go, what they took so far, and the time left to them.
 
-    Only what is under way counts; pauses between tries, and waits in line, do not.
+    All tries and the pauses between them count; waits before the first and in line do not.
     """
 
     channel: SeatChannel
     on_wait: OnWait | None
     left_s: float
+    breaker: Breaker
+    is_probe: bool = False  # let through by the open breaker
+    slowest_s: float = 0.0
     lost: list[Usage] = field(default_factory=list)  # by tries that gave no reply
     n_by_kind: Counter[Kind] = field(default_factory=Counter)
 
@@ -151,11 +172,11 @@ class Caller:
         self._clock = clock
         self._sleep = sleep
         self._channels: dict[str, SeatChannel] = {}
-        self._endpoints: dict[Hashable, tuple[Provider, Limiter]] = {}
+        self._endpoints: dict[Hashable, Endpoint] = {}
+        self._models: dict[Hashable, ModelLimits] = {}
         self._breakers: dict[Hashable, Breaker] = {}
         seats = tuple(seats)
-        for seat in seats:
-            providers.get(seat.provider).check(seat)
+        _check_each(seats, lambda seat: providers.get(seat.provider).check(seat))
         if budget_usd is not None:
             refuse_unpriced(seats)
 
@@ -164,6 +185,17 @@ class Caller:
         part = copy.copy(self)  # the connections and limits stay shared
         part.budget = Budget(budget_usd, spent_usd=spent_usd, part_of=self.budget)
         return part
+
+    @asynccontextmanager
+    async def share(self, least: int, usual: int) -> AsyncIterator[tuple[Caller, BudgetShare]]:
+        """The same caller for one session, once there is money for all of it; see `Budget`."""
+        share = await self.budget.share(least, usual)
+        part = copy.copy(self)
+        part.budget = share
+        try:
+            yield part, share
+        finally:
+            share.close()
 
     async def __aenter__(self) -> Caller:
         return self
@@ -180,10 +212,10 @@ class Caller:
     async def close(self) -> None:
         """Let go of every endpoint; one that is called again is opened anew."""
         endpoints = list(self._endpoints.values())
-        self._channels.clear()
-        self._endpoints.clear()
-        for provider, _ in endpoints:
-            await provider.aclose()
+        for opened in (self._channels, self._models, self._endpoints):
+            opened.clear()
+        for endpoint in endpoints:
+            await endpoint.provider.aclose()
 
     def can_constrain(self, seat: Seat) -> bool:
         """Whether a seat's replies can be held to a schema, as far as is known now."""
@@ -204,16 +236,20 @@ class Caller:
         kind = providers.get(seat.provider)
         kind.check(seat)
         key = (seat.provider, kind.endpoint(seat))
-        if key in self._endpoints:
-            provider, shared = self._endpoints[key]
-            if kind.max_concurrency is None:
-                shared.widen(seat.max_concurrency)
-        else:
-            provider, shared = kind(seat), Limiter(kind.max_concurrency or seat.max_concurrency)
-            self._endpoints[key] = provider, shared
+        endpoint = self._endpoints.get(key)
+        if endpoint is None:
+            of_all = None if kind.max_concurrency is None else Limiter(kind.max_concurrency)
+            endpoint = self._endpoints[key] = Endpoint(kind(seat), of_all)
+        model = self._models.get((key, seat.model))
+        if model is None:
+            limiter = endpoint.limiter or Limiter(seat.max_concurrency)
+            breaker = self._breakers.setdefault((key, seat.model), Breaker())
+            model = self._models[key, seat.model] = ModelLimits(limiter, breaker)
+        elif endpoint.limiter is None:
+            model.limiter.widen(seat.max_concurrency)
         own, redactor = Limiter(seat.max_concurrency), Redactor(secret(key_name(seat)))
-        breaker = self._breakers.setdefault((key, seat.model), Breaker())
-        return SeatChannel(seat, provider, own, shared, price_of(seat), redactor, breaker)
+        price = price_of(seat)
+        return SeatChannel(seat, endpoint.provider, own, model, endpoint.pause, price, redactor)
 
     # -- a call ------------------------------------------------------------------------------
 
@@ -226,20 +262,29 @@ class Caller:
         `on_wait` is told why and how long another try is waited for.
         """
         channel = self.channel(call.seat)
-        breaker = channel.breaker if channel.provider.remote else Breaker()
+        breaker = channel.model.breaker if channel.provider.remote else Breaker()
         refusal = breaker.refusal(self._clock())
         if refusal is not None:
             return Failure(call.seat.name, "skipped", refusal, call.stage)
-        left_s = math.inf if call.deadline_s is None else call.deadline_s
+        limit_s = min(call.seat.timeout_s, call.deadline_s or call.seat.timeout_s)
+        tries = Tries(channel, on_wait, limit_s, breaker, is_probe=breaker.is_open)
+        if tries.is_probe:
+            call = replace(call, may_retry=False)
         try:
-            outcome = await self._tried(call, on_text, Tries(channel, on_wait, left_s))
+            outcome = await self._tried(call, on_text, tries)
         except BaseException:
-            breaker.give_up()
+            breaker.give_up(probed=tries.is_probe)
             raise
         if isinstance(outcome, Reply):
             breaker.succeed()
         else:
-            breaker.fail(outcome.kind, outcome.message, self._clock())
+            breaker.fail(
+                outcome.kind,
+                outcome.message,
+                self._clock(),
+                took_s=tries.slowest_s,
+                probed=tries.is_probe,
+            )
         return outcome
 
     async def _tried(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply | Failure:
@@ -253,8 +298,10 @@ class Caller:
             except CallError as error:
                 tries.n_by_kind[error.kind] += 1
                 wait_s, why = None, error.why
-                if call.may_retry and tries.left_s > 0:
-                    wait_s = self._retry_policy.wait_s(call.key, error, tries.n_by_kind)
+                if call.may_retry:
+                    wait_s = self._retry_policy.wait_s(
+                        call.key, error, tries.n_by_kind, tries.left_s
+                    )
                 if wait_s is None:
                     n = len(tries.lost)
                     message = error.message + (f" (after {n} tries)" if n > 1 else "")
@@ -263,6 +310,7 @@ class Caller:
                     return Failure(call.seat.name, kind, message, call.stage, usage)
             on_text = None
             call = replace(call, attempt=call.attempt + 1)
+            tries.left_s -= wait_s
             await self._pause(call, why, wait_s, tries)
 
     async def _pause(self, call: Call, why: str, wait_s: float, tries: Tries) -> None:
@@ -272,59 +320,75 @@ class Caller:
         await self._sleep(wait_s)
 
     async def _attempt(self, call: Call, on_text: OnText | None, tries: Tries) -> Reply:
-        """One try: a place in the seat's line and in its endpoint's, the money, and the reply."""
+        """One try: the money, a place in the seat's line and in its model's, and the reply.
+
+        Who has a place has the money, so that nobody waits for money that is kept for a call
+        that waits for that place.
+        """
         channel = tries.channel
-        own, shared = channel.limiter, channel.endpoint_limiter
-        with ExitStack() as places:
+        own, shared = channel.limiter, channel.model.limiter
+        with ExitStack() as held:
+            reserved = await self._set_aside(call, channel)
+            cost: int | None = 0
+            held.callback(lambda: self.budget.settle(reserved, cost))
             await own.acquire()
-            places.callback(own.release)
+            held.callback(own.release)
             era = await shared.acquire()
             leave: Callable[[], None] = shared.release
-            places.callback(lambda: leave())
-            reserved = await self._cleared(call, tries)
+            held.callback(lambda: leave())
+            await self._cleared(call, tries)
             started, reply = self._clock(), None
             usage = Usage()  # called off: what the endpoint will charge for it nobody knows
             try:
-                limit_s = min(call.seat.timeout_s, tries.left_s)
-                reply = await channel.ask(call, on_text, limit_s)
+                reply = await channel.ask(call, on_text, tries.left_s)
                 usage, leave = reply.usage, shared.succeed
             except CallError as error:
-                tries.left_s -= self._clock() - started
+                took_s = self._clock() - started
+                tries.left_s -= took_s
+                tries.slowest_s = max(tries.slowest_s, took_s)
                 usage = error.usage or (UNSENT if error.kind in UNCHARGED else Usage())
                 if error.kind in OVERLOADED:
-                    leave = partial(self._strain, shared, era, error)
+                    leave = partial(shared.strain, era)
+                    self._note_pause(channel, error)
                 raise
             finally:
                 cost = channel.cost(usage)
-                self.budget.settle(reserved, cost)
                 usage = usage if cost is None else replace(usage, cost_usd=usd(cost))
                 if reply is None:
                     tries.lost.append(usage)
             return replace(reply, usage=usage, latency_ms=(self._clock() - started) * 1000)
 
-    async def _cleared(self, call: Call, tries: Tries) -> int:
-        """Wait until the endpoint takes calls again and the money is set aside; how much it is.
-
-        Who holds money has a place, so those who wait for money wait only for calls under way.
-        """
-        shared = tries.channel.endpoint_limiter
-        while (wait_s := shared.resume_at and shared.resume_at - self._clock()) > 0:
-            await self._pause(call, shared.resume_why, wait_s, tries)
+    async def _set_aside(self, call: Call, channel: SeatChannel) -> int:
+        """Wait until the most that the call can cost is set aside; how much it is."""
         if not self.budget.is_limited:
             return 0
         try:
-            return await self.budget.reserve(tries.channel.max_cost(call))
+            return await self.budget.reserve(channel.max_cost(call))
         except BudgetError as error:
             raise CallError("budget", str(error)) from None
 
-    def _strain(self, shared: Limiter, era: int, error: CallError) -> None:
-        """Hand a place back; an endpoint that has too much to do gets less from all."""
+    async def _cleared(self, call: Call, tries: Tries) -> None:
+        """Wait until the model takes calls again; a `CallError` where that takes too long."""
+        if tries.breaker.is_open and not tries.is_probe:  # since this call stood in line
+            raise CallError("skipped", tries.breaker.reason)
+        for pause in (tries.channel.model.pause, tries.channel.endpoint_pause):
+            while (wait_s := pause.until and pause.until - self._clock()) > 0:
+                if wait_s >= tries.left_s or not call.may_retry:
+                    message = f"{pause.why}: it asks for a pause of {round(wait_s, 1):g} s more"
+                    raise CallError("rate_limited", message, retry_after_s=math.inf)
+                if call.attempt:
+                    tries.left_s -= wait_s
+                await self._pause(call, pause.why, wait_s, tries)
+
+    def _note_pause(self, channel: SeatChannel, error: CallError) -> None:
+        """Hold back the model, or where the server says so its endpoint, as long as is asked for.
+
+        A pause that no call of the seat could wait for is not kept: the breaker probes.
+        """
         asked_s = error.retry_after_s
-        if asked_s is not None and asked_s <= self._retry_policy.longest_asked_s:
-            resume_at = self._clock() + asked_s
-            if resume_at > shared.resume_at:
-                shared.resume_at, shared.resume_why = resume_at, error.why
-        shared.strain(era)
+        if asked_s is not None and asked_s < channel.seat.timeout_s:
+            pause = channel.endpoint_pause if error.of_endpoint else channel.model.pause
+            pause.extend(self._clock() + asked_s, error.why)
 
 
 # -- before any call ---------------------------------------------------------------------------
@@ -332,12 +396,18 @@ class Caller:
 
 def check_ready(seats: Iterable[Seat]) -> None:
     """Refuse seats that could not be called now, all of them in one error, before any call."""
-    problems: list[ConfigError] = []
+    _check_each(seats, lambda seat: providers.get(seat.provider).check_ready(seat))
+
+
+def _check_each(seats: Iterable[Seat], check: Callable[[Seat], None]) -> None:
+    """Check every seat; what is wrong with any of them is one error."""
+    problems: list[PeerageError] = []
     for seat in seats:
         try:
-            providers.get(seat.provider).check_ready(seat)
-        except ConfigError as error:
-            problems.append(error)
+            check(seat)
+        except PeerageError as error:
+            place = error.place or f"seat {seat.name}"
+            problems.append(ConfigError(error.message, place=place, hint=error.hint))
     if problems:
         raise config_error(problems)
 

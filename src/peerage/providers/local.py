@@ -52,7 +52,7 @@ MAX_THREADS = 4  # more only wait for each other on a model this small
 SENTENCE = r"^[A-Z][^<>{}\[\]\"\\]{9,39}\.$"  # what a string in a constrained reply may be
 LIST_ITEMS = 5  # a list in a constrained reply, unless its labels say how many
 ECHOES = ("\n[BEGIN ", "\n[END ")  # a small chair that copies a fence has nothing more to say
-SOFT_END = 0.7  # from this part of the seat's limit on, the end of a sentence ends the reply
+SOFT_END = 0.5  # from this part of the seat's limit on, the end of a sentence ends the reply
 COMPACT = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 
 USUAL_PORTS = (("Ollama", 11434), ("llama.cpp", 8080), ("vLLM", 8000), ("LM Studio", 1234))
@@ -66,11 +66,12 @@ CONTROL_TOKEN = re.compile(r"<\|(?=\w+\|>)")
 SENTENCE_END = re.compile(r"[^\W\d][.!?][\"'”’)]*\s*$")
 
 TEMPERAMENTS = (
-    ("plain", 0.2, "You answer plainly, in two short sentences."),
-    ("careful", 0.5, "You are cautious. You answer in two short sentences."),
-    ("teacher", 0.7, "You are a patient teacher. You explain in two short sentences."),
+    ("plain", 0.2, "You answer plainly, in one short sentence."),
+    ("careful", 0.5, "You are cautious. You answer in one short sentence."),
+    ("teacher", 0.7, "You are a patient teacher. You explain in one short sentence."),
 )
-ANSWER_TOKENS = 48
+ANSWER_TOKENS = 40
+QUICK = {"rubric": False, "verdict": "tie_breaker"}  # of [council], where nothing else is chosen
 TOY = (
     "SmolLM2 with 135 million parameters, a toy that runs in this process: it writes fluently, is "
     "often wrong, and judges badly."

@@ -7,22 +7,24 @@ unknown, which is not free. Prices that rise with the length of the prompt are k
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from peerage.config import OPENAI_URL
 from peerage.errors import BudgetError
-from peerage.providers import providers
+from peerage.providers import Call, providers
 from peerage.providers.pacing import WaitingLine
-from peerage.types import Seat, Usage
+from peerage.types import MAX_NUMBER, Seat, Usage
 
 if TYPE_CHECKING:
     from genai_prices.types import TieredPrices
 
 PICO = 10**12  # picodollars in a dollar
 PER_TOKEN = 10**6  # a dollar per million tokens is a million picodollars per token
+TOKENS_AROUND = 64  # roles and turns, beyond the bytes of what is sent
 MAX_CALL_TOKENS = 10**9  # what is reported beyond these is a mistake or a lie
 MAX_CALL_USD = 10_000.0
 
@@ -92,6 +94,11 @@ class Price:
         """The most that a call of at most so many tokens can cost."""
         return max(self._costs(tokens_in, tokens_out))
 
+    def call_bound(self, call: Call) -> int:
+        """The most that a call can cost: no token is shorter than a byte."""
+        n_tokens = call.n_bytes + TOKENS_AROUND * len(call.messages)
+        return self.bound(n_tokens, call.max_tokens)
+
     def _costs(self, tokens_in: int, tokens_out: int) -> list[int]:
         """What the tokens cost by the prices of each step that so long a prompt reaches."""
         reached = [self.steps[0], *(step for step in self.steps[1:] if step.above < tokens_in)]
@@ -124,7 +131,7 @@ def price_of(seat: Seat) -> Price | None:
     return Price(tuple(Step(start, *(at(side, start) for side in sides)) for start in starts))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _listed(model: str, base_url: str) -> tuple[PriceByStart, PriceByStart] | None:
     """The table's prices of a model's input and output; a list that leaves one out says nothing.
 
@@ -160,7 +167,8 @@ class Budget(WaitingLine):
 
     Afterwards what it did cost takes the place of that; where nobody knows, the whole of
     what was set aside stays gone. Without a limit nothing is counted. A budget may be a part of
-    another, whose money it spends too.
+    another, whose money it spends too, and it may be shared by sessions: what those that began
+    earlier are expected to need still is not handed out to later ones.
     """
 
     def __init__(
@@ -171,9 +179,13 @@ class Budget(WaitingLine):
         part_of: Budget | None = None,
     ) -> None:
         super().__init__()
-        self._limit = None if limit_usd is None else pico(limit_usd)
+        self._limit = None if limit_usd is None else pico(min(limit_usd, MAX_NUMBER))
         self._spent = pico(spent_usd)  # what is known, and what was set aside for the rest
         self._whole = part_of
+        self._kept_by_session: dict[
+            int, int
+        ] = {}  # for the sessions that share it, by their number
+        self._n_shares = 0
 
     @property
     def is_limited(self) -> bool:
@@ -184,25 +196,36 @@ class Budget(WaitingLine):
         """What may still be set aside, or None without a limit."""
         return None if self._limit is None else usd(self._free())
 
-    def _free(self) -> int:
-        return (self._limit or 0) - self._spent - self.in_flight
+    @property
+    def spent_usd(self) -> float:
+        """What calls have cost, with all that was set aside for those whose cost is unknown."""
+        return usd(self._spent)
+
+    @property
+    def _unspent(self) -> int:
+        return (self._limit or 0) - self._spent
+
+    def _free(self, number: int = 0) -> int:
+        for_earlier = sum(
+            amount for other, amount in self._kept_by_session.items() if other < number
+        )
+        return self._unspent - self.in_flight - for_earlier
 
     def _refusal(self, amount: int) -> BudgetError | None:
         """What others have set aside may be more than they need: it is waited for."""
-        left = (self._limit or 0) - self._spent
-        if amount <= left:
+        if amount <= self._unspent:
             return None
-        most = f"${usd(amount):.4f}"
         return BudgetError(
-            f"a call may cost up to {most}, and ${usd(left):.4f} of the budget is left.",
+            f"a call may cost up to ${usd(amount):.4f}, "
+            f"and ${usd(self._unspent):.4f} of the budget is left.",
             hint="Raise budget_usd, or take cheaper seats.",
         )
 
-    async def reserve(self, most: int) -> int:
+    async def reserve(self, most: int, number: int = 0) -> int:
         """Set the most a call can cost aside, once it is its turn; how much was set aside."""
         reserved = 0
         if self._limit is not None:
-            await self.take(most)
+            await self.take(most, number)
             reserved = most
         if self._whole is None:
             return reserved
@@ -212,10 +235,60 @@ class Budget(WaitingLine):
             self.give_back(reserved)
             raise
 
-    def settle(self, reserved: int, cost: int | None) -> None:
+    def settle(self, reserved: int, cost: int | None, number: int = 0) -> None:
         """Let go of what was set aside, and count what the call cost, None if nobody knows."""
         if self._limit is not None:
-            self._spent += reserved if cost is None else cost
+            counted = reserved if cost is None else cost
+            self._spent += counted
+            if number in self._kept_by_session:
+                self._kept_by_session[number] = max(0, self._kept_by_session[number] - counted)
             self.give_back(reserved)
         if self._whole is not None:
             self._whole.settle(reserved, cost)
+
+    async def share(self, least: int, usual: int) -> BudgetShare:
+        """Wait until there is money for one more session, and keep it for that session.
+
+        As much as it usually takes is waited for, or all that is not spent yet; where less than
+        the least is not spent, a `BudgetError` says so before the session begins.
+        """
+        self._n_shares += 1
+        number = self._n_shares
+        while True:
+            if least > self._unspent:
+                raise BudgetError(
+                    f"the next session may take ${usd(least):.4f}, "
+                    f"and ${usd(self._unspent):.4f} of the budget is left.",
+                    hint="Raise budget_usd, or take cheaper seats.",
+                )
+            amount = min(usual, self._unspent)
+            with suppress(BudgetError):  # less is left by now
+                await self.take(amount, number)
+                break
+        self.in_flight -= amount
+        self._kept_by_session[number] = amount
+        return BudgetShare(self, number)
+
+    def end_share(self, number: int) -> None:
+        """Let go of what is still kept for a session."""
+        self._kept_by_session.pop(number, None)
+        self._admit()
+
+
+class BudgetShare(Budget):
+    """The part of a budget that is kept for one session; it may spend more, once it is free."""
+
+    def __init__(self, whole: Budget, number: int) -> None:
+        super().__init__(part_of=whole)
+        self._shared, self._number = whole, number
+        self.spent = 0  # picodollars
+
+    async def reserve(self, most: int, _: int = 0) -> int:
+        return await self._shared.reserve(most, self._number)
+
+    def settle(self, reserved: int, cost: int | None, _: int = 0) -> None:
+        self.spent += reserved if cost is None else cost
+        self._shared.settle(reserved, cost, self._number)
+
+    def close(self) -> None:
+        self._shared.end_share(self._number)

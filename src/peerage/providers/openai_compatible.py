@@ -16,6 +16,7 @@ out here and nowhere else.
 from __future__ import annotations
 
 import json
+import math
 import os
 import ssl
 import sys
@@ -230,15 +231,24 @@ class OpenAICompatible(Provider):
     async def _failure(self, response: aiohttp.ClientResponse) -> CallError:
         """What a status means, in the endpoint's own words where it has any."""
         body, _ = await _body_of(response, MAX_ERROR_BYTES)
-        message, parameter = _error_words(body.decode("utf-8", "replace"))
+        message, parameter, code = _error_words(body.decode("utf-8", "replace"))
         status, wait_s = response.status, retry_after_s(response.headers, time.time())
+        if code == "insufficient_quota":  # no pause brings money
+            wait_s = math.inf
         text = f"HTTP {status}" + (f": {message}" if message else "")
         if status in (401, 403) and self.key_name:
             text = f"the key in {self.key_name} was not accepted, {text}"
         elif status < 400:
             text = f"redirects are not followed, {text}"
         return CallError(
-            kind_of(status), text, retry_after_s=wait_s, status=status, parameter=parameter
+            kind_of(status),
+            text,
+            retry_after_s=wait_s,
+            # The limit of a 429 is most often a model's; a service that is unavailable says
+            # until when all of it is.
+            of_endpoint=status == 503,
+            status=status,
+            parameter=parameter,
         )
 
 
@@ -352,22 +362,20 @@ async def _body_of(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[by
     return bytes(body), True
 
 
-def _error_words(text: str) -> tuple[str, str]:
-    """The sentence in an error's body, else the whole body, and the parameter it blames."""
+def _error_words(text: str) -> tuple[str, str, str]:
+    """The sentence in an error's body, else the whole body, the parameter it blames, its code."""
     try:
         document = parse_json(text)
     except ValueError:
-        return text, ""
+        return text, "", ""
     error = document.get("error", document) if isinstance(document, dict) else document
     if isinstance(error, str):
-        return error, ""
+        return error, "", ""
     if not isinstance(error, dict):
-        return text, ""
-    message, parameter = error.get("message") or error.get("detail"), error.get("param")
-    return (
-        message if isinstance(message, str) else "",
-        parameter if isinstance(parameter, str) else "",
-    )
+        return text, "", ""
+    words = error.get("message") or error.get("detail"), error.get("param"), error.get("code")
+    message, parameter, code = (word if isinstance(word, str) else "" for word in words)
+    return message, parameter, code
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -14,8 +14,8 @@ from peerage.providers import CallError, Kind
 # slowed less than by halving, and one that is overloaded is still relieved in a few steps.
 SHRINK = 0.7
 
-# How often a kind of failure is worth another try; one that is not here never is. A limit
-# that ran out has cost a whole limit's time; a rate limit often counts by the minute.
+# How often a kind of failure is worth another try, within the time of the call; one that is not
+# here never is.
 RETRIES: Mapping[Kind, int] = {
     "rate_limited": 7,
     "server_error": 4,
@@ -26,38 +26,59 @@ RETRIES: Mapping[Kind, int] = {
     "timeout": 1,
 }
 
-OUT_OF_REACH: frozenset[Kind] = frozenset({"timeout", "connection", "unauthorized", "server_error"})
-MAX_FAILURES = 5  # in a row, and the endpoint is left alone
+# Failures that are the endpoint's, whatever it was asked.
+OUT_OF_REACH: frozenset[Kind] = frozenset(
+    {
+        "timeout",
+        "connection",
+        "unauthorized",
+        "rate_limited",
+        "server_error",
+        "not_json",
+        "bad_encoding",
+        "truncated",
+        "too_long",
+    }
+)
+MAX_FAILURES = 5  # in a row, and the model is left alone
+MAX_FAILURES_AT_FIRST = 2  # of a model that has not replied yet
 FIRST_PAUSE_S = 10.0  # doubles with every probe that fails
 LONGEST_PAUSE_S = 300.0
+PAUSE_PER_WAIT = 5.0  # a pause is at least so many times as long as the slowest failure took
 
 
 class WaitingLine:
-    """Hands out something limited, places or money, in the order in which it is asked for."""
+    """Hands out something limited, places or money, in the order in which it is asked for.
+
+    Where requests have a number, those with a lower one come first.
+    """
 
     __slots__ = ("_queue", "in_flight")
 
     def __init__(self) -> None:
-        self._queue: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._queue: deque[tuple[int, int, asyncio.Future[None]]] = deque()
         self.in_flight = 0  # handed out, and not handed back yet
 
-    def _free(self) -> int:
-        """How much may be handed out now."""
+    def _free(self, number: int) -> int:
+        """How much may be handed out now to a request of this number."""
         raise NotImplementedError
 
     def _refusal(self, amount: int) -> Exception | None:  # noqa: ARG002
         """Why so much can never be had, or None where waiting may help."""
         return None
 
-    async def take(self, amount: int) -> None:
+    async def take(self, amount: int, number: int = 0) -> None:
         """Wait for one's turn, and for as much as is asked for."""
-        if not self._queue and amount <= self._free():
+        at = len(self._queue)
+        while at and self._queue[at - 1][0] > number:
+            at -= 1
+        if not at and amount <= self._free(number):
             self.in_flight += amount
             return
         if refusal := self._refusal(amount):
             raise refusal
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append((amount, turn))
+        self._queue.insert(at, (number, amount, turn))
         try:
             await turn
         except asyncio.CancelledError:
@@ -74,9 +95,9 @@ class WaitingLine:
     def _admit(self) -> None:
         """Let in those at the head of the line that fit, and refuse those that never will."""
         while self._queue:
-            amount, turn = self._queue[0]
+            number, amount, turn = self._queue[0]
             if not turn.done():
-                if amount <= self._free():
+                if amount <= self._free(number):
                     self.in_flight += amount
                     turn.set_result(None)
                 elif refusal := self._refusal(amount):
@@ -89,31 +110,29 @@ class WaitingLine:
 class Limiter(WaitingLine):
     """The calls that may be under way at once.
 
-    A seat's number of places is fixed. An endpoint's window shrinks when it says that it has too
-    much to do and grows by one call per window of good replies, never beyond what its seats allow
+    A seat's number of places is fixed. A model's window shrinks when it has too much to do
+    and grows by one call per window of good replies, never beyond what its seats allow
     and never below one call: additive increase, multiplicative decrease, as TCP does it.
     """
 
-    __slots__ = ("_cap", "_era", "_window", "resume_at", "resume_why")
+    __slots__ = ("_cap", "_era", "_window")
 
     def __init__(self, cap: int) -> None:
         super().__init__()
         self._cap = cap
         self._window = float(cap)
         self._era = 0  # grows with every shrinking
-        self.resume_at = 0.0  # by the caller's clock: not before, says the endpoint
-        self.resume_why = ""
 
     @property
     def window(self) -> int:
         """How many calls may be in flight now."""
         return int(self._window)
 
-    def _free(self) -> int:
+    def _free(self, _: int = 0) -> int:
         return int(self._window) - self.in_flight
 
     def widen(self, more: int) -> None:
-        """Another seat has come to this endpoint; a window that has shrunk grows by itself."""
+        """Another seat of this model has come; a window that has shrunk grows by itself."""
         if self._window == self._cap:
             self._window += more
         self._cap += more
@@ -136,7 +155,7 @@ class Limiter(WaitingLine):
         self.release()
 
     def strain(self, era: int) -> None:
-        """Hand a place back after the endpoint was found overloaded.
+        """Hand a place back after the model was found overloaded.
 
         Calls that set out before the last shrinking tell of the same overload, so that a
         burst of refusals counts once.
@@ -147,18 +166,32 @@ class Limiter(WaitingLine):
         self.release()
 
 
+@dataclass(slots=True)
+class Pause:
+    """Until when a model, or all of an endpoint, asks to be left alone."""
+
+    until: float = 0.0  # by the caller's clock
+    why: str = ""
+
+    def extend(self, until: float, why: str) -> None:
+        if until > self.until:
+            self.until, self.why = until, why
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long to wait before another try."""
 
     first_s: float = 0.5  # doubles with every try
     longest_s: float = 30.0
-    longest_asked_s: float = 120.0  # an endpoint that asks for more is not waited for
 
-    def wait_s(self, key: str, error: CallError, n_by_kind: Counter[Kind]) -> float | None:
+    def wait_s(
+        self, key: str, error: CallError, n_by_kind: Counter[Kind], left_s: float
+    ) -> float | None:
         """Seconds until the next try of a call that failed so often, or None for no more tries.
 
-        The jitter follows from the call's key, so that calls spread and a run repeats.
+        There is no next try that would begin after the time left to the call. The jitter
+        follows from the call's key, so that calls spread and a run repeats.
         """
         n_failed, asked_s = n_by_kind.total(), error.retry_after_s
         if n_by_kind[error.kind] > RETRIES.get(error.kind, 0):
@@ -167,10 +200,11 @@ class RetryPolicy:
         jitter = int.from_bytes(digest[:8], "big") / 2**64
         if asked_s is None:
             doubled_s = self.first_s * 2.0 ** (n_failed - 1)
-            return min(self.longest_s, doubled_s) * (0.5 + jitter / 2)
-        if asked_s > self.longest_asked_s:
-            return None
-        return asked_s + jitter / 4 * max(asked_s, self.first_s)
+            wait_s = min(self.longest_s, doubled_s) * (0.5 + jitter / 2)
+        else:
+            spread_s = max(asked_s, self.first_s) / 4
+            wait_s = asked_s + jitter * max(0.0, min(spread_s, (left_s - asked_s) / 2))
+        return wait_s if wait_s < left_s else None
 
 
 @dataclass(slots=True)
@@ -179,39 +213,65 @@ class Breaker:
 
     It counts calls that failed for good, one after the other, where the endpoint is at fault. Once
     there were a few, calls are not sent any more; after a pause one of them is, and its outcome
-    decides whether the pause is over or a longer one begins.
+    decides whether the pause is over or a longer one begins. A model that has replied before gets
+    more chances than one that never has, and one that is slow to fail gets longer pauses:
+    probes of a model that hangs take at most a sixth of the time.
     """
 
     _n_failed: int = 0
+    _has_replied: bool = False
+    _slowest_s: float = 0.0  # of the tries that failed
     _pause_s: float = FIRST_PAUSE_S
     _until: float = 0.0
     _probing: bool = False
     _reason: str = ""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether calls are held back now; a probe is not."""
+        return self._n_failed >= (MAX_FAILURES if self._has_replied else MAX_FAILURES_AT_FIRST)
+
+    @property
+    def reason(self) -> str:
+        """Why a call is not sent while it is open."""
+        return f"not asked: {self._n_failed} calls in a row failed, the last with: {self._reason}"
+
     def refusal(self, now: float) -> str | None:
         """Why a call is not sent now, or None; the first one after a pause is the probe."""
-        if self._n_failed < MAX_FAILURES:
+        if not self.is_open:
             return None
         if now >= self._until and not self._probing:
             self._probing = True
             return None
-        return f"not asked: {self._n_failed} calls in a row failed, the last with: {self._reason}"
+        return self.reason
 
     def succeed(self) -> None:
-        self._n_failed, self._pause_s, self._probing = 0, FIRST_PAUSE_S, False
+        self._n_failed, self._slowest_s, self._pause_s = 0, 0.0, FIRST_PAUSE_S
+        self._probing, self._has_replied = False, True
 
-    def fail(self, kind: str, message: str, now: float) -> None:
-        """Take note of a call that failed for good; what is not the endpoint's fault is no sign."""
-        probed, self._probing = self._probing, False
+    def fail(
+        self, kind: str, message: str, now: float, *, took_s: float = 0.0, probed: bool = False
+    ) -> None:
+        """Count a call that failed for good, whose slowest try took so long.
+
+        A failure that is not the endpoint's changes nothing.
+        """
+        if probed:
+            self._probing = False
         if kind not in OUT_OF_REACH:
             return
+        was_open = self.is_open
         self._n_failed += 1
         self._reason = message
+        self._slowest_s = max(self._slowest_s, took_s)
         if probed:
-            self._pause_s = min(LONGEST_PAUSE_S, 2 * self._pause_s)
-        if probed or self._n_failed == MAX_FAILURES:
+            self._pause_s *= 2
+        if probed or (self.is_open and not was_open):
+            self._pause_s = max(self._pause_s, PAUSE_PER_WAIT * self._slowest_s)
+            self._pause_s = min(LONGEST_PAUSE_S, self._pause_s)
             self._until = now + self._pause_s
 
-    def give_up(self) -> None:
+    def give_up(self, *, probed: bool) -> None:
         """A call was called off before its outcome was known; another may be the probe."""
-        self._probing = False
+        if probed:
+            self._probing = False

@@ -2,20 +2,27 @@
 
 A replaying seat gives what it said to the same question before. A review is given only
 where the ballot shows the same answers in the same order, since its labels mean nothing
-anywhere else. It costs nothing, and what is not in the log is a failure, never a guess.
+anywhere else. A vote is given under the code of the new page. It costs nothing, and what is not
+in the log is a failure, never a guess.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from peerage.council.fold import fold
+from peerage.council.foreign import decision_in
+from peerage.council.prompts import ballot_code
 from peerage.errors import ConfigError
-from peerage.events import Advised, Answered, Reviewed, read_events
+from peerage.events import Advised, Answered, Extended, Opened, Reviewed, read_events
 from peerage.providers import Call, CallError, OnText, Provider, Reply, providers
-from peerage.types import Event, Query, Seat, Usage
+from peerage.types import Event, Query, Review, Seat, Usage
 
 
 @providers.register("replay")
@@ -29,7 +36,7 @@ class Replay(Provider):
     def __init__(self, seat: Seat) -> None:
         self.check(seat)
         self._name = seat.model or seat.name
-        self._texts = _recorded(seat.options["store"])
+        self._replies = _recorded(_open_log[0](seat.options["store"]))
 
     @classmethod
     def check(cls, seat: Seat) -> None:
@@ -43,38 +50,82 @@ class Replay(Provider):
     async def complete(self, call: Call, on_text: OnText | None = None) -> Reply:  # noqa: ARG002
         authors = call.ballot.authors if call.ballot else ()
         key = _key(call.query, call.stage, self._name, authors)
-        if key not in self._texts:
+        if key not in self._replies:
             raise CallError("bad_request", f"the log has no {call.stage} of {self._name} for this")
-        return Reply(self._texts[key], Usage(cost_usd=0.0))
+        return Reply(self._replies[key].under(call.code), Usage(cost_usd=0.0))
 
 
-Histories = Callable[[str], Iterable[list[Event]]]
-_histories: list[Histories] = []
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A reply of a log: its words, the code they carry, and the vote that was read from them."""
+
+    text: str
+    code: str = ""
+    vote: Mapping[str, Any] = field(default_factory=dict)
+
+    def under(self, code: str) -> str:
+        """The reply with the code of another page; an old log's has none, and gives its vote."""
+        if code and self.code and self.code in self.text:
+            return re.sub(rf"{self.code}(?:[0-9a-f]{{12}})*", code, self.text)
+        if code and self.vote:
+            return json.dumps({"ballot": code, **self.vote})
+        return self.text
 
 
-def reads_logs_with(histories: Histories) -> Histories:
+@dataclass(frozen=True, slots=True)
+class RecordedLog:
+    """A log to repeat, in the state that it is in now."""
+
+    url: str
+    state: str  # changes with every session that ends in it
+    histories: Callable[[], Iterable[list[Event]]] = field(compare=False)  # reads the sessions
+
+
+OpenLog = Callable[[str], RecordedLog]
+_open_log: list[OpenLog] = []
+
+
+def reads_logs_with(open_log: OpenLog) -> OpenLog:
     """Name the reader of logs; stores are on this floor too, so it is handed in from above."""
-    _histories[:] = [histories]
-    return histories
+    _open_log[:] = [open_log]
+    return open_log
 
 
 @lru_cache(maxsize=8)
-def _recorded(url: str) -> dict[bytes, str]:
+def _recorded(log: RecordedLog) -> dict[bytes, Recorded]:
     """Every reply of a log by question, stage, seat and what was shown; the latest stands."""
-    texts: dict[bytes, str] = {}
-    for events in _histories[0](url):
-        session = fold(events)
-        query = session.query
+    replies: dict[bytes, Recorded] = {}
+    for events in log.histories():
+        session, secret = fold(events), ""
+        query, id_ = session.query, session.id
         ballots = {(b.reviewer, b.round): b for b in session.ballots}
+        reviews = {(r.reviewer, r.round): r for r in session.reviews}
         for fact in read_events(events):
-            if isinstance(fact, Answered):
-                texts[_key(query, "answer", fact.seat, ())] = fact.text
+            if isinstance(fact, Opened | Extended):
+                secret = fact.secret or secret
+            elif isinstance(fact, Answered):
+                replies[_key(query, "answer", fact.seat, ())] = Recorded(fact.text)
             elif isinstance(fact, Reviewed):
-                authors = ballots[fact.reviewer, fact.round].authors
-                texts[_key(query, "review", fact.reviewer, authors)] = fact.text
+                names = fact.reviewer, fact.round
+                code = ballot_code(secret, id_, *names) if secret else ""
+                recorded = Recorded(fact.text, code, _vote(reviews[names]))
+                replies[_key(query, "review", fact.reviewer, ballots[names].authors)] = recorded
             elif isinstance(fact, Advised):
-                texts[_key(query, "conclude", fact.seat, ())] = fact.text
-    return texts
+                code = ballot_code(secret, id_, f"chair:{fact.seat}", 0) if secret else ""
+                decision = fact.decision or decision_in(fact.text)
+                vote = {"reasons": decision.reasons, "approved": decision.approved}
+                known = vote if decision.approved is not None else {}
+                replies[_key(query, "conclude", fact.seat, ())] = Recorded(fact.text, code, known)
+    return replies
+
+
+def _vote(review: Review) -> Mapping[str, Any]:
+    """What was read from a review, in the form that is asked for; nothing of an abstention."""
+    if review.abstained:
+        return {}
+    marks = {label: dict(marks) for label, marks in review.marks.items()}
+    notes, scores = dict(review.notes), dict(review.scores)
+    return {"evaluations": marks, "notes": notes, "scores": scores, "ranking": review.ranking}
 
 
 def _key(query: Query, stage: str, seat: str, authors: tuple[str, ...]) -> bytes:

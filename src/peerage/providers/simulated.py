@@ -1,9 +1,9 @@
 """Seats of known quality and known faults: for speed, for tests, and for ground truth.
 
 A simulated answer carries its latent quality in its text. A simulated reviewer reads it
-there, adds exactly the biases it was given, and writes a reply that goes through the same
-parser as everybody's. Everything is drawn from the call's key, so a season can be
-repeated to the byte.
+there, adds exactly the biases it was given, copies the code of its page as a model would, and
+writes a reply that goes through the same parser as everybody's. Everything is drawn from the
+call's key, so a season can be repeated but for the codes of its pages.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from peerage.providers import (
 )
 from peerage.types import Ballot, Seat, Slot, Usage
 
+CODE = re.compile(r'"ballot": "(\w+)"')
 LATENT = re.compile(r"\(latent quality (-?\d+(?:\.\d+)?)\)")
 WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its words
     "the answer rests on a plain reading of the question and of what is known about it so that "
@@ -93,7 +94,7 @@ class SimulatedProvider(Provider):
         if call.stage == "answer":
             text = self._answer(rng)
         elif call.ballot is not None:
-            text = self._review(call.ballot, call.schema, rng)
+            text = self._review(call.ballot, call, rng)
         else:
             text = _conclusion(call, rng)
         if call.stage == "answer" and temper.truncation_rate:
@@ -121,7 +122,7 @@ class SimulatedProvider(Provider):
         text = " ".join(rng.choice(WORDS) for _ in range(n_words - 3))
         return f"{text.capitalize()} (latent quality {quality:.3f})."
 
-    def _review(self, ballot: Ballot, schema: Mapping[str, Any] | None, rng: random.Random) -> str:
+    def _review(self, ballot: Ballot, call: Call, rng: random.Random) -> str:
         temper = self._temper
         if rng.random() < temper.refusal_rate:
             return "I'm sorry, but I cannot compare these responses."
@@ -132,10 +133,10 @@ class SimulatedProvider(Provider):
             for i, slot in enumerate(ballot.slots)
         }
         ranking = sorted(scores, key=lambda name: -scores[name])
-        dimensions = _dimensions(schema)
+        dimensions = _dimensions(call.schema)
         if not dimensions:
             marks = {name: _mark(score) for name, score in scores.items()}
-            return json.dumps({"ranking": ranking, "scores": marks})
+            return json.dumps({**_ballot_code(call), "ranking": ranking, "scores": marks})
         evaluations = {
             name: {
                 "notes": f"{name} reads as a {_mark(score)}.",
@@ -143,7 +144,7 @@ class SimulatedProvider(Provider):
             }
             for name, score in scores.items()
         }
-        return json.dumps({"evaluations": evaluations, "ranking": ranking})
+        return json.dumps({**_ballot_code(call), "evaluations": evaluations, "ranking": ranking})
 
     def _score(self, slot: Slot, position: int, reviewer: str, rng: random.Random) -> float:
         temper = self._temper
@@ -175,11 +176,19 @@ def _conclusion(call: Call, rng: random.Random) -> str:
         mean = sum(qualities) / len(qualities) if qualities else 5.0
         approved = mean + rng.gauss(0, 1) > 5
         reason = f"the responses come to {mean:.1f} on average"
-        return json.dumps({"reasons": [reason], "approved": approved, "confidence": None})
+        decision = {"reasons": [reason], "approved": approved, "confidence": None}
+        return json.dumps({**_ballot_code(call), **decision})
     if "ranking" in properties:
         labels = call.schema["$defs"]["label"]["enum"] if call.schema else []
-        return json.dumps({"reason": "a closer look", "ranking": labels})
+        ranking = {"reason": "a closer look", "ranking": labels}
+        return json.dumps({**_ballot_code(call), **ranking})
     return "Taken together: " + " ".join(rng.choice(WORDS) for _ in range(60)) + "."
+
+
+def _ballot_code(call: Call) -> dict[str, str]:
+    """The code of the form at the end of the page, whatever the answers before it hold."""
+    codes = CODE.findall(call.prompt)
+    return {"ballot": codes[-1]} if codes else {}
 
 
 def _dimensions(schema: Mapping[str, Any] | None) -> list[str]:
