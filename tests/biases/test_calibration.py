@@ -31,7 +31,7 @@ def test_fair_judges_are_rarely_accused(trial: Trial) -> None:
     "plant", [one for one in PLANTS if one.name.startswith(CLAIMED)], ids=lambda one: one.metric
 )
 def test_planted_biases_are_found(plant: Plant) -> None:
-    """Power of at least .9 at 200 sessions of 5 seats, within the error of the measurement."""
+    """Power of at least .9 at 200 sessions of 6 seats, within the error of the measurement."""
     found, others = power(plant, 200, range(N_AUDITS))
     interval, strays = wilson_interval(found, N_AUDITS), wilson_interval(others, N_AUDITS)
     assert interval is not None

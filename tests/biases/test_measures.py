@@ -12,8 +12,8 @@ from bench._one_scale import PANEL, Trial, audited, ranked, reviews_of, trial
 from bench._simulated_reviews import Planted, simulated_reviews
 from peerage.biases.anchoring import anchoring
 from peerage.biases.calibration import calibration
-from peerage.biases.position import position
-from peerage.biases.preferences import family_preference, self_preference, sycophancy
+from peerage.biases.places import position
+from peerage.biases.preferences import family_preference, measure_tastes
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
 from peerage.reviews.one_scale import fit_scales
@@ -43,8 +43,12 @@ def test_standard_errors_are_as_wide_as_values_scatter() -> None:
     for seed in range(12):
         for name, found in trial(FAIR, Planted(), seed, reviews_of).found.items():
             ratios.setdefault(name, []).extend(
-                one.value / one.se for one in found if one.value is not None and one.se
+                one.value / (one.se_sessions or one.se)
+                for one in found
+                if one.value is not None and one.se
             )
+    largest = ratios.pop("position")  # of several contrasts
+    assert 1.0 < np.std(largest) < 1.9
     for name, values in ratios.items():
         assert 0.7 < np.std(values) < 1.35, name
 
@@ -84,15 +88,15 @@ def test_a_point_for_the_first_answer_is_a_point_whatever_the_overlap(overlap, p
 
 
 def test_a_favour_is_set_aside_before_the_innocent_are_judged() -> None:
-    planted = Planted(sycophancy={("c", "a"): 1.5})
+    planted = Planted(favours={("c", "a"): 1.5})
     aside, named = 0, []
     for seed in range(8):
         columns = simulated_reviews(replace(FAIR, n_sessions=200), planted, seed)
         result = audited(reviews_of(columns))
         aside += 2 * 5 + 0 in result.scales.aside
-        one = of(result.found["sycophancy"], 2 * 5 + 0)
+        one = of(result.found["pair_departure"], 2 * 5 + 0)
         assert one.value == pytest.approx(1.5, abs=0.5)
-        named += [what for what in result.evidence() if what != ("sycophancy", 10)]
+        named += [what for what in result.evidence() if what != ("pair_departure", 10)]
     assert aside >= 7
     assert len(named) <= 1
 
@@ -113,7 +117,8 @@ def test_a_taste_that_a_family_shares_comes_out_at_its_size(family: str) -> None
     planted = Planted(family=dict.fromkeys(family, 0.8))
     reviews = reviews_of(simulated_reviews(season, planted, 3))
     scales = fit_scales(reviews)
-    found = family_preference(deviation_sums(reviews, scales), scales)
+    sums = deviation_sums(reviews, scales)
+    found = family_preference(sums, scales, measure_tastes(sums, scales))
     members = [one for one in found if one.value is not None]
     assert [one.subject for one in members] == list(range(len(family)))
     assert np.mean([one.value or 0.0 for one in members]) == pytest.approx(0.8, abs=0.25)
@@ -161,23 +166,26 @@ def test_identical_rankings_of_five_peers_give_exactly_nothing(rows) -> None:
     assert result.evidence() == []
 
 
-def test_three_peers_leave_sycophancy_untold() -> None:
+def test_three_peers_leave_departures_on_one_candidate_untold() -> None:
     season = replace(FAIR, seats=("a", "b", "c"))
     reviews = reviews_of(simulated_reviews(season, Planted(), 1))
     scales = fit_scales(reviews)
     sums = deviation_sums(reviews, scales)
-    assert {one.value for one in sycophancy(sums, scales)} == {None}
-    assert None not in {one.value for one in self_preference(sums, scales)}
+    tastes = measure_tastes(sums, scales)
+    assert {one.value for one in tastes.pairs} == {None}
+    assert None not in {one.value for one in tastes.own}
+    assert not tastes.known
     ranks = ranked(simulated_reviews(season, Planted(), 1))
     scales = fit_scales(ranks)
     sums = deviation_sums(ranks, scales)
-    assert self_preference(sums, scales) + sycophancy(sums, scales) == []
+    tastes = measure_tastes(sums, scales)
+    assert tastes.own + tastes.pairs == []
 
 
 def test_answers_far_beyond_the_fitted_ones_are_not_judged() -> None:
     columns = simulated_reviews(replace(FAIR, skill={"a": 6.0}, spread={}), Planted(), 2)
     reviews = reviews_of(columns)
     scales = fit_scales(reviews)
-    one = of(self_preference(deviation_sums(reviews, scales), scales), 0)
+    one = of(measure_tastes(deviation_sums(reviews, scales), scales).own, 0)
     assert one.value is None
     assert "beyond the qualities" in one.note

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from bench._encoded import audit_rows, rows_of
+from bench._one_scale import PANEL
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
 from peerage.biases import metrics, thresholds
 from peerage.biases.many_sessions import ORDER, plan, q_values
 from peerage.types import HEALTHY, N_MIN, Audit, AuditLimits, Finding
 
 FAMILIES = {"a": "one", "b": "one"}
+SIX = tuple("abcdef")  # with fewer candidates a preference cannot be told from a taste
 
 
 def audited(columns: dict[str, np.ndarray], value: str = "score") -> Audit:
@@ -52,13 +55,13 @@ PLANTS = {
     "family": (
         Planted(family={"a": 0.9}),
         ("family_preference", "a"),
-        {"family_preference", "sycophancy", "self_preference"},
+        {"family_preference", "pair_departure", "self_preference"},
     ),
     "anchoring": (Planted(anchoring=-0.3), ("anchoring", "all"), {"anchoring"}),
     "favour": (
-        Planted(sycophancy={("a", "c"): 1.5}),
-        ("sycophancy", "a>c"),
-        {"sycophancy", "self_preference", "family_preference", "calibration"},
+        Planted(favours={("a", "c"): 1.5}),
+        ("pair_departure", "a>c"),
+        {"pair_departure", "self_preference", "family_preference", "calibration"},
     ),
     "drift": (Planted(drift={"e": 0.25}), ("drift", "e"), {"drift", "calibration"}),
     "unsteady": (Planted(unsteady={"e": 2.0}), ("consistency", "e"), {"consistency", "agreement"}),
@@ -74,11 +77,20 @@ PLANTS = {
 @pytest.mark.parametrize("order", ["shuffle", "balanced"])
 def test_a_planted_bias_is_named_and_nothing_it_does_not_move(name: str, order: str) -> None:
     planted, named, moved = PLANTS[name]
-    found = evidence(
-        season(planted, order=order, repeats=0.15, families=FAMILIES, reasoning=name == "reasoning")
-    )
+    choices = {"order": order, "repeats": 0.15, "reasoning": name == "reasoning"}
+    found = evidence(season(planted, seats=SIX, families=FAMILIES, **choices))
     assert named in found
     assert {metric for metric, _ in found} <= moved
+
+
+def test_setting_pairs_aside_publishes_no_effect_that_the_plain_scores_do_not_hold() -> None:
+    """Two who favour each other among four: what is set aside may not become the usual."""
+    favours = Planted(favours={("a", "b"): 3.0, ("b", "a"): 3.0})
+    panel = replace(PANEL, seats=tuple("abcd"), n_sessions=100, families={})
+    for seed in range(2):
+        found = audited(simulated_reviews(panel, favours, seed))
+        assert of(found, "self_preference", "a").status != "evidence"  # by hand it is −1
+        assert of(found, "pair_departure", "a>d").status != "evidence"
 
 
 def test_a_taste_for_its_own_style_is_named() -> None:
@@ -345,8 +357,8 @@ def test_judges_who_merely_differ_in_spread_and_level_are_not_accused(value: str
 def test_a_point_for_oneself_is_named_among_them() -> None:
     planted = Planted(self_preference={"c": 1.0})
     for columns, value in (
-        (simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4), "score"),
-        (ranked(simulated_reviews(SimulatedSeason(spread=SPREADS), planted, 4)), "rank"),
+        (simulated_reviews(SimulatedSeason(SIX, spread=SPREADS), planted, 4), "score"),
+        (ranked(simulated_reviews(SimulatedSeason(SIX, spread=SPREADS), planted, 4)), "rank"),
     ):
         assert evidence(audited(columns, value)) == {("self_preference", "c")}
 
@@ -363,7 +375,13 @@ def test_peers_who_all_rank_alike_give_no_finding_about_preference() -> None:
         {head: np.array([row[i] for row in rows]) for i, head in enumerate(heads)}, "rank"
     )
     plain(found)
-    for metric in ("self_preference", "family_preference", "sycophancy", "calibration", "drift"):
+    for metric in (
+        "self_preference",
+        "family_preference",
+        "pair_departure",
+        "calibration",
+        "drift",
+    ):
         some = [one for one in found.findings if one.metric == metric]
         assert some
         assert {one.status for one in some} == {"not_identifiable"}
@@ -436,7 +454,7 @@ def test_what_one_metric_finds_lowers_the_bar_for_no_other() -> None:
     def tested(metric: str, p: float) -> thresholds.Tested:
         return thresholds.Tested(metric, "a", 1.0, 0.5, 1.5, p, 99, 20, 0.1)
 
-    doubtful = [tested("length_relative", 0.004), tested("sycophancy", 0.5)]
+    doubtful = [tested("length_relative", 0.004), tested("pair_departure", 0.5)]
     levels = [tested("calibration", 1e-9) for _ in range(5)]
     assert q_values([*doubtful, *levels])[0] == pytest.approx(0.004 * 7)
     assert q_values([*doubtful, *levels])[-1] == pytest.approx(1e-9 * 7 / 5)
@@ -498,7 +516,7 @@ def test_a_correlation_above_one_is_never_what_could_have_been_seen() -> None:
 
 
 def test_what_could_have_been_seen_has_a_unit() -> None:
-    seen = Finding("sycophancy", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
+    seen = Finding("pair_departure", "a>b", 0.1, -0.2, 0.4, 0.5, 30, 20, "inconclusive", mde=0.4)
     assert thresholds.describe_power(seen) == "could have seen 0.4 points"
     assert thresholds.describe_power(seen, "share") == "could have seen 0.4 in share of rivals"
     assert set(thresholds.UNITS) == set(thresholds.COUNTED) == set(ORDER)

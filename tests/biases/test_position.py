@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 
-from bench._encoded import rows_of
-from peerage.biases.position import DealtSpread, dealt_spread, spread_sums
-from peerage.reviews.cells import Cells
-from peerage.reviews.view import View
+from bench._calibration import audit_of
+from bench._encoded import audit_rows, rows_of
+from bench._one_scale import PANEL, Trial
+from bench._simulated_reviews import Planted, simulated_reviews
+from peerage.biases.many_sessions import plan
+from peerage.biases.places import contrasts_of
+from peerage.biases.position import (
+    dealt_spread,
+    places_present,
+    position_of_all,
+    spread_sums,
+    sums,
+)
+from peerage.reviews.view import LAST, View
+from peerage.types import Audit, AuditLimits
+
+THREE, FOUR = [0, 1, LAST], [0, 1, 2, LAST]
+
+
+def audit_columns(columns: dict[str, np.ndarray]) -> Audit:
+    return audit_rows(rows_of(columns), plan(tuple(columns), "score"), AuditLimits())
 
 
 def view_of(order: list[list[int]], **more: list[object]) -> View:
@@ -28,59 +46,122 @@ def view_of(order: list[list[int]], **more: list[object]) -> View:
     return View(rows_of(columns))
 
 
-def test_shuffled_orders_have_the_variance_of_all_their_permutations() -> None:
+def every_statistic(
+    values: list[np.ndarray], deals: list[tuple[tuple[int, ...], ...]]
+) -> np.ndarray:
+    """Deals by places: the sum of what stands at each place, over the ballots."""
+    return np.array(
+        [
+            [
+                sum(part[order[p]] for part, order in zip(values, deal, strict=True))
+                for p in range(n)
+            ]
+            for deal in deals
+            for n in [len(deal[0])]
+        ]
+    )
+
+
+def test_shuffled_orders_have_the_covariance_of_all_their_permutations() -> None:
     view = view_of([[0, 1, 2], [2, 0, 1]])
     g = view.ballot.centred(view.score)
-    seen = dealt_spread(spread_sums(view, view.judged.numbers["position"] == 0.0, g))
-    by_ballot = [g[:3], g[3:]]
-    every = [
-        sum(part[i] for part, i in zip(by_ballot, firsts, strict=True))
-        for firsts in product(range(3), repeat=2)
-    ]
-    assert np.mean(every) == pytest.approx(0.0)
-    assert seen.variance == pytest.approx(np.var(every))
+    seen = dealt_spread(spread_sums(view, g, places_present(view))).variance[np.ix_(THREE, THREE)]
+    every = every_statistic([g[:3], g[3:]], list(product(permutations(range(3)), repeat=2)))
+    np.testing.assert_allclose(every.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(seen, np.cov(every.T, bias=True), atol=1e-12)
 
 
-def test_a_balanced_square_has_the_variance_of_all_its_deals() -> None:
-    """Each new draw gives every row of the square another first candidate."""
+def test_a_balanced_square_has_the_covariance_of_all_its_deals() -> None:
+    """Each new draw permutes the rows and the symbols of the square."""
     n = 4
     order = [[(r + i) % n for i in range(n)] for r in range(n)]
     place = [r for r in range(n) for _ in range(n)]
     view = view_of(order, deal=["d"] * n * n, place=place)
-    g = view.ballot.centred(view.score)
-    seen = dealt_spread(spread_sums(view, view.judged.numbers["position"] == 0.0, g))
+    g = view.ballot.centred(view.centred)
+    seen = dealt_spread(spread_sums(view, g, places_present(view)))
     square = np.zeros((n, n))
     names = list(view.names)
     for value, reviewer, candidate in zip(
         g, view.judged.reviewer, view.judged.candidate, strict=True
     ):
         square[int(names[reviewer][1]), int(names[candidate][1])] = value
-    every = [sum(square[i, p[i]] for i in range(n)) for p in permutations(range(n))]
-    assert seen.variance == pytest.approx(np.var(every))
+    every = every_statistic(
+        list(square),
+        [
+            tuple(tuple(symbols[order[rows[r]][p]] for p in range(n)) for r in range(n))
+            for symbols in permutations(range(n))
+            for rows in permutations(range(n))
+        ],
+    )
+    found = seen.variance[np.ix_(FOUR, FOUR)]
+    np.testing.assert_allclose(found, np.cov(every.T, bias=True), atol=1e-12)
     assert seen.dimensions == (n - 1) ** 2
 
 
-def test_a_p_value_of_few_dimensions_is_that_of_a_correlation() -> None:
+def test_fair_small_squares_are_accused_as_often_as_stated() -> None:
     rng = np.random.default_rng(11)
     alarms = 0
-    for _ in range(2_000):
-        square = rng.normal(size=(4, 4))
-        centred = square - square.mean(0) - square.mean(1)[:, None] + square.mean()
-        seen = DealtSpread(float((centred**2).sum()) / 3, 9.0)
-        p = seen.p(float(np.trace(centred)))
-        alarms += p is not None and p < 0.05
-    assert alarms / 2_000 == pytest.approx(0.05, abs=0.015)
+    order = [[(r + i) % 4 for i in range(4)] for r in range(4)]
+    place = [r for r in range(4) for _ in range(4)]
+    for _ in range(300):
+        score = rng.normal(size=16).tolist()
+        one = position_of_all(sums(view_of(order, deal=["d"] * 16, place=place, score=score)))
+        alarms += one.p is not None and one.p < 0.05
+    assert alarms / 300 == pytest.approx(0.05, abs=0.03)
 
 
 def test_nothing_to_deal_again_has_no_p() -> None:
-    assert DealtSpread(0.0, 10.0).p(1.0) is None
-    assert DealtSpread(1.0, 1.0).p(1.0) is None
-    assert DealtSpread(1.0, 1.0).half_width(1.0) is None
+    view = view_of([[0], [0]])
+    assert dealt_spread(spread_sums(view, view.score, places_present(view))).variance.sum() == 0.0
+    assert position_of_all(sums(view)).p is None
 
 
-def test_a_ballot_that_shows_nobody_first_adds_no_spread() -> None:
-    view = view_of([[0, 1], [1, 0]])
-    nowhere = np.zeros(4, dtype=bool)
-    found = spread_sums(view, nowhere, view.score)
-    assert isinstance(found["free"], Cells)
-    assert dealt_spread(found).variance == 0.0
+# -- curves ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "names"), [(2, 1), (3, 3), (5, 6)])
+def test_contrasts_ignore_a_level_and_see_a_point_at_its_place(n: int, names: int) -> None:
+    contrasts = contrasts_of([*range(n - 1), LAST])
+    assert len(contrasts.names) == names
+    np.testing.assert_allclose(contrasts.weights.sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(np.diag(contrasts.weights), 1.0)
+
+
+PLANTED = {0: "first place", 1: "second place", 2: "third place", -1: "last place"}
+
+
+@pytest.mark.parametrize("place", PLANTED)
+@pytest.mark.parametrize("order", ["shuffle", "balanced"])
+@pytest.mark.parametrize("who", ["all", "b"])
+def test_a_point_for_any_place_is_named_with_that_place(place: int, order: str, who: str) -> None:
+    planted = Planted(position=1.0, place=place)
+    if who != "all":
+        planted = Planted(position_by={who: 1.0}, place=place)
+    found = audit_of(Trial("", replace(PANEL, order=order), planted), 1).findings
+    [named] = [one for one in found if (one.metric, one.subject) == ("position", who)]
+    assert named.status == "evidence"
+    assert named.note.startswith(PLANTED[place])
+    assert named.value == pytest.approx(1.0, abs=0.35)
+    accused = {o.subject for o in found if o.metric == "position" and o.status == "evidence"}
+    assert who == "all" or accused == {who}
+
+
+def test_what_stands_in_the_middle_is_told_from_both_ends() -> None:
+    season = replace(PANEL, n_sessions=300)
+    columns = simulated_reviews(season, Planted(), 2)
+    inside = np.isin(columns["position"], (1, 2, 3))
+    raw = columns["score"].astype(float) - 1.0 * inside
+    [found] = [
+        one
+        for one in audit_columns({**columns, "score": raw}).findings
+        if (one.metric, one.subject) == ("position", "all")
+    ]
+    assert found.status == "evidence"
+    assert found.note.startswith("middle places")
+    assert found.value == pytest.approx(-1.0, abs=0.2)
+
+
+def test_an_answer_shown_last_is_last_on_short_and_on_long_ballots() -> None:
+    short, long = view_of([[0, 1, 2]]), view_of([list(range(12))])
+    assert short.place.tolist() == [0, 1, LAST]
+    assert sorted(long.place.tolist()) == [*range(8), 8, 8, 8, LAST]

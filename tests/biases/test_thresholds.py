@@ -37,6 +37,25 @@ def test_a_status_follows_from_n_q_and_the_healthy_range(changes, q, expected) -
     assert thresholds.status(replace(BASE, **changes), q) == expected
 
 
+@pytest.mark.parametrize(
+    ("before", "kept"),
+    [
+        ((0.1, 0.0, 0.2), False),  # far from what it became
+        ((-0.1, -0.2, 0.0), False),
+        ((0.45, 0.35, 0.55), True),  # the intervals overlap
+        ((0.9, 0.8, 1.0), True),  # setting aside took some of it away
+        ((None, None, None), True),
+    ],
+)
+def test_an_effect_that_only_setting_aside_makes_is_inconclusive(before, kept) -> None:
+    value, low, high = before
+    plain = replace(BASE, value=value, low=low, high=high)
+    one = thresholds.contested(BASE, plain)
+    assert (one is BASE) == kept
+    assert thresholds.status(one, 0.001) == ("evidence" if kept else "inconclusive")
+    assert kept or (one.value == value and "set aside" in one.note)
+
+
 def test_only_what_was_tested_on_enough_counts_for_the_family() -> None:
     assert BASE.counts
     assert not replace(BASE, n=10).counts

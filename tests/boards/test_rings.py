@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench._communities import HONEST, Ring, made, n_flagged, n_found
+from bench._communities import HONEST, Ring, made, n_flagged, n_found, n_found_of
 from peerage.boards.opinions import Community, eligible
 from peerage.boards.praise import (
     Exchange,
@@ -19,7 +19,7 @@ from peerage.boards.praise import (
     fit,
     informative,
 )
-from peerage.boards.rings import Rings, find_rings, flagged_rows
+from peerage.boards.rings import Rings, find_rings, flagged_rows, ring_of
 from peerage.simulate import Population, Simulated, simulate
 from peerage.stats.clusters import generator
 
@@ -88,6 +88,40 @@ def test_rings_of_one_size_do_not_pass_for_what_is_usual() -> None:
     community, planted = made(HONEST["topics, 85% at home"], "two0", (Ring(6), Ring(6)))
     named = {tuple(ring.members.tolist()) for ring in find_rings(community).rings}
     assert named == {tuple(people.tolist()) for people in planted}
+
+
+def test_many_rings_at_once_are_found_by_searching_again() -> None:
+    """Rings hide each other until those that are named are left out; each is named on its own."""
+    community, planted = made(HONEST["uniform"], "many", tuple(Ring(5) for _ in range(8)))
+    rings = find_rings(community).rings
+    named = {tuple(ring.members.tolist()) for ring in rings}
+    assert len(named & {tuple(people.tolist()) for people in planted}) >= 6
+    assert all(ring.gap_low is not None and ring.gap_low > 0.0 for ring in rings)
+    members = [person for ring in rings for person in ring.members.tolist()]
+    assert len(members) == len(set(members))
+
+
+def test_a_gap_whose_interval_holds_zero_names_nobody() -> None:
+    """Three members, and one author's items carry all of the praise."""
+    rng = np.random.default_rng(3)
+    opinions = [
+        (reader, item, int(rng.random() < 0.5))
+        for reader in range(3, 40)
+        for item in range(6)
+        if rng.random() < 0.5
+    ]
+    opinions += [(giver, item, 1) for giver in (1, 2) for item in (0, 1)]
+    community = community_of(opinions, 40)
+    assert ring_of(community, np.array([0, 1, 2]), 0.01) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["uniform", "topics, 85% at home"])
+def test_eight_rings_of_five_are_mostly_found_and_hardly_anyone_else_is_named(place: str) -> None:
+    counts = [n_found_of(place, tuple(Ring(5) for _ in range(8)), f"{place} {k}") for k in range(5)]
+    n_right, n_wrong = map(sum, zip(*counts, strict=True))
+    assert n_right >= 0.6 * 40
+    assert n_wrong <= 5
 
 
 @pytest.mark.parametrize("kind", ["topics, 85% at home", "circles of 6"])

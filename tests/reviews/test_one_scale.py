@@ -14,7 +14,7 @@ from bench._one_scale import SPREADS, fit_scales, ranked, reviews_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.agreement import agreement
 from peerage.biases.calibration import calibration
-from peerage.biases.preferences import self_preference, sycophancy
+from peerage.biases.preferences import measure_tastes
 from peerage.reviews.cells import merge_tables
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.one_scale import (
@@ -40,7 +40,7 @@ def blocks(reviews: ScoredRows, n: int) -> list[ScoredRows]:
         at = np.flatnonzero((reviews.cluster >= low) & (reviews.cluster < high))
         changed = {
             name: None if column is None else column[at]
-            for name in ("reviewer", "candidate", "cluster", "score", "own", "first", "length")
+            for name in ("reviewer", "candidate", "cluster", "score", "own", "place", "length")
             for column in [getattr(reviews, name)]
         }
         codes = {
@@ -49,7 +49,7 @@ def blocks(reviews: ScoredRows, n: int) -> list[ScoredRows]:
         }
         more = {
             name: column[at]
-            for name in ("week", "rival", "rivals")
+            for name in ("week", "rival", "rival_place", "rivals")
             if (column := getattr(reviews, name)) is not None
         }
         parts.append(replace(reviews, **changed, **codes, **more))
@@ -107,7 +107,7 @@ def test_a_reviewer_who_adds_a_constant_to_every_score_moves_nobody(shift: float
     before, after = fit_scales(reviews), fit_scales(moved)
     np.testing.assert_allclose(before.scale, after.scale, atol=1e-6)
     was, now = (
-        self_preference(deviation_sums(r, s), s) for r, s in ((reviews, before), (moved, after))
+        measure_tastes(deviation_sums(r, s), s).own for r, s in ((reviews, before), (moved, after))
     )
     for one, other in zip(was, now, strict=True):
         assert one.value == pytest.approx(other.value, abs=1e-6)
@@ -118,7 +118,7 @@ def test_all_scores_times_a_factor_give_all_values_times_it(factor: float) -> No
     reviews = reviews_of(season())
     times = replace(reviews, score=reviews.score * factor)
     was, now = (
-        sycophancy(deviation_sums(r, s), s)
+        measure_tastes(deviation_sums(r, s), s).pairs
         for r, s in ((reviews, fit_scales(reviews)), (times, fit_scales(times)))
     )
     for one, other in zip(was, now, strict=True):
@@ -150,7 +150,7 @@ def test_a_contrarian_is_named_and_changes_nothing_for_the_others() -> None:
     others = [0, 2, 3, 4]
     np.testing.assert_allclose(contrary.scale[others], constant.scale[others], atol=1e-6)
     for one, other in zip(
-        self_preference(sums, contrary), self_preference(quiet, constant), strict=True
+        measure_tastes(sums, contrary).own, measure_tastes(quiet, constant).own, strict=True
     ):
         if one.subject != 1:
             assert one.value == pytest.approx(other.value, abs=1e-6)
@@ -166,7 +166,7 @@ def test_constant_reviewers_have_a_status_and_no_number() -> None:
         assert set(scales.status) == {"constant"}
         assert np.isnan(scales.scale).all()
         assert np.isnan(scales.level).all()
-        assert self_preference(deviation_sums(reviews, scales), scales) == []
+        assert measure_tastes(deviation_sums(reviews, scales), scales).own == []
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_one_shared_answer_gives_a_reason_and_no_number() -> None:
     shared = reviews.answer == reviews.answer[~reviews.own][0]
     mine = (reviews.reviewer == 0) & ~reviews.own
     at = np.flatnonzero((shared & ~reviews.own) | mine)
-    columns = ("answer", "reviewer", "candidate", "cluster", "score", "own", "ballot", "first")
+    columns = ("answer", "reviewer", "candidate", "cluster", "score", "own", "ballot", "place")
     few = replace(
         reviews, **{name: getattr(reviews, name)[at] for name in columns}, length=None, week=None
     )
@@ -206,7 +206,7 @@ def test_no_rows_give_nothing() -> None:
     empty = ScoredRows(3, 0, none, none, none, none, none * 1.0, none > 0)
     scales = fit_scales(empty)
     assert set(scales.status) == {"alone"}
-    assert sycophancy(deviation_sums(empty, scales), scales) == []
+    assert measure_tastes(deviation_sums(empty, scales), scales).pairs == []
 
 
 def test_a_crowd_with_sparse_overlap_is_fitted_over_its_rows() -> None:

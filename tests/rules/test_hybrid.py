@@ -71,3 +71,11 @@ def test_values_are_exact_and_within_the_unit(data, elections):
     """Marks of 1 to 10 keep the blend in [0, 1], as fractions."""
     values = hybrid(*data.draw(elections)).values()
     assert all(isinstance(value, Fraction) and 0 <= value <= 1 for value in values)
+
+
+def test_scores_on_another_scale_are_refused(read):
+    (ballot,) = read("A>B")
+    for scores in ({"A": 87, "B": 40}, {"A": 0.9, "B": 0.2}, {"A": 5, "B": -1}):
+        with pytest.raises(UsageError, match="from 1 to 10"):
+            hybrid([scored(ballot, **scores)], "AB")
+    assert hybrid([scored(ballot, A=0, B=0)], "AB")["B"] == Fraction(-1, 18)  # both failed a gate

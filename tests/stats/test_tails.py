@@ -11,6 +11,7 @@ from scipy import stats as scipy_stats
 
 from peerage.stats.tails import (
     benjamini_hochberg,
+    f_tail,
     normal_critical,
     normal_p,
     student_t_p,
@@ -113,3 +114,20 @@ def test_a_p_that_is_no_probability_is_refused() -> None:
     for wrong in (-0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="probability"):
             benjamini_hochberg([0.5, wrong])
+
+
+@pytest.mark.parametrize(("f", "df", "within"), [(3.0, 4, 20), (0.5, 2, 5), (10.0, 3, 8.5)])
+def test_the_tail_of_f_is_scipys(f, df, within) -> None:
+    assert f_tail(f, df, within) == pytest.approx(scipy_stats.f.sf(f, df, within), rel=1e-10)
+
+
+@given(t=st.floats(0.01, 30.0), df=st.floats(1.0, 5_000.0))
+def test_f_of_one_degree_is_t_squared(t: float, df: float) -> None:
+    assert f_tail(t * t, 1.0, df) == pytest.approx(student_t_p(t, df), rel=1e-8, abs=1e-12)
+
+
+def test_f_without_degrees_or_value_is_none() -> None:
+    assert f_tail(1.0, 0.0, 5.0) is None
+    assert f_tail(float("nan"), 1.0, 5.0) is None
+    assert f_tail(0.0, 2.0, 5.0) == 1.0
+    assert f_tail(1e300, 2.0, 5.0) == 0.0

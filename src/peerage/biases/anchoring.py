@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
-from peerage.biases.position import without_own_order
+from peerage.biases.places import without_own_order
 from peerage.biases.thresholds import Tested, as_tested, unknown
 from peerage.reviews.cells import Tables
 from peerage.reviews.intervals import Estimate, Fit, SubjectCells, interval_of

@@ -16,7 +16,7 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, signed
 from peerage.reviews.cells import Cells, Tables, beside, pooled, single_cell, table_of
-from peerage.reviews.intervals import Estimate, centred_correlation, estimates, slopes
+from peerage.reviews.intervals import ALIKE, Estimate, centred_correlation, estimates, slopes
 from peerage.reviews.one_scale import Scales
 from peerage.reviews.rows import Floats
 from peerage.reviews.view import View
@@ -122,13 +122,28 @@ def _tested(one: Estimate, panel: Panel, gold: bool, subject: str | None = None)
 
 
 def length_relative(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's slope of deviation on log words, a standard deviation of them."""
+    """Each reviewer's slope of deviation on log words, for a standard deviation of them.
+
+    Both are less their means for that reviewer and candidate: a taste for a model that writes
+    much is no taste for length.
+    """
     table = sums.get("length")
     if table is None or table.n == 0:
         return []
-    n, x, _, _, xx, _, _ = table.sums.sum(axis=0)
-    middle = 0.0 if scales.compares else x / n
-    return slopes(table, sums, scales, math.sqrt(max(0.0, xx / n - middle**2)))
+    k = len(scales.sd)
+    _, place = np.unique(table.subject, return_inverse=True)
+    n, x, y, q, xx, xy, xq = table.sums.T
+    count = np.bincount(place, n)
+    mx, my, mq = (quotient(np.bincount(place, v), count)[place] for v in (x, y, q))
+    xx = xx - 2.0 * mx * x + mx * mx * n
+    xy = xy - mx * y - my * x + mx * my * n
+    xq = xq - mx * q - mq * x + mx * mq * n
+    xx = np.where(np.abs(xx) > ALIKE * table.sums[:, 4], xx, 0.0)
+    none = np.zeros_like(n)
+    reviewer = table.subject // (k * k if scales.compares else k)
+    lines = table_of(reviewer, table.cluster, [n, none, none, none, xx, xy, xq])
+    step = math.sqrt(max(0.0, float(xx.sum() / n.sum())))
+    return slopes(lines, sums, scales, step, centred=True)
 
 
 def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
@@ -136,7 +151,14 @@ def relative_findings(_: Sums, panel: Panel) -> list[Tested]:
         "points per standard deviation of log words, beyond what the other reviewers give the "
         "same answers; a taste for length that all share needs known quality to be seen"
     )
-    return [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
+    tested = [as_tested(RELATIVE, one, panel, note) for one in panel.compared.lengths]
+    scales = panel.compared.scales
+    return [
+        replace(one, at_most_indicator=True, note=f"{note}; the reviewer's scale is assumed")
+        if scales.is_assumed(estimate.subject) and not one.not_identifiable
+        else one
+        for one, estimate in zip(tested, panel.compared.lengths, strict=True)
+    ]
 
 
 # -- reasoning -----------------------------------------------------------------------------------

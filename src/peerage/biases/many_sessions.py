@@ -9,6 +9,7 @@ without); and `conclude` turns it all into findings.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -20,8 +21,8 @@ import numpy as np
 from peerage.biases import Metric, Panel, Sums, agreement, metrics
 from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
-from peerage.biases.preferences import sycophancy
-from peerage.biases.thresholds import Tested, finding, unknown
+from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
+from peerage.biases.thresholds import Tested, contested, finding, unknown
 from peerage.plugins import PluginError
 from peerage.reviews.cells import Cells, Tables, merge_tables
 from peerage.reviews.deviations import deviation_sums
@@ -190,6 +191,8 @@ class Compared:
     scales: Scales
     sums: Tables  # as `deviation_sums` makes them
     lengths: list[Estimate]
+    tastes: Tastes
+    plain: Compared | None = None  # before anything was set aside; None where nothing was
 
 
 def compared_over(blocks: Blocks, totals: Totals, plan: AuditPlan, limits: AuditLimits) -> Compared:
@@ -230,21 +233,35 @@ def compare(
 ) -> Compared:
     """Fit, set the most deviant evident pair aside and fit again, at most three times.
 
-    `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. Whoever
-    evidently favours length has no voice where others are measured on it. A table with
-    nothing evident in it is passed over twice, and no more.
+    `fit` gives levels and scales without some pairs, `sums_on` the sums on that scale. A pair
+    stays aside only if the fit without it shows it to be beyond the usual tastes: it may have
+    bent what those are measured on. Whoever evidently favours length has no voice where others
+    are measured on it. A table with nothing evident in it is passed over twice, and no more.
     """
-    aside = NOBODY
-    for round_ in range(MAX_ASIDE + 1):
+
+    def compared(aside: Ints) -> Compared:
         scales = fit(aside)
         sums = sums_on(scales)
-        if round_ == MAX_ASIDE:
-            break
-        pairs = sycophancy(sums, scales, n_min["sycophancy"])
-        pair = _most_evident(pairs, aside.tolist(), healthy["sycophancy"])
+        many = len(np.unique(sums["pairs"].subject)) > FEW_PAIRS
+        tastes = measure_tastes(sums, scales, least if many else 0)
+        return Compared(scales, sums, [], tastes)
+
+    least, edge = n_min["pair_departure"], healthy["pair_departure"]
+    plain = chosen = compared(NOBODY)
+    for _ in range(MAX_ASIDE):
+        aside = chosen.scales.aside
+        pairs = [one for one in chosen.tastes.departures if one.n >= least]
+        full = _with_half_aside(pairs, aside, len(chosen.scales.sd))
+        pair = _most_evident(pairs, [*aside.tolist(), *full], edge)
         if pair is None:
             break
-        aside = np.append(aside, pair)
+        without = compared(np.append(aside, pair))
+        pairs = [one for one in without.tastes.pairs if one.n >= least]
+        if pair not in _evident(pairs, aside.tolist(), edge):
+            break
+        chosen = without
+    plain = replace(plain, lengths=length_relative(plain.sums, plain.scales))
+    scales, sums = chosen.scales, chosen.sums
     lengths, silent = length_relative(sums, scales), list[int]()
     for _ in range(MAX_ASIDE):
         who = _most_evident(lengths, silent, healthy["length_relative"])
@@ -255,7 +272,22 @@ def compare(
         again = length_relative(sums_on(quiet), quiet)
         fresh = {one.subject: one for one in again if one.subject not in silent}
         lengths = [fresh.get(one.subject, one) for one in lengths]
-    return Compared(scales, sums, lengths)
+    changed = len(scales.aside) > 0 or len(silent) > 0
+    return replace(chosen, lengths=lengths, plain=plain if changed else None)
+
+
+def _with_half_aside(pairs: Sequence[Estimate], aside: Ints, k: int) -> list[int]:
+    """The pairs of reviewers of whom no more may be set aside: half of their candidates are.
+
+    With more than half of them gone, what is left would be called the usual.
+    """
+    n_pairs = Counter(one.subject // k for one in pairs if one.value is not None)
+    n_aside = Counter((aside // k).tolist())
+    return [
+        one.subject
+        for one in pairs
+        if 2 * (n_aside[one.subject // k] + 1) > n_pairs[one.subject // k]
+    ]
 
 
 def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> int | None:
@@ -264,14 +296,19 @@ def _most_evident(each: Sequence[Estimate], known: Sequence[int], healthy: float
     Its bias is in the quality that everyone else is held against, and makes them look biased the
     other way; so it is set aside and the rest is measured again.
     """
+    evident = _evident(each, known, healthy)
+    return max(evident, key=evident.__getitem__, default=None)
+
+
+def _evident(each: Sequence[Estimate], known: Sequence[int], healthy: float) -> dict[int, float]:
+    """Subjects that are evident, not counting the known ones, with value over error of each."""
     free = [one for one in each if one.subject not in known]
     qs = benjamini_hochberg([one.p for one in free])
-    evident = {
+    return {
         one.subject: abs(one.value or 0.0) / (one.se or 1.0)
         for one, q in zip(free, qs, strict=True)
         if q is not None and q < 1.0 - LEVEL and abs(one.value or 0.0) > healthy * one.unit
     }
-    return max(evident, key=evident.__getitem__, default=None)
 
 
 # -- findings --------------------------------------------------------------------------------------
@@ -292,27 +329,38 @@ def q_values(tested: Sequence[Tested]) -> list[float | None]:
 
     One harsh reviewer makes every level evident, and with those among the discoveries fair judges
     would be accused of something else in 7% of audits. So a metric is corrected as if the others
-    had found nothing, which makes no q smaller than it is over all discoveries.
+    had found nothing, which makes no q smaller than it is over all discoveries. What is asked of
+    the whole panel is asked once for each metric, whatever the number of reviewers: these few
+    are corrected among themselves.
     """
-    counted = [(one.metric, one.p if one.counts else None) for one in tested]
-    by_metric = {
-        metric: benjamini_hochberg(
-            [p if p is None or name == metric else 1.0 for name, p in counted]
-        )
-        for metric in {one.metric for one in tested}
-    }
-    return [by_metric[one.metric][i] for i, one in enumerate(tested)]
+    families = [(one.metric, one.subject == "all") for one in tested]
+    qs: list[float | None] = [None] * len(tested)
+    for metric, of_all in set(families):
+        ps = [
+            None if not one.counts or whole != of_all else one.p if name == metric else 1.0
+            for one, (name, whole) in zip(tested, families, strict=True)
+        ]
+        for i, q in enumerate(benjamini_hochberg(ps)):
+            if families[i] == (metric, of_all):
+                qs[i] = q
+    return qs
 
 
 def measured(totals: Totals, panel: Panel, plan: AuditPlan) -> list[Tested]:
     """What every metric measured, before anything is corrected or called by a name."""
     tested: list[Tested] = []
+    compared = panel.compared.plain
+    plain = None if compared is None else replace(panel, compared=compared)
     for name in sorted({*plan.metrics, *plan.missing}, key=_place):
         metric = metrics.get(name)
         why = _lacking(metric, plan) or _nothing(totals, panel) or totals.failed.get(name)
         if not why:
             try:
                 findings = metric.findings(totals.by_metric[name], panel)
+                if plain is not None:
+                    before = metric.findings(totals.by_metric[name], plain)
+                    by_subject = {one.subject: one for one in before}
+                    findings = [contested(one, by_subject.get(one.subject)) for one in findings]
                 tested += findings
                 why = "" if findings else metric.nothing
             except PluginError as error:

@@ -1,10 +1,16 @@
-"""Does a reviewer favour its own answers, its family's, or one candidate's?
+"""Does a reviewer favour its own answers, its family's, or one candidate's, beyond its tastes?
 
-Each is the reviewer's mean deviation on a group of answers, from what its scale and the others'
-view of them predict, less its mean deviation on all other answers.
+A reviewer departs from the others on every candidate a little, and lastingly: it has tastes. Its
+mean departure on a group of answers is held against what its departures on other candidates
+predict, and against how much those scatter. To like one's own answers as much as one likes some
+other model's is no self-preference.
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,124 +18,395 @@ from peerage.biases import Metric, Panel, Sums, metrics, no_sums
 from peerage.biases.thresholds import Tested, as_tested, unknown
 from peerage.reviews.cells import Cells, Tables
 from peerage.reviews.deviations import totals_by
-from peerage.reviews.intervals import ONE_OTHER, Estimate, Fit, SubjectCells, has_one_other
-from peerage.reviews.one_scale import Scales
-from peerage.reviews.rows import Bools, Floats
-from peerage.stats.clusters import quotient
+from peerage.reviews.intervals import (
+    ONE_OTHER,
+    Estimate,
+    Fit,
+    SubjectCells,
+    fit_of,
+    has_one_other,
+    interval_of,
+    measurements,
+)
+from peerage.reviews.one_scale import TAU, Scales
+from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.stats.clusters import quotient, spread_of
 
-OWN, FAMILY, PAIR = "self_preference", "family_preference", "sycophancy"
+OWN, FAMILY, PAIR = "self_preference", "family_preference", "pair_departure"
 FEW_PAIRS = 400  # up to here pairs with too few reviews are listed too
 FAR_Q = 2.0  # standard deviations of quality that a group may lie from the answers of the fit
+FAR_UNBENT = 1.0  # the same where nothing tells whether the reviewer's scale bends
+N_BENT = 7  # other candidates from which on a bend of the scale is fitted
+BEND_RIDGE = 0.1  # holds slope and bend at 0 where candidates hardly differ in quality
+N_CANDIDATES = 6  # below it a preference cannot be told from a taste
+USUAL_TASTE = 0.25  # standard deviations of the reviewer, where nothing tells its tastes
+MEDIAN_TO_SD = 1.4826
+MEDIAN_DF = 0.4  # degrees of freedom of a median, of those of a mean of squares
 
 NOBODY_ELSE = "judged nobody else's answers to compare with"
 TOO_FAR = "these answers lie beyond the qualities that the reviewer's scale was fitted on"
 NO_OWN = "no own answer was reviewed by its author and by others who can be compared"
 NO_KIN = "no two seats of one family reviewed each other, with two others beside them"
+FEW_CANDIDATES = f"fewer than {N_CANDIDATES} candidates: a preference cannot be told from a taste"
+ASSUMED = "the reviewer's scale is assumed"
+
+
+# -- departures and tastes -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Tastes:
+    """How reviewers depart from the others on candidates, and how much that usually scatters.
+
+    `spread` is the standard deviation of lasting departures, in the reviewer's own, and `df` how
+    surely it is known; where nothing tells it, `known` is false and it is taken as usual.
+    """
+
+    own: list[Estimate]
+    pairs: list[Estimate]
+    departures: list[Estimate]  # of the same pairs, with no tastes in their errors
+    spread: float
+    df: float
+    known: bool
+    n_candidates: dict[int, int] = field(default_factory=dict)  # by reviewer, its own among them
+
+
+def measure_tastes(sums: Tables, scales: Scales, n_min: int = 0) -> Tastes:
+    """Departures on own answers and on every candidate, with the scatter of tastes in their errors.
+
+    Pairs with fewer reviews than n_min are left out.
+    """
+    departures = _Departures(sums, scales, n_min)
+    estimates, parts = departures.estimates()
+    scatter = _Scatter(estimates, parts, departures)
+    spread, df, known = scatter.of_all()
+    k, own, pairs, plain = len(scales.sd), [], [], []
+    for one, part in zip(estimates, parts, strict=True):
+        reviewer, candidate = divmod(one.subject, k)
+        if reviewer == candidate:
+            tasted = with_tastes(one, spread, df, 1.0 + part)
+            own.append(replace(tasted, subject=reviewer))
+        else:
+            its_spread, its_df, _ = scatter.beside(reviewer, candidate)
+            pairs.append(with_tastes(one, its_spread, its_df, 1.0 + part))
+            plain.append(one)
+    return Tastes(own, pairs, plain, spread, df, known, departures.n_candidates)
+
+
+class _Scatter:
+    """How much departures scatter beyond what sessions explain: from their median.
+
+    A standard error of it is added: that the median of a few happens to be small, or no larger
+    than sessions explain, does not mean that there are no tastes.
+    """
+
+    def __init__(
+        self, estimates: Sequence[Estimate], parts: Sequence[float], departures: _Departures
+    ) -> None:
+        k, usual = len(departures.scales.sd), departures.usual.tolist()
+        usable = [
+            (one.subject // k, one.subject % k, one.value, one.se, one.unit, 1.0 + part)
+            for one, part, is_usual in zip(estimates, parts, usual, strict=True)
+            if is_usual and one.value is not None and one.se is not None and one.unit > 0.0
+        ]
+        table = np.array(usable, dtype=np.float64).reshape(-1, 6)
+        self.reviewer, self.candidate = table[:, 0].astype(np.int64), table[:, 1].astype(np.int64)
+        value, se, unit, size = table[:, 2:].T
+        self.square = (value / unit) ** 2 / size
+        self.noise = (se / unit) ** 2 / size
+
+    def of_all(self) -> tuple[float, float, bool]:
+        """The spread of all tastes, its degrees of freedom, and whether it could be told."""
+        return self._spread(np.ones(len(self.square), dtype=bool))
+
+    def beside(self, reviewer: int, candidate: int) -> tuple[float, float, bool]:
+        """The spread without those of a reviewer and on a candidate, which a departure distorts.
+
+        Of many pairs, those of one reviewer and on one candidate hardly matter.
+        """
+        if len(self.square) > FEW_PAIRS:
+            return self.of_all()
+        return self._spread((self.reviewer != reviewer) & (self.candidate != candidate))
+
+    def _spread(self, among: Bools) -> tuple[float, float, bool]:
+        n = int(among.sum())
+        df = MEDIAN_DF * (n - len(np.unique(self.reviewer[among])) - 1.0)
+        if df < 1.0:
+            return USUAL_TASTE, math.inf, False
+        middle = MEDIAN_TO_SD**2 * float(np.median(self.square[among]))
+        variance = max(0.0, middle - float(self.noise[among].mean()))
+        return math.sqrt(variance + middle * math.sqrt(2.0 / df)), df, True
+
+
+def with_tastes(one: Estimate, spread: float, df: float, size: float) -> Estimate:
+    """An estimate whose error has tastes in it: `size` times their variance.
+
+    Its degrees of freedom are Satterthwaite's for the two variances together.
+    """
+    if one.value is None or one.se is None or one.df is None or spread == 0.0:
+        return one
+    sampled, tastes = one.se**2, size * (spread * one.unit) ** 2
+    se = math.sqrt(sampled + tastes)
+    shared = sampled**2 / one.df + (0.0 if math.isinf(df) else tastes**2 / df)
+    df = (sampled + tastes) ** 2 / shared if shared > 0.0 else one.df
+    low, high, p = interval_of(one.value, one.n_clusters, se, df)
+    return replace(one, low=low, high=high, p=p, se=se, df=df, se_sessions=one.se)
+
+
+class _Departures:
+    """Mean departures by reviewer and candidate, less what the reviewer's others predict."""
+
+    def __init__(self, sums: Tables, scales: Scales, n_min: int) -> None:
+        k = len(scales.sd)
+        table = sums["pairs"]
+        is_own = table.subject // k == table.subject % k
+        if n_min:
+            subject, place = np.unique(table.subject, return_inverse=True)
+            n = np.bincount(place, table.sums[:, 3], minlength=len(subject))
+            table = table.only((n >= n_min)[place] | is_own)
+        self.scales, self.cells = scales, SubjectCells(table, sums["base"], k)
+        subject = self.cells.subject
+        self.is_own = subject // k == subject % k
+        self.usual: Bools = ~self.is_own & ~np.isin(subject, scales.aside)
+        cast = sums["cast"]
+        self.one_other = has_one_other(cast.sums[np.searchsorted(cast.subject, subject)])
+        others = np.bincount(self.cells.reviewer, ~self.is_own, minlength=k)
+        self.n_candidates = {who: int(others[who]) + 1 for who in np.unique(self.cells.reviewer)}
+
+    def estimates(self) -> tuple[list[Estimate], list[float]]:
+        """Every departure, and the part of tastes in what it is held against: Σ of its weights²."""
+        cells, scales = self.cells, self.scales
+        if len(cells.subject) == 0:
+            return [], []
+        fit = fit_of(cells.reviewer, cells.base_totals, scales)
+        value, quality = self._mean(cells.totals, fit.scale, None)
+        rest = fit_of(cells.base.subject, cells.base_rest, scales)
+        without, _ = self._mean(
+            cells.totals[cells.place] - cells.own, rest.scale[cells.cell], cells.place
+        )
+        n = len(value)
+        gap, part, nobody = np.zeros(n), np.zeros(n), np.zeros(n, dtype=bool)
+        ends = np.searchsorted(cells.place, np.arange(n + 1))
+        starts = np.flatnonzero(np.r_[True, np.diff(cells.reviewer) != 0])
+        for start, end in zip(starts, np.append(starts[1:], n), strict=True):
+            mine = slice(start, end)
+            weights = self._weights(mine, quality[mine])
+            here = slice(ends[start], ends[end])
+            left_out = without[here].reshape(end - start, -1)
+            value[mine] -= weights @ value[mine]
+            without[here] = (left_out - weights @ left_out).ravel()
+            gap[mine] = quality[mine] - weights @ quality[mine]
+            part[mine] = (weights**2).sum(axis=1)
+            nobody[mine] = ~self.usual[mine].any() | (
+                (self.usual[mine].sum() == 1) & self.usual[mine]
+            )
+        error = np.abs(gap) * TAU * np.hypot(fit.prior, scales.prior_of_others)
+        spread = spread_of(without, cells.place, n, error)
+        alone = np.array(scales.status, dtype=object)[cells.reviewer] == "alone"
+        reasons = [
+            (alone, "judged nothing that others judged too"),
+            (self.one_other, ONE_OTHER),
+            (nobody, NOBODY_ELSE),
+            (self._too_far(quality), TOO_FAR),
+        ]
+        n_rows = cells.totals[:, 3]
+        measured = measurements(
+            cells.subject, cells.reviewer, value, spread, n_rows, scales, reasons
+        )
+        return measured, part.tolist()
+
+    def _mean(self, own: Floats, scale: Floats, place: Ints | None) -> tuple[Floats, Floats]:
+        """The mean deviation of each group, less nothing, and its mean quality.
+
+        A pair of comparisons takes what it gains from the reviewer's other candidates: among m
+        answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
+        """
+        n, y, q, ballots = own[:, :4].T
+        factor = np.ones_like(n)
+        if self.scales.compares:
+            is_pair = ~self.is_own if place is None else ~self.is_own[place]
+            factor = 1.0 + np.where(is_pair, quotient(ballots, n), 0.0)
+        quality = factor * quotient(q, n)
+        return factor * quotient(y, n) - scale * quality, quality
+
+    def _weights(self, mine: slice, quality: Floats) -> Floats:
+        """One reviewer's departures by the others that predict each: rows sum to 1, or to 0.
+
+        The mean of the others, weighed by reviews; from N_BENT on also a line and a bend in
+        their quality, because a scale that bends makes good and bad models look favoured. A
+        comparison is between candidates already, and has no mean to take off.
+        """
+        usual, n = self.usual[mine], self.cells.totals[mine, 0]
+        m, compares = len(n), self.scales.compares
+        weight = np.where(usual & np.isfinite(quality), n, 0.0)
+        others = np.repeat(weight[None], m, axis=0)
+        np.fill_diagonal(others, 0.0)  # nothing predicts itself
+        size = others.sum(axis=1, keepdims=True)
+        others = others / np.where(size > 0.0, size, 1.0)
+        bent = (others > 0.0).sum(axis=1) >= N_BENT - usual
+        if not bent.any():
+            return np.zeros((m, m)) if compares else others
+        z = np.nan_to_num(quality) / self._quality_sd(mine)
+        bend = np.column_stack([z, z * z])
+        bend = bend - np.average(bend, axis=0, weights=np.maximum(weight, 1e-12))
+        design = bend if compares else np.column_stack([np.ones(m), bend])
+        ridge = np.diag([BEND_RIDGE] * 2 if compares else [0.0, BEND_RIDGE, BEND_RIDGE])
+        out = np.zeros((m, m)) if compares else others.copy()
+        count = np.maximum((others > 0.0).sum(axis=1), 1)
+        for t in np.flatnonzero(bent).tolist():
+            scaled = others[t] * count[t]
+            gram = design.T @ (design * scaled[:, None]) + ridge
+            out[t] = design[t] @ np.linalg.solve(gram, design.T * scaled)
+        return out
+
+    def _quality_sd(self, mine: slice) -> float:
+        """The standard deviation of the qualities that a reviewer's scale was fitted on."""
+        sd = float(self._quality_spread()[1][mine][0])
+        return sd if sd > 0.0 else 1.0
+
+    def _quality_spread(self) -> tuple[Floats, Floats]:
+        """By subject, the mean and the standard deviation of the qualities of the fit."""
+        base = self.cells.base_totals
+        n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
+        centre = np.zeros_like(n2) if self.scales.compares else quotient(q2, n2)
+        return centre, np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
+
+    def _too_far(self, quality: Floats) -> Bools:
+        """Whether a group's mean quality lies beyond those that the reviewer's scale was fitted on.
+
+        Of own answers half as far, where too few candidates tell whether the scale bends.
+        """
+        centre, sd = self._quality_spread()
+        n_others = np.array([self.n_candidates[who] - 1 for who in self.cells.reviewer.tolist()])
+        reach = np.where(self.is_own & (n_others < N_BENT), FAR_UNBENT, FAR_Q)
+        return np.abs(quality - centre) > reach * sd
+
+
+# -- findings ------------------------------------------------------------------------------------
 
 
 def own_findings(_: Sums, panel: Panel) -> list[Tested]:
-    note = "own answers beside the others' view of them, all on one scale"
-    measured = self_preference(panel.compared.sums, panel.compared.scales)
-    return [as_tested(OWN, one, panel, note) for one in measured if one.n > 0]
+    tastes, scales = panel.compared.tastes, panel.compared.scales
+    note = f"own answers beside the others' view of them; {_usual(tastes)}"
+    own = [one for one in tastes.own if one.n > 0]
+    each = [_guarded(as_tested(OWN, one, panel, note), panel, one.subject, tastes) for one in own]
+    everyone = preference_of_all(own, tastes)
+    if everyone is None:
+        return each
+    note = "mean over reviewers, each in its own standard deviations; tested over reviewers"
+    tested = as_tested(OWN, everyone, panel, note, "all", panel.healthy(OWN))
+    assumed = sum(scales.is_assumed(one.subject) for one in own if one.value is not None)
+    if 2 * assumed > len(own):
+        tested = replace(tested, at_most_indicator=True, note=f"{note}; scales are assumed")
+    return [tested, *each]
+
+
+def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | None:
+    """The mean preference for own answers in reviewers' standard deviations; None for under three.
+
+    Its error is that of the mean over reviewers, so that tastes are in it: from how much these
+    preferences scatter and, where it is known, from how much tastes for others do, which counts
+    for at most twice as much.
+    """
+    known = [one for one in own if one.value is not None and one.unit > 0.0]
+    if len(known) < 3:
+        return None
+    values = np.array([(one.value or 0.0) / one.unit for one in known])
+    n, value = len(values), float(values.mean())
+    variance, df = float(values.var(ddof=1)), n - 1.0
+    if tastes.known:
+        usual = float(np.mean([((one.se or 0.0) / one.unit) ** 2 for one in known]))
+        df_usual = min(tastes.df, 2.0 * df)
+        variance, df = (df * variance + df_usual * usual) / (df + df_usual), df + df_usual
+    se = math.sqrt(variance / n)
+    total, clusters = sum(one.n for one in known), max(one.n_clusters for one in known)
+    return Estimate(0, value, *interval_of(value, n, se, df), total, clusters, se, df)
 
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
-    note = "answers of its own family beside the view of reviewers outside of it, on one scale"
-    measured = family_preference(panel.compared.sums, panel.compared.scales)
-    return [as_tested(FAMILY, one, panel, note) for one in measured]
+    compared, tastes = panel.compared, panel.compared.tastes
+    note = f"its family's answers beside the view of reviewers outside of it; {_usual(tastes)}"
+    return [
+        _guarded(as_tested(FAMILY, one, panel, note), panel, one.subject, tastes)
+        for one in family_preference(compared.sums, compared.scales, tastes)
+    ]
 
 
 def pair_findings(_: Sums, panel: Panel) -> list[Tested]:
     n_min, names, compared = panel.n_min(PAIR), panel.names, panel.compared
+    tastes = compared.tastes
     many = len(np.unique(compared.sums["pairs"].subject)) > FEW_PAIRS
-    note = "beyond the reviewer's level and scale and the answers' standing with the others"
+    note = f"beyond the reviewer's level and scale and the others' view; {_usual(tastes)}"
     tested = []
-    for one in sycophancy(compared.sums, compared.scales, n_min if many else 0):
-        reviewer, candidate = divmod(one.subject, len(names))
-        pair = f"{names[reviewer]}>{names[candidate]}"
-        tested.append(as_tested(PAIR, one, panel, note, pair))
+    for one in tastes.pairs:
+        if one.n >= n_min or not many:
+            reviewer, candidate = divmod(one.subject, len(names))
+            pair = f"{names[reviewer]}>{names[candidate]}"
+            tested.append(
+                _guarded(as_tested(PAIR, one, panel, note, pair), panel, reviewer, tastes)
+            )
     reason = f"no pair has {n_min} reviews" if many else "needs three candidates or more a ballot"
     return tested or [unknown(PAIR, panel, reason)]
 
 
-# -- a group of answers against the reviewer's others ------------------------------------------
+def _usual(tastes: Tastes) -> str:
+    if not tastes.known:
+        return f"tastes are taken to scatter by {tastes.spread:.2f} sd, as is usual"
+    return f"tastes scatter by {tastes.spread:.2f} of a reviewer's sd"
 
 
-def self_preference(sums: Tables, scales: Scales) -> list[Estimate]:
-    """Each reviewer's mean deviation on its own answers, less that on everyone else's."""
-    table = sums["pairs"].only(_is_own(sums["pairs"], len(scales.sd)))
-    return _preferences(_groups(table, scales), sums["cast"], sums, scales)
+def _guarded(tested: Tested, panel: Panel, reviewer: int, tastes: Tastes) -> Tested:
+    """A finding that is at most an indicator where tastes or scales are not known well enough."""
+    why = []
+    if tested.metric != PAIR and tastes.n_candidates.get(reviewer, 0) < N_CANDIDATES:
+        why.append(FEW_CANDIDATES)
+    if panel.compared.scales.is_assumed(reviewer):
+        why.append(ASSUMED)
+    if not why or tested.not_identifiable:
+        return tested
+    return replace(tested, at_most_indicator=True, note="; ".join([tested.note, *why]))
 
 
-def sycophancy(sums: Tables, scales: Scales, n_min: int = 0) -> list[Estimate]:
-    """Each pair's mean deviation, less the reviewer's on all others; pairs below n_min left out."""
-    table = sums["pairs"].only(~_is_own(sums["pairs"], len(scales.sd)))
-    if n_min:
-        subject, place = np.unique(table.subject, return_inverse=True)
-        n = np.bincount(place, table.sums[:, 3], minlength=len(subject))
-        table = table.only((n >= n_min)[place])
-    return _preferences(_groups(table, scales), sums["cast"], sums, scales)
+# -- families ------------------------------------------------------------------------------------
 
 
-def family_preference(sums: Tables, scales: Scales) -> list[Estimate]:
+def family_preference(sums: Tables, scales: Scales, tastes: Tastes) -> list[Estimate]:
     """Each reviewer's mean deviation on its family's other members, less that on strangers."""
     if "family" not in sums:
         return []
     family, k = sums["family"], len(scales.sd)
     who = family.subject // (k + 1)
-    n_kin = totals_by(who, family.sums[:, :1], k)[:, 0]
-    return _preferences(family.only(n_kin[who] > 0.0), sums["family_cast"], sums, scales)
+    n_rows = totals_by(who, family.sums[:, :1], k)[:, 0]
+    table, cast = family.only(n_rows[who] > 0.0), sums["family_cast"]
+    cells = SubjectCells(Cells(table.subject // (k + 1), table.cluster, table.sums), sums["base"])
 
-
-def _is_own(pairs: Cells, k: int) -> Bools:
-    return pairs.subject // k == pairs.subject % k
-
-
-def _groups(pairs: Cells, scales: Scales) -> Cells:
-    """Pairs with what of the reviewer's own sums (n, y, q) is theirs, and not of the rest."""
-    inside = ~_is_own(pairs, len(scales.sd)) & ~np.isin(pairs.subject, scales.aside)
-    sums = np.column_stack([pairs.sums, pairs.sums[:, :3] * inside[:, None]])
-    return Cells(pairs.subject, pairs.cluster, sums)
-
-
-def _preferences(table: Cells, cast: Cells, sums: Tables, scales: Scales) -> list[Estimate]:
-    """The mean deviation on each group of answers, less the reviewer's mean on all others.
-
-    A pair of comparisons takes what it gains from the reviewer's other candidates: among m
-    answers the others lose 1/(m − 1) of it, and the difference is m/(m − 1) of the gain.
-    """
-    k = len(scales.sd)
-    cells = SubjectCells(table, sums["base"], k)
-    is_pair = cells.subject // k != cells.subject % k
-
-    def contrast(own: Floats, fit: Fit, left_out: bool) -> tuple[Floats, Floats]:
-        n, y, q, ballots = own[:, :4].T
+    def contrast(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
+        n, y, q = own[:, :3].T
         if scales.compares:
-            shared = is_pair[cells.place] if left_out else is_pair
-            factor = 1.0 + np.where(shared, quotient(ballots, n), 0.0)
-            score, quality = factor * quotient(y, n), factor * quotient(q, n)
-        else:
-            rest = fit.n - own[:, 4]
-            score = quotient(y, n) - quotient(fit.y - own[:, 5], rest)
-            quality = quotient(q, n) - quotient(fit.q - own[:, 6], rest)
+            return quotient(y, n) - fit.scale * quotient(q, n), quotient(q, n)
+        rest = fit.n - own[:, 4]
+        score = quotient(y, n) - quotient(fit.y - own[:, 5], rest)
+        quality = quotient(q, n) - quotient(fit.q - own[:, 6], rest)
         return score - fit.scale * quality, quality
 
     own, base = cells.totals, cells.base_totals
-    reasons = [
-        (has_one_other(cast.sums[np.searchsorted(cast.subject, cells.subject)]), ONE_OTHER),
-        (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
-        (_too_far(own, base, scales), TOO_FAR),
-    ]
-    subject = np.where(is_pair, cells.subject, cells.reviewer)
-    return cells.measured(contrast, own[:, 3], scales, reasons, subject)
-
-
-def _too_far(own: Floats, base: Floats, scales: Scales) -> Bools:
-    """Whether a group's mean quality lies beyond those that the reviewer's scale was fitted on."""
+    code = cells.subject * (k + 1)
     n2, q2, qq2 = base[:, 5], base[:, 7], base[:, 10]
     centre = np.zeros_like(n2) if scales.compares else quotient(q2, n2)
     sd = np.sqrt(np.maximum(quotient(qq2, n2) - centre**2, 0.0))
-    return np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_Q * sd
+    reasons = [
+        (has_one_other(cast.sums[np.searchsorted(cast.subject, code)]), ONE_OTHER),
+        (base[:, 0] - own[:, 4] < 0.5, NOBODY_ELSE),
+        (np.abs(quotient(own[:, 2], own[:, 0]) - centre) > FAR_UNBENT * sd, TOO_FAR),
+    ]
+    measured = cells.measured(contrast, own[:, 3], scales, reasons)
+    n_kin = np.bincount(sums["kin"].subject // k, minlength=k)
+    out = []
+    for one in measured:
+        kin = max(int(n_kin[one.subject]), 1)
+        others = max(tastes.n_candidates.get(one.subject, 3) - 1 - kin, 1)
+        out.append(with_tastes(one, tastes.spread, tastes.df, 1.0 / kin + 1.0 / others))
+    return out
 
 
 WHY = "the family of each candidate"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -48,6 +48,7 @@ class Tested:
     correlation: bool = False
     not_identifiable: bool = False
     at_most_indicator: bool = False  # what else may explain it cannot be ruled out
+    contested: bool = False  # two ways to measure it disagree
 
     @property
     def interval(self) -> tuple[float | None, float | None, float | None]:
@@ -88,6 +89,26 @@ def as_tested(
     edge = panel.healthy(metric) * one.unit if edge is None else edge
     measured = (one.value, one.low, one.high, one.p, one.n)
     return Tested(metric, name, *measured, panel.n_min(metric), edge, note)
+
+
+def contested(one: Tested, plain: Tested | None) -> Tested:
+    """A finding, or the plain one where the two differ beyond their intervals.
+
+    Setting deviant pairs aside is to take effects away that they caused. Where it makes an
+    effect instead, neither is to be trusted, and the plain one is what a reader can check.
+    """
+    if plain is None or one.not_identifiable:
+        return one
+    value, low, high = one.interval
+    value_before, low_before, high_before = plain.interval
+    if value is None or value_before is None or abs(value) <= abs(value_before):
+        return one
+    if low is None or high is None or low_before is None or high_before is None:
+        return one
+    if low <= high_before and low_before <= high:
+        return one
+    note = f"{plain.note}; {signed(value)} once deviant pairs are set aside, so neither can be told"
+    return replace(plain, note=note, contested=True)
 
 
 def one_sided(p: float | None, beyond: bool) -> float | None:
@@ -156,7 +177,7 @@ def status(tested: Tested, q: float | None) -> Status:
         apart, inside = low > highest or high < lowest, lowest <= low and high <= highest
     if tested.n < tested.n_min:
         return "indicator" if apart and _extreme(tested, value) else "too_few"
-    if value is None:
+    if value is None or tested.contested:
         return "inconclusive"
     if q is not None and q < EVIDENCE_Q and not lowest <= value <= highest:
         if not tested.at_most_indicator:
@@ -173,7 +194,7 @@ def _extreme(tested: Tested, value: float | None) -> bool:
 
 # -- in words ----------------------------------------------------------------------------------
 
-AGAINST = ("calibration", "self_preference", "family_preference", "sycophancy")
+AGAINST = ("calibration", "self_preference", "family_preference", "pair_departure")
 COUNTED = {  # what a metric's n counts
     **dict.fromkeys((*AGAINST, "length_relative", "style", "agreement"), "reviews"),
     "length": "answers",

@@ -37,8 +37,16 @@ class Board(Tabular):
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
 
+    @property
+    def n_left_out(self) -> int:
+        """How many reviews or opinions lie outside the board's window, and so are left out."""
+        of_models = self.notes.get("reviews_left_out", 0)
+        return int(self.parameters.get("opinions_left_out", of_models))
+
     def __repr__(self) -> str:
-        return f"Board({self.board}, {len(self)} rows)"
+        since, n = self.parameters.get("since"), self.n_left_out
+        window = f", since {since}: {n} left out" if n else ""
+        return f"Board({self.board}, {len(self)} rows{window})"
 
     def table(self) -> dict[str, list[Any]]:
         return {name: plain_values(values) for name, values in self.columns.items()}
@@ -51,7 +59,16 @@ class Board(Tabular):
             "rows": self.rows,
             **self.notes,
             "flags": list(self.flags),
+            **({"hint": self.hint} if self.hint else {}),
         }
+
+
+def all_left_out(n: int, what: str) -> str:
+    """How to see a board whose window leaves out all there is; empty where it leaves out none."""
+    if not n:
+        return ""
+    lie = f"the only {what} lies" if n == 1 else f"all {n:,} {what}s lie"
+    return f"{lie} outside this window. --since all shows them (since=all in a URL or in Python)."
 
 
 def plain_values(values: Column) -> list[Any]:

@@ -151,7 +151,7 @@ def sum_opinions(
     many opinions, what they weigh, and their weighted sum. `reviewers` has, by person: how many
     opinions by level and side of the others' consensus; the sum of that consensus by level; and
     the sum of its squares. `counts` has how many opinions count, and how many do not because they
-    are on one's own item or superseded.
+    are on one's own item, superseded, or outside the window.
 
     An item has a consensus from `n_min` opinions on. The consensus is weighted as qualities
     are; a reviewer's own items on the list all count alike. `literal` is the published
@@ -174,7 +174,9 @@ def sum_opinions(
     )
     item_columns = np.column_stack([sums.n, sums.weight, sums.total])
     return {
-        "counts": single_cell(community.n, community.n_own, community.n_superseded),
+        "counts": single_cell(
+            community.n, community.n_own, community.n_superseded, community.n_outside
+        ),
         "items": Cells(items, np.zeros_like(items), item_columns),
         "reviewers": Cells(people, np.zeros_like(people), by_person),
     }

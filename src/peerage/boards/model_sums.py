@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,9 +24,13 @@ from peerage.reviews.rows import (
     bucket_of,
     dense,
     group,
+    has_rounds,
     places,
+    round_codes,
+    spans,
 )
 from peerage.reviews.votes import Votes, votes
+from peerage.stats.clusters import generator
 from peerage.types import OwnVotes
 
 HALF = 0.5  # of hybrid: what the share weighs beside the score
@@ -38,12 +42,24 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {  # of the sums of each table
         *("scored", "score", "place", "blend"),
     ),
     "counts": ("sessions", "rows", "lone", "unweighted", "mixed", "duplicates"),  # of a slice
-    "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer and candidate
+    "scores": ("n", "sum", "squares", "weight", "score"),  # by reviewer, candidate and fold
     "influence": ("votes", "share", "pull"),  # by reviewer and candidate: on the session means
     "pairs": ("won", "tied"),  # by candidate, lower candidate and cluster
+    "rivals": ("met",),  # by candidate and rival: the rival's part in the candidate's shares
+    "meetings": ("met",),  # the same by cluster
     "lengths": ("n", "share", "long", "square", "product"),  # by candidate: log words, centred
 }
-N_NAMES = {"models": 1, "counts": 0, "scores": 2, "influence": 2, "pairs": 2, "lengths": 1}
+N_NAMES = {
+    "models": 1,
+    "counts": 0,
+    "scores": 2,
+    "influence": 2,
+    "pairs": 2,
+    "lengths": 1,
+    "rivals": 2,
+    "meetings": 2,
+}
+BY_CLUSTER = ("models", "pairs", "meetings")
 
 Tables = Mapping[str, Cells]
 
@@ -53,6 +69,7 @@ class Plan:
     """What to add up; slices are categories, weeks, or one for all."""
 
     own_votes: OwnVotes = "out"
+    models: bool = True
     n_slices: int = 1
     by_category: bool = False
     periods: tuple[float, float] | None = None  # where slices are times: the start and the width
@@ -61,7 +78,10 @@ class Plan:
     influence: bool = False
     pairs: bool = False
     lengths: bool = False
+    rivals: bool = False
+    meetings: bool = False
     weight_by_name: Floats | None = None  # of reviewers
+    fold_by_cluster: Ints | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +150,7 @@ def _recoded(part: ModelSums, names: tuple[str, ...], units: tuple[str, ...] | N
             new += place[code] * width
             width *= len(names)
         new += subject * width  # what is left is the slice
-        by_cluster = name in ("models", "pairs")
-        cluster = clusters[cells.cluster] if by_cluster else cells.cluster
+        cluster = clusters[cells.cluster] if name in BY_CLUSTER else cells.cluster
         tables[name] = ordered(new, cluster, cells.sums)
     return tables
 
@@ -147,8 +166,8 @@ def _places(some: Sequence[str], every: Sequence[str]) -> Ints:
 def block_sums(rows: Rows, plan: Plan) -> Tables:
     """The tables of some whole sessions."""
     block = _Block(rows, plan)
-    tables = {"models": block.models(), "counts": block.counts()}
-    for name in ("scores", "influence", "pairs", "lengths"):
+    tables = {"models": block.models(), "counts": block.counts()} if plan.models else {}
+    for name in ("scores", "influence", "pairs", "lengths", "rivals", "meetings"):
         if getattr(plan, name):
             tables[name] = getattr(block, name)()
     return tables
@@ -201,6 +220,7 @@ class _Block:
             "appeared": np.ones(len(n_votes)),
             "votes": n_votes,
             "wins": wins.astype(np.float64),
+            "pulled": pulled,
             "voted": weight,
             "share": weight * share,
             "borda": weight * share * (self.n_candidates[self.answer_session] - 1.0),
@@ -291,19 +311,81 @@ class _Block:
 
     def scores(self) -> Cells:
         """Scores and their squares, and scores as sessions weigh them."""
-        rows = self.rows
+        rows, folds = self.rows, self.plan.fold_by_cluster
         score = rows.numbers["score"]
         known = self.votes.judged & self.inside & np.isfinite(score)
         subject = self._pair_subject()
         bulk = self.pull * known
         n = self.added(bulk)
         part = self.weight[rows.session] * bulk / np.where(n > 0.0, n, 1.0)[self.answer]
+        fold = np.zeros_like(subject) if folds is None else folds[rows.cluster][rows.session]
         if not known.all():
-            subject, score, part = subject[known], score[known], part[known]
+            subject, fold = subject[known], fold[known]
+            score, part = score[known], part[known]
         columns = [None, score, score * score, part, part * score]
-        return table_of(subject, np.zeros_like(subject), columns)
+        return table_of(subject, fold, columns)
 
     # -- pairs of candidates ---------------------------------------------------------------------
+
+    def rivals(self) -> Cells:
+        """By candidate and rival: how much of the candidate's shares was won or lost against it.
+
+        On a ballot every rival has an equal part, in a session every ballot, and the parts add up
+        to what the session weighs.
+        """
+        return self._meetings(np.zeros(self.rows.n_sessions, dtype=np.int64))
+
+    def meetings(self) -> Cells:
+        """The same by cluster."""
+        return self._meetings(self.rows.cluster.astype(np.int64))
+
+    def _meetings(self, cluster: Ints) -> Cells:
+        """Parts of rivals by candidate, rival and the cluster of each session.
+
+        Sessions in which the same reviewers judged the same candidates are alike here: one of each
+        kind is paired, for all of them.
+        """
+        rows, cast = self.rows, self.votes
+        slices = np.maximum(self.slice, 0)
+        kinds = group(
+            (slices, self.plan.n_slices),
+            (cluster, int(cluster.max(initial=0)) + 1),
+            dense(self._session_fingerprints()),
+        )
+        weight = np.bincount(kinds.code, np.where(self.slice >= 0, self.weight, 0.0), kinds.n)
+        example = np.zeros(kinds.n, dtype=np.int64)
+        example[kinds.code] = np.arange(rows.n_sessions)
+        weigh = np.zeros(rows.n_sessions)  # by session, 0 for all but one of each kind
+        weigh[example] = weight
+        at = np.flatnonzero(weigh[rows.session] > 0.0)
+        if self.plan.own_votes == "out":
+            at = at[rows.reviewer[at] != rows.candidate[at]]
+        at = at[np.argsort(cast.ballot[at], kind="stable")]
+        ballot = cast.ballot[at]
+        size = np.bincount(ballot, minlength=cast.n_ballots)
+        one, other = spans((np.cumsum(size) - size)[ballot], size[ballot])
+        apart = (one != other) & cast.counts[at][one]
+        one, other = at[one[apart]], at[other[apart]]
+        pull = self.pull if isinstance(self.pull, float) else self.pull[one]
+        session = rows.session[one]
+        met = weigh[session] * pull / self._answer_columns["pulled"][self.answer[one]]
+        met = met / (size[cast.ballot[one]] - 1.0)
+        subject = (slices[session] * self.n_names + rows.candidate[one]) * self.n_names
+        return ordered(subject + rows.candidate[other], cluster[session], met[:, None])
+
+    def _session_fingerprints(self) -> Ints:
+        """A number for each session, alike where the same votes were cast on the same ballots."""
+        rows, n = self.rows, self.n_names
+        judge, n_judges = rows.reviewer, n
+        if has_rounds(rows):
+            rounds, n_rounds = round_codes(rows)
+            judge, n_judges = judge + n * rounds, n * n_rounds
+        mixed = random_words("judges", n_judges)[judge]
+        mixed *= random_words("candidates", 2 * n)[rows.candidate + n * self.votes.counts]
+        largest = int(np.bincount(rows.session, minlength=1).max())
+        mixed >>= np.uint64(12 + largest.bit_length())  # so that a float holds the sum exactly
+        prints = np.bincount(rows.session, mixed.astype(np.float64), rows.n_sessions)
+        return prints.astype(np.int64)
 
     def pairs(self) -> Cells:
         """By upper and lower candidate of a ballot: how often above, and how often level."""
@@ -331,6 +413,13 @@ class _Block:
             if len(same) == 0:
                 return
             yield order[same], order[same + apart], place[same] < place[same + apart]
+
+
+@lru_cache(maxsize=8)
+def random_words(about: str, n: int) -> NDArray[np.uint64]:
+    """Numbers of 64 random bits, the same on every machine."""
+    words = generator(about, n).bit_generator.random_raw(n)
+    return np.asarray(words, dtype=np.uint64)
 
 
 def slices_of(rows: Rows, plan: Plan) -> tuple[Ints, Bools]:

@@ -59,6 +59,7 @@ class Community:
     categories: Names | None = None
     n_own: int = 0  # left out: opinions on one's own items
     n_superseded: int = 0  # left out: an earlier word on the same item
+    n_outside: int = 0  # left out: given before or after the window
     flags: tuple[str, ...] = field(default=())
 
     @property
@@ -115,7 +116,8 @@ def counted(community: Community, how: Counting) -> Community:
         inside = community.at <= how.as_of
         if how.since_s is not None:
             inside &= community.at >= how.as_of - how.since_s
-        community = community if inside.all() else community.only(inside)
+        if n_outside := len(inside) - int(np.count_nonzero(inside)):
+            community = replace(community.only(inside), n_outside=n_outside)
     return community if how.literal else eligible(community)
 
 

@@ -31,6 +31,7 @@ from peerage.boards.praise import (
 from peerage.errors import how_many
 from peerage.reviews.rows import Bools, Floats, Ints
 from peerage.stats.clusters import generator, ratio_interval
+from peerage.stats.strengths import groups_that_met
 from peerage.stats.tails import benjamini_hochberg
 
 N_DEALS = 199
@@ -129,29 +130,55 @@ def find_rings(community: Community, seed: object = 0, n_deals: int = N_DEALS) -
     """The rings among eligible opinions, the widest gap first; clusters; and mutual pairs.
 
     The p of a block is the part of deals whose strongest block stands out as much: it holds
-    for the whole search, however many blocks there were to choose from.
+    for the whole search, however many blocks there were to choose from. Rings hide each other:
+    they teach the items' chances and what liking is usual. So the opinions inside those that are
+    named are left out, and the rest is searched again, until nothing is named.
     """
     # In one order, whatever the table's: sums that differ in their last digit are other bytes.
     community = community.only(np.argsort(pair_keys(community), kind="stable"))
+    first = search = _search(community, generator("rings", seed), n_deals)
+    rings: list[Ring] = []
+    pairs = tuple[Pair, ...]()
+    if first.praise is not None:
+        pairs = _pairs(community, first.exchange, first.praise)
+    left = community
+    while (named := _named(community, search, rings)) and len(rings) < MAX_LISTED:
+        rings += named
+        left = left.only(np.flatnonzero(~flagged_rows(left, named)))
+        search = _search(left, generator("rings", seed, len(rings)), n_deals)
+    rings.sort(key=lambda ring: (-ring.gap, ring.members.tolist()))
+    clusters = _clusters(community, first, rings)
+    note = _note(community, first, rings, clusters)
+    n_dealt = len(first.tested[0].by_chance) if first.tested else 0
+    strongest = strongest_p(first.tested)
+    return Rings(tuple(rings), pairs, clusters, strongest, n_dealt, note, community.people)
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One look at all blocks: what they are, and of which something can be told."""
+
+    exchange: Exchange
+    blocks: Sequence[ExchangeBlocks]
+    n_informative: int
+    praise: Praise | None = None
+    tested: Sequence[TestedBlocks] = ()
+
+
+def _search(community: Community, rng: np.random.Generator, n_deals: int) -> Search:
+    """Test every block of people who exchange reviews against opinions dealt again."""
     exchange = Exchange(community)
     rows, positive = informative(community)
     blocks = list(candidate_blocks(exchange))
-    tested: Sequence[TestedBlocks] = []
-    rings, pairs = tuple[Ring, ...](), tuple[Pair, ...]()
-    if len(exchange.a) and len(rows):
-        praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
-        measured = (_tested(praise, exchange, same_size) for same_size in blocks)
-        tested = [same_size for same_size in measured if same_size is not None]
-        tested = deal_often(praise, tested, generator("rings", seed), n_deals)
-        rings = _named(community, praise, tested)
-        pairs = _pairs(community, exchange, praise)
-    clusters = _clusters(community, exchange, blocks, tested, rings)
-    note = _note(community, exchange, len(rows), rings, clusters)
-    n_dealt = len(tested[0].by_chance) if tested else 0
-    return Rings(rings, pairs, clusters, strongest_p(tested), n_dealt, note, community.people)
+    if not len(exchange.a) or not len(rows):
+        return Search(exchange, blocks, len(rows))
+    praise = Praise(community.only(rows), positive, exchange.pair[rows], len(exchange.a))
+    measured = (_tested(praise, exchange, same_size) for same_size in blocks)
+    tested = [same_size for same_size in measured if same_size is not None]
+    return Search(exchange, blocks, len(rows), praise, deal_often(praise, tested, rng, n_deals))
 
 
-def flagged_rows(community: Community, rings: tuple[Ring, ...]) -> Bools:
+def flagged_rows(community: Community, rings: Sequence[Ring]) -> Bools:
     """The opinions of members of a ring on items of its members."""
     flagged = np.zeros(community.n, dtype=bool)
     for ring in rings:
@@ -283,31 +310,68 @@ def _p(tested: Sequence[TestedBlocks], scaled: float) -> float:
 # -- who is named -----------------------------------------------------------------------------
 
 
-def _named(
-    community: Community, praise: Praise, tested: Sequence[TestedBlocks]
-) -> tuple[Ring, ...]:
-    """The blocks that stand out and share no member, each cut to those who take part."""
+def _named(community: Community, search: Search, before: Sequence[Ring]) -> list[Ring]:
+    """The blocks that stand out and share no member, each cut to those who take part.
+
+    Nor do they share any with the rings that were named before.
+    """
+    tested, praise = search.tested, search.praise
+    if praise is None or not tested:
+        return []
     outstanding = []
     for k, blocks in enumerate(tested):
         scaled = blocks.standardised(blocks.z)
         outstanding += [
             (-float(scaled[place]), k, int(place)) for place in np.flatnonzero(scaled > 0.0)
         ]
-    named = np.zeros(community.n_people, dtype=bool)
+    known, named = np.zeros((2, community.n_people), dtype=bool)
+    for ring in before:
+        known[ring.members] = True  # what they say of each other is left out of this search
     rings: list[Ring] = []
     for scaled_down, k, place in sorted(outstanding):
         p = _p(tested, -scaled_down)
-        if p > P_FLAGGED or len(rings) == MAX_LISTED:
+        if p > P_FLAGGED or len(before) + len(rings) >= MAX_LISTED:
             break
-        members = tested[k].blocks.members[place]
-        if named[members].any():
+        block = tested[k].blocks.members[place]
+        if named[block].any():
             continue
-        members = _taking_part(praise, members)
-        ring = _ring(community, members, p) if len(members) >= MIN_MEMBERS else None
-        if ring is not None:
-            named[members] = True
-            rings.append(ring)
-    return tuple(sorted(rings, key=lambda ring: (-ring.gap, ring.members.tolist())))
+        for members in _close_knit(search.exchange, _taking_part(praise, block[~known[block]])):
+            some = _taking_part(praise, members)
+            own_p = max(p, _p_of(praise, search, some)) if len(some) >= MIN_MEMBERS else 1.0
+            clear = ring_of(community, some, own_p) if own_p <= P_FLAGGED else None
+            if clear is not None:
+                named[some] = True
+                rings.append(clear)
+    return rings
+
+
+def _p_of(praise: Praise, search: Search, members: Ints) -> float:
+    """The p of some members of a block on their own, beside blocks of the nearest size.
+
+    A part must not be named for the praise of the rest of its block.
+    """
+    part = blocks_of(search.exchange, members[None, :])
+    weight, variance = weigh_blocks(praise, search.exchange, part)
+    excess = part.sums(praise.excess(praise.positive, praise.real))
+    z = (excess - TOLERANCE * weight) / np.sqrt(variance + HALF)
+    nearest = min(search.tested, key=lambda t: (abs(t.blocks.size - len(members)), t.blocks.size))
+    return _p(search.tested, float(nearest.standardised(z)[0]))
+
+
+def _close_knit(exchange: Exchange, members: Ints) -> list[Ints]:
+    """The members in parts that are tied closely: a large block may hold two rings.
+
+    A tie counts where it pulls at least half as much as the strongest tie of either side.
+    """
+    if len(members) < MIN_MEMBERS:
+        return []
+    ties = blocks_of(exchange, members[None, :])
+    pull = np.zeros((len(members),) * 2)
+    pull[ties.first, ties.second] = pull[ties.second, ties.first] = exchange.pull[ties.pair]
+    strongest = pull.max(axis=1)
+    close = (pull > 0.0) & (2.0 * pull >= np.maximum(strongest[:, None], strongest[None, :]))
+    parts = groups_that_met(close.astype(np.float64))
+    return [members[parts == code] for code in range(int(parts.max()) + 1)]
 
 
 def _taking_part(praise: Praise, members: Ints) -> Ints:
@@ -316,6 +380,8 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     Who gives none beyond expectation is left out, however much is got; and so is who
     exchanged less than half as many opinions as the usual member: a mere acquaintance.
     """
+    if not len(members):
+        return members
     community, n = praise.community, praise.community.n_people
     member = _mask(community, members)
     author = community.author[community.item[praise.rows]]
@@ -335,12 +401,12 @@ def _taking_part(praise: Praise, members: Ints) -> Ints:
     return np.sort(members[part[members]])
 
 
-def _ring(community: Community, members: Ints, p: float) -> Ring | None:
-    """The members with the evidence, or None where the gap to outsiders is too small."""
+def ring_of(community: Community, members: Ints, p: float) -> Ring | None:
+    """The members with the evidence; None where the gap to outsiders is small or may be none."""
     member = _mask(community, members)
     beside = _beside_outsiders(community, member)
     least = GAP_FLAGGED * (community.scale[-1] - community.scale[0])
-    if beside is None or beside.gap < least:
+    if beside is None or beside.gap < least or not (beside.low or 0.0) > 0.0:
         return None
     author = community.author[community.item]
     inside = np.flatnonzero(member[community.reviewer] & member[author])
@@ -414,21 +480,15 @@ FAIR = "exchange many reviews; no unexplained praise stands out"
 UNTOLD = "cannot be told: too few items that outsiders reviewed too and that opinions differ on"
 
 
-def _clusters(
-    community: Community,
-    exchange: Exchange,
-    blocks: Sequence[ExchangeBlocks],
-    tested: Sequence[TestedBlocks],
-    rings: Sequence[Ring],
-) -> tuple[Cluster, ...]:
+def _clusters(community: Community, search: Search, rings: Sequence[Ring]) -> tuple[Cluster, ...]:
     """Disjoint blocks that exchange many reviews and are no ring, the largest first."""
     listed = np.zeros(community.n_people, dtype=bool)
     for ring in rings:
         listed[ring.members] = True
-    measured = {tuple(people) for told in tested for people in told.blocks.members.tolist()}
+    measured = {tuple(people) for told in search.tested for people in told.blocks.members.tolist()}
     clusters: list[Cluster] = []
-    for sized in reversed(blocks):
-        n, size = sized.sums(exchange.n), sized.size
+    for sized in reversed(search.blocks):
+        n, size = sized.sums(search.exchange.n), sized.size
         density = np.bincount(sized.block, minlength=len(sized)) * 2.0 / (size * (size - 1))
         dense = (density >= DENSE) & (n >= MIN_EACH * size)
         order = np.lexsort((-n, -density))
@@ -481,18 +541,14 @@ def _pairs(community: Community, exchange: Exchange, praise: Praise) -> tuple[Pa
 
 
 def _note(
-    community: Community,
-    exchange: Exchange,
-    n_informative: int,
-    rings: Sequence[Ring],
-    clusters: Sequence[Cluster],
+    community: Community, search: Search, rings: Sequence[Ring], clusters: Sequence[Cluster]
 ) -> str:
     """What was found, in a few plain sentences."""
     sentences = [f"Positive is an opinion above {community.middle:g}, the middle of the scale."]
     n_untold = sum(cluster.gap is None for cluster in clusters)
-    if not len(exchange.a):
+    if not len(search.exchange.a):
         sentences.append("No two people reviewed each other's items: there is nothing to test.")
-    elif not n_informative:
+    elif not search.n_informative:
         sentences.append("On every item all opinions are alike: nothing can be told.")
     elif rings:
         sentences.append(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -31,6 +31,7 @@ REVIEWS: Mapping[str, Column] = {
     "position": Column("whole", at_least=0.0),
     "words": Column("whole", at_least=0.0),
     "category": Column("text"),
+    "season": Column("text"),  # the id of the season that the session is of
     "at": Column("time"),
     "round": Column("whole"),
     "query_id": Column("text"),
@@ -66,6 +67,7 @@ COMPARISONS: Mapping[str, Column] = {  # two by two: read as reviews
     "winner": Column("text", required=True),
     "judge": Column("text"),
 }
+ALIASES = {"tstamp": "at", "question_id": "query_id"}  # what LMArena's tables call them
 TABLES = {"reviews": REVIEWS, "opinions": OPINIONS, "items": ITEMS, "users": USERS}
 KEYS = {  # what a row is about: rows of a table are kept in this order
     "reviews": ("session_id", "reviewer", "candidate"),
@@ -79,6 +81,14 @@ NAMES = frozenset(  # texts that are texts even where they look like numbers
     for name, column in table.items()
     if column.kind == "text" and name != "affiliated"
 )
+
+
+TRIMMED = NAMES - {"text"}  # names lose the blanks around them
+
+
+def renamed(names: Collection[str]) -> dict[str, str]:
+    """By its name in a table, the name that each column has here, where that is another."""
+    return {own: here for own, here in ALIASES.items() if own in names and here not in names}
 
 
 def required(table: Mapping[str, Column]) -> tuple[str, ...]:

@@ -11,13 +11,18 @@ The tables are by reviewer and cluster but for those of pairs; what rows cannot 
     pairs         by reviewer × names + candidate, own answers among them: n, y, q, ballots
     cast          by pair: whether more than one other reviewer stands behind its qualities
     agreement     n, yy, qq, yq
-    length, week  a line: n, x, y, q, xx, xy, xq
-    first         a line, and ballots
-    first_others  by reviewer × names + other: how often others saw the answer first
-    first_alone   by reviewer and candidate: n, x, y, xx, xy, yy, ballots
+    week          a line: n, x, y, q, xx, xy, xq
+    length        a line by reviewer and candidate (or the two compared)
+    places        by reviewer and place: n, y, q, ballots
+    places_others by reviewer, other, and the place of each: the other's weight in the quality
+    places_apart  by reviewer: the weight of others who saw the answer at another place
+    places_named  by reviewer, candidate and place: n, y
+    places_alone  of answers nobody else judged, by reviewer, candidate and place: n, y, yy
+    places_again  of answers judged in several rounds, by reviewer and two places: xx, xy, yy, n
     anchor        ballots, one, y, q, squares
     family        by reviewer × (names + 1): as pairs; n, y, q not of the rest
     family_cast   as cast
+    kin           by pair: reviews of the family's answers
 """
 
 from __future__ import annotations
@@ -28,12 +33,17 @@ import numpy as np
 
 from peerage.reviews.cells import Cells, cell_codes, merge, table_of
 from peerage.reviews.one_scale import Scales, is_heard, others, quality_by_others
-from peerage.reviews.rows import Bools, Floats, Ints, group, spans
-from peerage.reviews.view import ScoredRows
+from peerage.reviews.rows import Bools, Floats, Ints, dense, group, spans
+from peerage.reviews.view import N_PLACES, ScoredRows
 
 MAX_JOINT = 64  # reviewers whose position effects are solved for together
 
 FIT = slice(5, 10)  # of the columns of `base`: what a scale is fitted from
+
+
+def n_place_codes(compares: bool) -> int:
+    """How many codes a row's place has; a comparison has two places."""
+    return N_PLACES**2 if compares else N_PLACES
 
 
 def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
@@ -47,20 +57,24 @@ def totals_by(code: Ints, columns: Floats, n: int) -> Floats:
 def deviation_sums(reviews: ScoredRows, scales: Scales) -> dict[str, Cells]:
     """The tables of one block of whole sessions, with levels and scales as fitted."""
     rows = _ComparedRows(reviews, scales)
-    pairs, first = rows.pairs(), reviews.first
+    pairs, place = rows.pairs(), reviews.place
     tables = {"base": rows.base(pairs), "pairs": pairs, "cast": rows.cast()}
     tables["agreement"] = rows.agreement()
     if reviews.family is not None:
         tables |= rows.family(reviews.family)
-    if first is not None:
-        tables["first"] = rows.line(first, with_ballots=True)
-        tables["first_others"] = rows.first_of_others(first)
-        tables["first_alone"] = rows.first_alone(first)
+    if place is not None:
+        tables["places"] = rows.places(place)
+        tables |= rows.places_of_others(place)
+        tables["places_named"] = rows.places_named(place)
+        tables["places_alone"] = rows.places_alone(place)
+        if reviews.session is not None:
+            tables["places_again"] = rows.places_again(place, reviews.session)
         if reviews.ballot is not None and not reviews.compares:
-            tables["anchor"] = rows.anchor(first, reviews.ballot)
-    for name, x in (("length", reviews.length), ("week", reviews.week)):
-        if x is not None:
-            tables[name] = rows.line(x)
+            tables["anchor"] = rows.anchor(place == 0, reviews.ballot)
+    if reviews.length is not None:
+        tables["length"] = rows.lengths(reviews.length)
+    if reviews.week is not None:
+        tables["week"] = rows.line(reviews.week)
     return tables
 
 
@@ -86,10 +100,14 @@ class _ComparedRows:
         self.usual = _RowsByCell(self, self.judged & self.compared)
 
     @property
-    def _voice(self) -> Floats:
-        """The scale of each row's reviewer, 0 where it is not heard."""
-        scale = np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
-        return np.where(self.heard, scale, 0.0)
+    def _pull(self) -> Floats:
+        """The factor of each row's score in the quality of its answer, 0 where it is not heard."""
+        return np.where(self.heard, self.scales.pull[self.reviews.reviewer], 0.0)
+
+    @property
+    def _weight(self) -> Floats:
+        """What each row adds to the weights in the quality of its answer."""
+        return self._pull * np.nan_to_num(self.scales.scale)[self.reviews.reviewer]
 
     def base(self, pairs: Cells) -> Cells:
         """Sums by reviewer, with a cell wherever one of its pairs has one."""
@@ -160,10 +178,10 @@ class _ComparedRows:
             inside = np.bincount(clan, values).astype(np.float64)
             return whole[reviews.answer[at]] - inside[clan[at]]
 
-        b = self._voice
         a = np.nan_to_num(self.scales.level)[reviews.reviewer]
         n = outside(self.heard)
-        q = outside(b * (reviews.score - a)) / np.where(n > 0.5, outside(b * b), 1.0)
+        whole = np.where(n > 0.5, outside(self._weight), 1.0)
+        q = outside(self._pull * (reviews.score - a)) / whole
         mine, named = family[reviews.reviewer[at]], family[reviews.candidate[at]]
         sign = ((n > 0.5) & (mine == named)).astype(np.float64)  # -1 where the rival is the kin
         if reviews.rival is not None:
@@ -176,23 +194,37 @@ class _ComparedRows:
         columns += [base - rest, (base - rest) * y, base * self.quality.q[at] - rest * q]
         code = np.where(self.heard, reviews.reviewer + 1.0, 0.0)
         subject = reviews.reviewer[at].astype(np.int64) * (k + 1)
+        is_kin = sign > 0.0
+        pair = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
+        if reviews.rival is not None:
+            rival = pair - reviews.candidate[at] + reviews.rival[at]
+            pair, is_kin = np.where(sign < 0.0, rival, pair), sign != 0.0
+        pair = pair[is_kin]
         cast = [kin * n, kin * outside(code), kin * outside(code**2)]
         return {
             "family": table_of(subject, reviews.cluster[at], columns),
             "family_cast": table_of(subject, np.zeros_like(subject), cast),
+            "kin": table_of(pair, np.zeros_like(pair), [None]),
         }
 
-    def line(self, x: Floats, *, with_ballots: bool = False) -> Cells:
-        """What a slope of the deviation on x needs, and on how many ballots x is not zero."""
+    def line(self, x: Floats) -> Cells:
+        """What a slope of the deviation on x needs."""
         rows, known = self.usual, np.isfinite(x)
         if not known[rows.at].all():
             rows = _RowsByCell(self, self.judged & self.compared & known)
         x = x[rows.at]
         slope = rows.cells.sums(x, x * x, x * rows.y, x * rows.q)
         sums = [rows.basic[:, :1], slope[:, :1], rows.basic[:, 1:], slope[:, 1:]]
-        if with_ballots:
-            sums.append(rows.cells.sums(self._ballots(x, rows.at)))
         return rows.cells.cells(*sums)
+
+    def lengths(self, x: Floats) -> Cells:
+        """What a slope on log words needs, by reviewer and candidate."""
+        at = self.usual.at
+        known = np.isfinite(x[at])
+        at = at if known.all() else at[known]
+        x, y, q = x[at], self.reviews.score[at], self.quality.q[at]
+        columns = [None, x, y, q, x * x, x * y, x * q]
+        return table_of(self._named(at), self.reviews.cluster[at], columns)
 
     def agreement(self) -> Cells:
         """Own scores and qualities by the others, both less their mean on the ballot."""
@@ -203,65 +235,137 @@ class _ComparedRows:
             y, q = ballots.centred(y), ballots.centred(q)
         return rows.cells.cells(rows.basic[:, :1], rows.cells.sums(y * y, q * q, y * q))
 
-    def first_of_others(self, first: Floats) -> Cells:
-        """How often others saw the answer first, in the weight they have in its quality.
+    def _shown(self, at: Ints, place: Ints) -> tuple[Ints, Ints]:
+        """Those of some rows whose places are known, and each one's place (or two of them).
 
-        By reviewer × names + other for a panel, by reviewer for a crowd (as other 0): the sum
-        over all answers, and over those that the reviewer saw first.
+        Two places of a comparison are one code: place × N_PLACES + the rival's place.
         """
-        reviews, k = self.reviews, self.reviews.n_names
-        b = self._voice
-        whole = others(reviews.answer, b * b)
-        at = self.usual.at
-        x = first[at]
-        start = reviews.reviewer[at].astype(np.int64) * k
-        cluster = reviews.cluster[at]
-        if k > MAX_JOINT:
-            share = others(reviews.answer, b * first)[at] / whole[at]
-            return table_of(start, cluster, [share, x * share])
-        row, other_row = _joined(reviews.answer, at, np.flatnonzero(self.heard & (first != 0.0)))
-        apart = reviews.reviewer[at[row]] != reviews.reviewer[other_row]
-        row, other_row = row[apart], other_row[apart]
-        share = (b * first)[other_row] / whole[at[row]]
-        other = reviews.reviewer[other_row]
-        return table_of(start[row] + other, cluster[row], [share, x[row] * share])
+        reviews = self.reviews
+        known = place[at] >= 0
+        if reviews.rival_place is None:
+            at = at if known.all() else at[known]
+            return at, place[at]
+        at = at[known & (reviews.rival_place[at] >= 0)]
+        return at, place[at] * N_PLACES + reviews.rival_place[at]
 
-    def first_alone(self, first: Floats) -> Cells:
-        """Answers nobody else judged, by reviewer and candidate (or the two compared).
-
-        Beside them, as if of the reviewer's own answers, those that it judged in several rounds,
-        less their mean over the rounds: an answer does not change with its place.
-        """
-        reviews, k = self.reviews, self.reviews.n_names
-        at = np.flatnonzero(self.judged & ~self.compared)
-        x, y, ballots = first[at], reviews.score[at], self._ballots(first[at], at)
-        start, named = reviews.reviewer.astype(np.int64) * k, reviews.candidate
-        subject = (start + named)[at]
-        own = start + reviews.reviewer
-        if reviews.rival is not None:
-            subject, own = subject * k + reviews.rival[at], own * k + reviews.reviewer
-            named = named.astype(np.int64) * k + reviews.rival
-        if reviews.session is not None:
-            again = np.flatnonzero(self.judged & np.isfinite(first))
-            answers = group(
-                (reviews.session[again], int(reviews.session.max(initial=0)) + 1),
-                (reviews.reviewer[again], k),
-                (named[again], k * k),
-            )
-            subject = np.append(subject, own[again])
-            x = np.append(x, answers.centred(first[again]))
-            y = np.append(y, answers.centred(reviews.score[again]))
-            ballots = np.append(ballots, np.zeros(len(again)))
-            at = np.append(at, again)
-        columns = [None, x, y, x * x, x * y, y * y, ballots]
+    def places(self, place: Ints) -> Cells:
+        """By reviewer and place: rows, scores, qualities, and the ballots that show it."""
+        reviews = self.reviews
+        at, code = self._shown(self.usual.at, place)
+        ballots = None if reviews.rivals is None else 1.0 / reviews.rivals[at]
+        subject = reviews.reviewer[at] * n_place_codes(reviews.compares) + code
+        columns = [None, reviews.score[at], self.quality.q[at], ballots]
         return table_of(subject, reviews.cluster[at], columns)
 
-    def _ballots(self, x: Floats, at: Ints) -> Floats:
-        """One on each ballot where x is 1 or −1: the first answer has a row for every rival."""
-        rivals = self.reviews.rivals
-        return x * x if rivals is None else x * x / rivals[at]
+    def places_named(self, place: Ints) -> Cells:
+        """Scores by reviewer, candidate (or the two compared) and place."""
+        at, code = self._shown(self.usual.at, place)
+        subject = self._named(at) * n_place_codes(self.reviews.compares) + code
+        return table_of(subject, np.zeros_like(subject), [None, self.reviews.score[at]])
 
-    def anchor(self, shown_first: Floats, ballot_of: Ints) -> Cells:
+    def places_of_others(self, place: Ints) -> dict[str, Cells]:
+        """Where others saw the answers that a reviewer saw at a place, in their weight in quality.
+
+        By (reviewer × names + other) × N_PLACES² + the reviewer's place × N_PLACES + the other's;
+        a crowd has the sum over all others, as other 0.
+        """
+        reviews, k = self.reviews, self.reviews.n_names
+        at, _ = self._shown(self.usual.at, place)
+        share = 1.0 / others(reviews.answer, self._weight)[at]
+        sides = [(place, 1.0)]
+        if reviews.rival_place is not None:
+            sides.append((reviews.rival_place, -1.0))
+        parts = []
+        for theirs, their_sign in sides:
+            for mine, sign in sides:
+                shared = self._shares_of_crowd if k > MAX_JOINT else self._shares_of_panel
+                parts.append(shared(at, mine[at], theirs, sign * their_sign * share))
+        first = parts[0]
+        pair, places = np.divmod(first.subject, N_PLACES**2)
+        apart = first.sums[:, 0] * (places // N_PLACES != places % N_PLACES)
+        return {
+            "places_others": merge(parts),
+            "places_apart": table_of(pair // k, np.zeros_like(pair), [apart]),
+        }
+
+    def _shares_of_panel(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
+        """Every other's weight by the two places, with a table of answers by reviewers."""
+        reviews, k = self.reviews, self.reviews.n_names
+        shown = np.full((k, reviews.n_answers), N_PLACES, dtype=np.int16)
+        heard = np.flatnonzero(self.heard & (theirs >= 0))
+        shown[reviews.reviewer[heard], reviews.answer[heard]] = theirs[heard]
+        reviewer = reviews.reviewer[at]
+        order = np.argsort(reviewer.astype(np.int16), kind="stable")
+        ends = np.cumsum(np.bincount(reviewer, minlength=k))
+        pull, width = self.scales.pull, N_PLACES + 1
+        sums = np.zeros((k, k, N_PLACES, width))
+        for who, rows in enumerate(np.split(order, ends)[:k]):
+            answer, weight = reviews.answer[at[rows]], share[rows]
+            start = mine[rows] * width
+            for other in range(k) if len(rows) else ():
+                if other != who and self.scales.voice[other]:
+                    codes = start + shown[other][answer]
+                    added = np.bincount(codes, weight, minlength=N_PLACES * width)
+                    sums[who, other] = pull[other] * added.reshape(N_PLACES, width)
+        flat = sums[..., :N_PLACES].ravel()
+        subject = np.flatnonzero(flat)
+        return Cells(subject, np.zeros_like(subject), flat[subject][:, None])
+
+    def _shares_of_crowd(self, at: Ints, mine: Ints, theirs: Ints, share: Floats) -> Cells:
+        """The weight of all others together by the two places."""
+        reviews = self.reviews
+        start = reviews.reviewer[at].astype(np.int64) * (reviews.n_names * N_PLACES**2)
+        parts = []
+        for place in np.unique(theirs[theirs >= 0]).tolist():
+            weight = others(reviews.answer, self._pull * (theirs == place))[at] * share
+            subject = start + mine * N_PLACES + place
+            parts.append(table_of(subject, np.zeros_like(subject), [weight]))
+        return merge(parts) if parts else table_of(start[:0], start[:0], [share[:0]])
+
+    def places_alone(self, place: Ints) -> Cells:
+        """Answers nobody else judged, by reviewer, candidate (or the two compared) and place."""
+        reviews = self.reviews
+        at, code = self._shown(np.flatnonzero(self.judged & ~self.compared), place)
+        subject = self._named(at) * n_place_codes(reviews.compares) + code
+        y = reviews.score[at]
+        ballots = None if reviews.rivals is None else 1.0 / reviews.rivals[at]
+        return table_of(subject, reviews.cluster[at], [None, y, y * y, ballots])
+
+    def _named(self, at: Ints) -> Ints:
+        """Reviewer and candidate of each row as one code, with the rival of a comparison."""
+        reviews, k = self.reviews, self.reviews.n_names
+        named = reviews.reviewer[at].astype(np.int64) * k + reviews.candidate[at]
+        return named if reviews.rival is None else named * k + reviews.rival[at]
+
+    def places_again(self, place: Ints, session: Ints) -> Cells:
+        """Answers that one reviewer judged in several rounds, less their mean over the rounds.
+
+        An answer does not change with its place. By reviewer × N_PLACES² and two places: the
+        products of both places, and with one place twice also xy, yy and the number of rows.
+        """
+        reviews = self.reviews
+        at, _ = self._shown(np.flatnonzero(self.judged), place)
+        answers = group((session[at], int(session.max(initial=0)) + 1), dense(self._named(at)))
+        n = answers.each(answers.count())
+        y = answers.centred(reviews.score[at])
+        left, right = _joined(answers.code, np.arange(len(at)), np.arange(len(at)))
+        sides = [(place[at], 1.0)]
+        if reviews.rival_place is not None:
+            sides.append((reviews.rival_place[at], -1.0))
+        start, cluster = reviews.reviewer[at].astype(np.int64) * N_PLACES**2, reviews.cluster[at]
+        parts = []
+        for i, (mine, sign) in enumerate(sides):
+            twice = start + mine * (N_PLACES + 1)
+            none, once = np.zeros(len(at)), np.full(len(at), float(i == 0))
+            parts.append(table_of(twice, cluster, [none, sign * y, once * y * y, once]))
+            for theirs, their_sign in sides:
+                product = sign * their_sign * ((left == right) - 1.0 / n[left])
+                nothing = np.zeros(len(left))
+                subject = start[left] + mine[left] * N_PLACES + theirs[right]
+                parts.append(table_of(subject, cluster[left], [product, nothing, nothing, nothing]))
+        return merge(parts)
+
+    def anchor(self, shown_first: Bools, ballot_of: Ints) -> Cells:
         """By ballot that shows a compared answer first: its standing, and how the later fare.
 
         With g_i = (quality of i, less the ballot's mean) × (mean deviation of all but i), the
@@ -271,7 +375,7 @@ class _ComparedRows:
         reviews, at, y, q = self.reviews, self.usual.at, self.usual.y, self.usual.q
         ballots = group((ballot_of[at], 1))
         x, n = ballots.centred(q), ballots.count()
-        first = np.flatnonzero((shown_first[at] == 1.0) & (ballots.each(n) > 1.0))
+        first = np.flatnonzero(shown_first[at] & (ballots.each(n) > 1.0))
         ballot, ahead = ballots.code[first], x[first]
         m = n[ballot]
 

@@ -59,6 +59,7 @@ class Estimate:
     unit: float = 1.0  # of the healthy range: on one scale the sd of the reviewer's scores
     note: str = ""
     sums: Floats = field(default_factory=lambda: np.zeros(0))  # the subject's totals
+    se_sessions: float | None = None  # the part of `se` that more sessions make smaller
 
 
 def estimates(
@@ -203,7 +204,8 @@ class SubjectCells:
         rest = fit_of(self.base.subject, self.base_rest, scales)
         without = Fit(*(column[self.cell] for column in rest))
         left_out, _ = statistic(self.totals[self.place] - self.own, without, True)
-        spread = spread_of(left_out, self.place, len(self.subject), gap * TAU * fit.prior)
+        prior = np.hypot(fit.prior, scales.prior_of_others)
+        spread = spread_of(left_out, self.place, len(self.subject), gap * TAU * prior)
         named = self.subject if subject is None else subject
         alone = np.array(scales.status, dtype=object)[self.reviewer] == "alone"
         whys = [(alone, ALONE), *reasons]
@@ -246,13 +248,19 @@ def measurements(
 # -- what several metrics measure ----------------------------------------------------------------
 
 
-def slopes(table: Cells, sums: Tables, scales: Scales, step: float) -> list[Estimate]:
-    """Each reviewer's slope of deviation on what a table of lines has as x, times step."""
+def slopes(
+    table: Cells, sums: Tables, scales: Scales, step: float, *, centred: bool = False
+) -> list[Estimate]:
+    """Each reviewer's slope of deviation on what a table of lines has as x, times step.
+
+    `centred` says that the lines are less their means already, as comparisons always are.
+    """
     cells = SubjectCells(table, sums["base"])
+    centred = centred or scales.compares
 
     def slope(own: Floats, fit: Fit, _: bool) -> tuple[Floats, Floats]:
         n, x, y, q, xx, xy, xq = own.T
-        if not scales.compares:
+        if not centred:
             some = np.maximum(n, 1.0)
             xx, xy, xq = xx - x * x / some, xy - x * y / some, xq - x * q / some
         xx = np.where(xx > ALIKE * own[:, 4], xx, 0.0)

@@ -7,12 +7,14 @@ own answers among them.
 
 The quality of an answer, as reviewer r must see it, is what the *others* make of it:
 
-    q = Σ b_s (y_s − a_s) / Σ b_s²            over the others s ≠ r
+    q = Σ u_s (y_s − a_s) / Σ u_s·b_s          over the others s ≠ r, u = b
 
-which divides nothing by a small scale. Regressing r on this noisy q would shrink r's scale, so
-the spread of quality comes from products of *different* others, which share no noise:
+which divides nothing by a small scale. One wide reviewer would be most of "the others", so no
+weight b² counts for more than MOST_WEIGHT times their mean: x = u(y − a) and w = u·b, with u = b
+where it is not capped, keep Σx / Σw free of bias. Regressing r on this noisy q would shrink r's
+scale, so the spread of quality comes from products of *different* others, which share no noise:
 
-    P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = b_s (y_s − a_s), w = b_s², s ≠ r
+    P = [(Σx)² − Σx²] / [(Σw)² − Σw²]          x = u_s (y_s − a_s), w = u_s·b_s, s ≠ r
 
 P needs two others and has the mean of quality squared. Then, with S = ΣP − n·q̄² and a prior that
 scales lie around 1 (λ = residual variance / τ²), b = (cov(y, q) + λ) / (S + λ), a = mean(y − b·q),
@@ -44,6 +46,7 @@ MAX_PANEL = 52  # reviewers whose pattern a float holds exactly
 DAMPING = 0.6  # two reviewers who correct each other at once would swing for ever
 EVIDENT = 2.5  # standard errors below zero from which a reviewer is a contrarian
 MAX_REFITS = 3
+MOST_WEIGHT = 1.5  # of the mean weight, that one reviewer has in the quality of answers
 MOSTLY_PRIOR = 0.5  # a scale that the prior makes up more of is not called estimated
 FLAT = 1e-12
 NOBODY = np.zeros(0, dtype=np.int64)
@@ -130,6 +133,28 @@ class Scales:
     compares: bool
     aside: Ints = field(default_factory=lambda: NOBODY)  # pairs that were left out
 
+    @property
+    def pull(self) -> Floats:
+        """The factor u of each reviewer's scores in the quality of answers; 0 without a voice."""
+        return capped_scales(np.where(self.voice, np.nan_to_num(self.scale), 0.0))
+
+    @property
+    def prior_of_others(self) -> float:
+        """How far assumed scales may put the quality off, as a part of how far one scale may.
+
+        The scales of the others, of which a quality is a mean, are off independently.
+        """
+        voice = np.flatnonzero(self.voice).tolist()
+        assumed = sum(self.status[who] == "assumed" for who in voice)
+        n_others = max(len(voice) - 1, 1)
+        return float(np.sqrt(assumed / max(len(voice), 1) / n_others))
+
+    def is_assumed(self, reviewer: int) -> bool:
+        """Whether the scale of a reviewer, or of most others, is assumed."""
+        voice = np.flatnonzero(self.voice).tolist()
+        n = sum(self.status[who] == "assumed" for who in voice)
+        return self.status[reviewer] == "assumed" or 2 * n > len(voice)
+
     def silencing(self, reviewers: Sequence[int]) -> Scales:
         """The same scales with no voice for some reviewers in what others are held against."""
         voice = self.voice.copy()
@@ -215,9 +240,9 @@ def scales_of_panel(sums: PanelSums, aside: Ints = NOBODY) -> Scales:
     return _fit(moments, (n, sums.y.sum(axis=0), yy), sums.compares, aside, PANEL)
 
 
-def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats) -> Moments:
-    """Sums over answers from sums by pattern; `weight` is the scale, 0 for no voice."""
-    n = sums.n[:, None]
+def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, scale: Floats) -> Moments:
+    """Sums over answers from sums by pattern; the scale is 0 for no voice."""
+    n, weight = sums.n[:, None], capped_scales(scale)
     heard = mask * (weight > 0.0)
     off = sums.y - n * level * mask
     x = weight * off
@@ -227,7 +252,8 @@ def _panel_moments(sums: PanelSums, mask: Floats, level: Floats, weight: Floats)
     own_xx, own_yx = np.einsum("prr->pr", xx), np.einsum("prr->pr", yx)
     square = xx.sum(axis=(1, 2))[:, None] - 2.0 * xx.sum(axis=2) + own_xx
     single = own_xx.sum(axis=1, keepdims=True) - own_xx
-    w, w2 = heard * weight**2, heard * weight**4
+    w = heard * weight * scale
+    w2 = w * w
     w, w2 = w.sum(axis=1, keepdims=True) - w, w2.sum(axis=1, keepdims=True) - w2
     others = heard.sum(axis=1, keepdims=True) - heard
     one, two = mask * (others > 0.0), mask * (others > 1.0)
@@ -257,16 +283,16 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 
     totals = (total(np.ones(len(y))), total(y), total(y * y))
 
-    def moments(level: Floats, weight: Floats) -> Moments:
-        voice = weight > 0.0
+    def moments(level: Floats, scale: Floats) -> Moments:
+        voice, weight = scale > 0.0, capped_scales(scale)
         if voice.tobytes() not in fixed:  # counts and scores stay while voices do
             n_others = others(answer, voice[reviewer])
             one, two = n_others > 0.5, n_others > 1.5
             columns = [total(c) for c in (one, y * one, two, y * two, y * y * two)]
             fixed[voice.tobytes()] = one, two, columns
         one, two, (n1, y1, n2, y2, yy) = fixed[voice.tobytes()]
-        b = weight[reviewer]
-        q, p, _ = _quality(answer, b * (y - level[reviewer]), b * b, one, two)
+        u = weight[reviewer]
+        q, p, _ = _quality(answer, u * (y - level[reviewer]), u * scale[reviewer], one, two)
         q2 = q * two
         with_two = (n2, y2, total(q2), total(y * q2), total(p), yy, total(q * q2))
         return Moments(n1, y1, total(q), *with_two, reviews.compares)
@@ -278,8 +304,8 @@ def scales_of_rows(reviews: ScoredRows, aside: Ints = NOBODY, sweeps: Sweeps = R
 class Quality:
     """What the others make of each row's answer; all 0 where there are none.
 
-    `scale` is the others' mean scale, in the weights they have in `q`, and `level` their mean
-    score less what that scale makes of the quality: what they give an answer of quality 0.
+    `scale` is the others' mean scale, and `level` their mean score less what that scale makes
+    of the quality: what they give an answer of quality 0, each of them counted alike.
     """
 
     n_others: Ints
@@ -293,13 +319,14 @@ def quality_by_others(reviews: ScoredRows, heard: Bools, scales: Scales) -> Qual
     """For each row, the quality of its answer by the heard rows of other reviewers."""
     answer, reviewer, y = reviews.answer, reviews.reviewer, reviews.score
     b = np.nan_to_num(scales.scale)[reviewer] * heard
+    u = scales.pull[reviewer] * heard
     a = np.nan_to_num(scales.level)[reviewer]
     n_others = np.rint(others(answer, heard)).astype(np.int64)
     one, two = n_others > 0, n_others > 1
-    w = b * b
-    q, p, whole = _quality(answer, b * (y - a), w, one, two)
-    scale = one * others(answer, w * b) / whole
-    return Quality(n_others, q, p, one * others(answer, w * y) / whole - scale * q, scale)
+    q, p, _ = _quality(answer, u * (y - a), u * b, one, two)
+    n = np.maximum(n_others, 1)
+    scale = others(answer, b) / n
+    return Quality(n_others, q, p, others(answer, heard * y) / n - scale * q, scale)
 
 
 def _quality(
@@ -310,6 +337,27 @@ def _quality(
     squares = two * (sx * sx - others(answer, x * x))
     pairs = np.where(two, sw * sw - others(answer, w * w), 1.0)
     return one * sx / sw, squares / pairs, sw
+
+
+def capped_scales(scale: Floats) -> Floats:
+    """The factor u of each reviewer: b, or less where b² would be more than its part of weights.
+
+    The weight u·b is at most MOST_WEIGHT times the mean weight of those who have a voice.
+    """
+    weight = np.maximum(scale, 0.0) ** 2
+    voice = weight > 0.0
+    n = int(voice.sum())
+    if n < 3:
+        return np.where(voice, scale, 0.0)
+    by_size = np.sort(weight[voice])
+    # With the m largest at the cap c: c = MOST_WEIGHT · (the rest + m·c) / n.
+    m = np.arange(n)
+    rest = np.append(np.cumsum(by_size), 0.0)[n - 1 - m]
+    spare = n - MOST_WEIGHT * m
+    cap = np.where(spare > 0.0, MOST_WEIGHT * rest / np.where(spare > 0.0, spare, 1.0), np.inf)
+    enough = cap >= by_size[n - 1 - m]  # all that are not at the cap lie below it
+    most = float(cap[int(np.argmax(enough))])
+    return np.where(voice, np.minimum(weight, most) / np.where(voice, scale, 1.0), 0.0)
 
 
 def others(answer: Ints, values: Floats | Bools) -> Floats:

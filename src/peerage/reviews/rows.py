@@ -21,6 +21,7 @@ Bools = NDArray[np.bool_]
 Kind = TypeVar("Kind", bound=np.generic)
 
 N_CLUSTERS = 1_024  # sessions are resampled one by one up to here, beyond it in buckets
+N_FOLDS = 64  # parts of all clusters: values that are costly to fit are left out by these
 N_PANEL = 16  # reviewers whose pairs are compared: pairs grow with the square
 MAX_COLUMNS = 16  # rows of a group, where all groups have as many
 ROOMY, ALWAYS_ROOM = 4, 65_536  # a table of so many cells a row is cheaper than sorting the rows
@@ -113,6 +114,13 @@ def clusters_of(units: Sequence[str]) -> tuple[Ints, int]:
 def bucket_of(unit: str) -> int:
     """The cluster of a unit where there are too many for each to be its own."""
     return zlib.crc32(unit.encode()) % N_CLUSTERS
+
+
+def folds_of(units: Sequence[str] | None) -> Ints:
+    """The fold of each cluster: a unit is in the same one in every table; None for buckets."""
+    if units is None:
+        return np.arange(N_CLUSTERS) % N_FOLDS
+    return np.array([bucket_of(unit) % N_FOLDS for unit in units], dtype=np.int64)
 
 
 def rows_and_units(

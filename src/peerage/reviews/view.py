@@ -34,6 +34,8 @@ from peerage.reviews.votes import shares
 WEEK_S = 7 * 86_400.0
 MID_WEEK = 2_800.0  # weeks since 1970: keeps the squares of recent weeks small
 MAX_AFTER = 40  # of a ballot's candidates, by code, that each one is compared with
+N_PLACES = 10  # first to eighth, all later ones as one, and the last shown
+LATER, LAST = N_PLACES - 2, N_PLACES - 1
 
 
 class View:
@@ -54,7 +56,12 @@ class View:
     @cached_property
     def scored(self) -> ScoredRows:
         """What reviewers are compared on: the scores, or the comparisons that ranks make."""
-        return scored_rows(self.all, self.value)
+        return scored_rows(self.all, self.value, self.every_place)
+
+    @cached_property
+    def every_place(self) -> Ints | None:
+        """Where the answers of all rows were shown, as `place_codes`; None without positions."""
+        return place_codes(self.all) if "position" in self.all.numbers else None
 
     @cached_property
     def is_own(self) -> Bools:
@@ -114,6 +121,13 @@ class View:
         """Scores less the mean of their answer, everyone's."""
         return self.score - (self.sum_by_answer / self.n_by_answer)[self.answer.code]
 
+    @cached_property
+    def place(self) -> Ints:
+        """Where the answers of `judged` were shown, as `place_codes`."""
+        if self.every_place is None:
+            return np.full(self.judged.n, -1)
+        return self.every_place[self.scored_at][places(~self.is_own)]
+
     # -- ballots -------------------------------------------------------------------------------
 
     @cached_property
@@ -162,12 +176,13 @@ class ScoredRows:
     score: Floats
     own: Bools  # the reviewer wrote it, or one of the two
     ballot: Ints | None = None
-    first: Floats | None = None  # 1 for the answer shown first, else 0
+    place: Ints | None = None  # where the answer was shown, as `place_codes`
     length: Floats | None = None  # log words
     correct: Floats | None = None
     week: Floats | None = None
     likeness: Floats | None = None  # of the answer to the reviewer's own
     rival: Ints | None = None
+    rival_place: Ints | None = None
     session: Ints | None = None  # where answers were judged in several rounds, each with a code
     rivals: Floats | None = None  # of comparisons: how many rivals the ballot gives the candidate
     family: Ints | None = None  # by name; negative where none is known
@@ -185,15 +200,20 @@ class ScoredRows:
         return self.rival is not None
 
 
-def scored_rows(rows: Rows, value: str) -> ScoredRows:
-    """The rows that carry a value: scores as they are, and ranks as comparisons of two answers."""
-    several_rounds = has_rounds(rows)
-    rows = select(rows, places(np.isfinite(rows.numbers[value])))
+def scored_rows(rows: Rows, value: str, every_place: Ints | None = None) -> ScoredRows:
+    """The rows that carry a value: scores as they are, and ranks as comparisons of two answers.
+
+    `every_place` are the rows' places where they are known already.
+    """
+    several_rounds, scored_at = has_rounds(rows), places(np.isfinite(rows.numbers[value]))
+    if every_place is None and "position" in rows.numbers:
+        every_place = place_codes(rows)
+    rows = select(rows, scored_at)
     numbers, n_names = rows.numbers, len(rows.names)
     sitting = [(rows.session, rows.n_sessions)]
     if several_rounds:
         sitting.append(round_codes(rows))
-    position, words, time = (numbers.get(name) for name in ("position", "words", "at"))
+    words, time = numbers.get("words"), numbers.get("at")
     scored = ScoredRows(
         n_names=n_names,
         n_clusters=rows.n_clusters,
@@ -204,7 +224,7 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
         score=numbers[value],
         own=rows.reviewer == rows.candidate,
         ballot=group(*sitting, (rows.reviewer, n_names)).code,
-        first=None if position is None else (position == 0.0).astype(np.float64),
+        place=None if every_place is None else every_place[scored_at],
         length=None if words is None else np.log(1.0 + words),
         correct=numbers.get("correct"),
         likeness=numbers.get("likeness"),
@@ -215,12 +235,35 @@ def scored_rows(rows: Rows, value: str) -> ScoredRows:
     return comparisons(scored) if value == "rank" else scored
 
 
+def place_codes(rows: Rows) -> Ints:
+    """For each row the place its answer was shown at; −1 where no position is known.
+
+    Places count from 0; those from the ninth on are one (`LATER`), and the last place that the
+    session showed is `LAST`, however many there were. An only answer stands first.
+    """
+    position = rows.numbers["position"]
+    known = np.isfinite(position)
+    at = (position if known.all() else np.where(known, position, -1.0)).astype(np.int64)
+    session = rows.session
+    if (session[1:] >= session[:-1]).all() and len(session):
+        starts = np.flatnonzero(np.append(True, session[1:] != session[:-1]))
+        sizes = np.diff(np.append(starts, len(session)))
+        last = np.repeat(np.maximum.reduceat(at, starts), sizes)
+    else:
+        by_session = np.zeros(rows.n_sessions, dtype=np.int64)
+        np.maximum.at(by_session, session, at)
+        last = by_session[session]
+    code = np.minimum(at, LATER)
+    code[(at == last) & (at > 0)] = LAST
+    return code
+
+
 def comparisons(ranked: ScoredRows) -> ScoredRows:
     """Every two answers of a ballot as one row: ±.5 for the better placed one, 0 for a tie.
 
     `score` is the rank, of which a lower one is better, and `ballot` says which rows were ranked
     together. The row stands under the pair of candidates, the smaller code first, and carries
-    their differences in position and length. Where the reviewer wrote one of the two it is
+    both places and their difference in length. Where the reviewer wrote one of the two it is
     marked as its own.
     """
     if ranked.ballot is None:
@@ -242,13 +285,14 @@ def comparisons(ranked: ScoredRows) -> ScoredRows:
         score=0.5 * np.sign(ranked.score[right] - ranked.score[left]),
         own=own,
         ballot=ranked.ballot[left],
-        first=difference(ranked.first),
+        place=None if ranked.place is None else ranked.place[left],
         length=difference(ranked.length),
         correct=difference(ranked.correct),
         likeness=difference(ranked.likeness),
         session=None if ranked.session is None else ranked.session[left],
         week=None,
         rival=rival,
+        rival_place=None if ranked.place is None else ranked.place[right],
         rivals=np.maximum(rivals, 1.0),
     )
 

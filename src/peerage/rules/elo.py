@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from peerage.rules import rule
 from peerage.stats.strengths import level
@@ -28,20 +29,43 @@ def elo(
     one. A candidate that met no one is left out; 1500 would look like a finding.
     """
     names = sorted(candidates)
+    ratings, met = ratings_left_out(placings, names, k=k, start=start, scale=scale)
+    levelled = level(ratings[0][met[0]])
+    known = (names[at] for at in np.flatnonzero(met[0]))
+    return dict(zip(known, levelled.tolist(), strict=True))
+
+
+def ratings_left_out(
+    placings: Sequence[Placing],
+    names: Sequence[str],
+    folds: Sequence[int] = (),
+    n_folds: int = 0,
+    *,
+    k: float = 32.0,
+    start: float = 1500.0,
+    scale: float = 400.0,
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Ratings of all ballots, then those without each fold; and who met a rival among these.
+
+    All are played side by side, because only a whole run tells what an early ballot did.
+    """
     index = {name: at for at, name in enumerate(names)}
-    ratings = np.full(len(names), float(start))
-    met = np.zeros(len(names), dtype=bool)
-    for placing in placings:
+    ratings = np.full((1 + n_folds, len(names)), float(start))
+    met = np.zeros(ratings.shape, dtype=bool)
+    for at, placing in enumerate(placings):
         if len(placing.doubled) < 2:
             continue
         # sorted, so that not even the last bit depends on how the ballot was written down
         ranked = np.array(sorted(index[name] for name in placing.doubled), dtype=np.intp)
         places = np.array([placing.doubled[names[at]] for at in ranked])
-        before = ratings[ranked]
+        before = ratings[:, ranked]
         won = (1 + np.sign(places[None, :] - places[:, None])) / 2
-        expected = 1 / (1 + 10 ** ((before[None, :] - before[:, None]) / scale))
+        expected = 1 / (1 + 10 ** ((before[:, None, :] - before[:, :, None]) / scale))
         # the diagonal is a half in both, so it cancels
-        ratings[ranked] += k / (len(ranked) - 1) * (won - expected).sum(axis=1)
-        met[ranked] = True
-    levelled = level(ratings[met])
-    return dict(zip((names[at] for at in np.flatnonzero(met)), levelled.tolist(), strict=True))
+        gain = k / (len(ranked) - 1) * (won - expected).sum(axis=2)
+        plays = np.ones(len(ratings), dtype=bool)
+        if n_folds:
+            plays[1 + folds[at]] = False
+        ratings[:, ranked] += np.where(plays[:, None], gain, 0.0)
+        met[:, ranked] |= plays[:, None]
+    return ratings, met

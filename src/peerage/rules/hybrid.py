@@ -11,6 +11,7 @@ from peerage.rules.borda import borda
 from peerage.types import Placing, Value
 
 HALF = Fraction(1, 2)
+LOWEST, HIGHEST = 1, 10  # of a score; a failed gate caps scores at 0 or a little more
 
 
 @rule("hybrid", unit="blend")
@@ -20,11 +21,14 @@ def hybrid(
     """alpha * share + (1 - alpha) * (score - 1) / 9, exact.
 
     A candidate that no ballot scored is left out: a share alone stands on another scale,
-    and a made-up score would be a lie. A score that a failed gate capped below 1 counts
-    as it is, below zero.
+    and a made-up score would be a lie. Scores are from 1 to 10. A score that a failed gate
+    capped below 1 counts as it is, below zero; scores on another scale are refused.
     """
     if not 0 <= alpha <= 1:
         raise UsageError(f"alpha is {alpha}.", hint="Give a weight of the share from 0 to 1.")
+    marks = [score for placing in placings for score in placing.scores.values()]
+    if marks:
+        check_scale(min(marks), max(marks))
     shares = borda(placings, candidates)
     score_by_name = _mean_scores(placings)
     return {
@@ -32,6 +36,21 @@ def hybrid(
         for name, share in shares.items()
         if name in score_by_name
     }
+
+
+def check_scale(least: Fraction | float, most: Fraction | float) -> None:
+    """Refuse scores of which these are the least and the most, unless they are from 1 to 10.
+
+    Scores below 1 come from a failed gate, which gives all of them the same number: different
+    ones, and none from 1 on, are a scale from 0 to 1.
+    """
+    if least >= 0 and most <= HIGHEST and not (least < most < LOWEST):
+        return
+    raise UsageError(
+        f"hybrid blends scores from {LOWEST} to {HIGHEST}, and these are from "
+        f"{float(least):g} to {float(most):g}.",
+        hint=f"Rescale the scores to {LOWEST} to {HIGHEST}, or use another rule, such as borda.",
+    )
 
 
 def _mean_scores(placings: Sequence[Placing]) -> dict[str, Fraction]:

@@ -124,6 +124,40 @@ def ratio_influences(tops: ArrayLike, bottoms: ArrayLike) -> tuple[Floats, Float
     return ratios, pull * np.sqrt((n_used - 1.0) / n_used)
 
 
+def t_halves(error: Floats, df: Floats, level: float) -> Floats:
+    """Half of each interval with this standard error and these degrees of freedom."""
+    return error * np.array([t_critical(level, degrees) for degrees in df.tolist()])
+
+
+def half_widths(influences: Floats, inside: NDArray[np.bool_], level: float) -> Floats:
+    """Half of each column's interval, from the influences of the clusters that it is in."""
+    cluster, column = np.nonzero(inside)
+    spread = spread_of(influences[cluster, column], column, influences.shape[1])
+    return t_halves(np.sqrt((influences**2).sum(axis=0)), spread.df, level)
+
+
+class LeftOutPulls(NamedTuple):
+    """Influences of clusters on some values, zero where a value has nothing in the cluster."""
+
+    influences: Floats
+    inside: NDArray[np.bool_]
+
+    def halves(self, level: float) -> Floats:
+        """Half of each interval; NaN in fewer than two clusters, and where none moves the value."""
+        half = half_widths(self.influences, self.inside, level)
+        return np.where((self.inside.sum(axis=0) > 1) & (half > 0.0), half, np.nan)
+
+
+def left_out_pulls(left_out: Floats) -> LeftOutPulls:
+    """Influences from values without each cluster, clusters by values; NaN where not in it."""
+    inside = np.isfinite(left_out)
+    n = inside.sum(axis=0)
+    some = np.maximum(n, 1)
+    mean = np.where(inside, left_out, 0.0).sum(axis=0) / some
+    pull = np.where(inside, left_out - mean, 0.0)
+    return LeftOutPulls(pull * np.sqrt(np.maximum(n - 1.0, 0.0) / some), inside)
+
+
 # -- draws: the same on every machine ----------------------------------------------------------
 
 

@@ -35,10 +35,12 @@ def sign_flip_ranks(
     level: float = 0.95,
     n_draws: int = N_DRAWS,
     above: NDArray[np.bool_] | None = None,
+    groups: Ints | None = None,
 ) -> tuple[Ints, Ints]:
     """The best and the worst rank of each estimate (1 is the largest), all true at once.
 
     `above` are pairs that were told apart otherwise: whether the first stands above the second.
+    Estimates of different `groups` cannot be compared.
 
     The null keeps the size of each cluster's influences (see `ratio_influences`) and gives
     them a random sign, so it knows few clusters for what they are. Measured on models
@@ -57,7 +59,7 @@ def sign_flip_ranks(
     df = welch_df((pulls * pulls).sum(axis=0), present.sum(axis=0))
     for i in range(n - 1):  # one row of pairs at a time keeps the memory small
         squares = ((pulls[:, i : i + 1] - pulls[:, i + 1 :]) ** 2).sum(axis=0)
-        width = _errors(values, squares, i)
+        width = _errors(values, squares, i, groups)
         rivals = np.flatnonzero(np.isfinite(width)) + i + 1  # those it can be told apart from
         if len(rivals) == 0:
             continue
@@ -98,7 +100,12 @@ def _flipped(pulls: Floats, rng: np.random.Generator, n_draws: int) -> Floats:
 
 
 def simultaneous_ranks(
-    estimates: ArrayLike, draws: ArrayLike, *, level: float = 0.95, df: ArrayLike = math.inf
+    estimates: ArrayLike,
+    draws: ArrayLike,
+    *,
+    level: float = 0.95,
+    df: ArrayLike = math.inf,
+    groups: Ints | None = None,
 ) -> tuple[Ints, Ints]:
     """The best and the worst rank of each estimate from draws of all of them together.
 
@@ -115,7 +122,7 @@ def simultaneous_ranks(
         spread = drawn[:, i : i + 1] - drawn[:, i + 1 :]
         spread = spread - spread.sum(axis=0) / max(len(drawn), 1)
         variance = (spread * spread).sum(axis=0) / max(len(drawn) - 1, 1)
-        width = _errors(values, variance, i)
+        width = _errors(values, variance, i, groups)
         errors[i, i + 1 :] = errors[i + 1 :, i] = width
         size = np.where(np.isfinite(width), np.abs(spread / width), 0.0)
         largest = np.maximum(largest, size.max(axis=1, initial=0.0))
@@ -129,10 +136,15 @@ def _checked(estimates: ArrayLike, table: ArrayLike) -> tuple[Floats, Floats]:
     return np.where(np.isfinite(values), values, np.nan), rows
 
 
-def _errors(values: Floats, variances: Floats, i: int) -> Floats:
-    """Standard errors of estimate i minus each later one, infinite for zero but for rounding."""
+def _errors(values: Floats, variances: Floats, i: int, groups: Ints | None = None) -> Floats:
+    """Standard errors of estimate i minus each later one, infinite for zero but for rounding.
+
+    Infinite as well for those of another group.
+    """
     sizes = np.maximum(np.abs(values[i]), np.abs(values[i + 1 :]))
     varies = variances > (SAME * np.where(np.isfinite(sizes), sizes, np.inf)) ** 2
+    if groups is not None:
+        varies &= groups[i] == groups[i + 1 :]
     return np.where(varies, np.sqrt(np.where(varies, variances, 1.0)), np.inf)
 
 

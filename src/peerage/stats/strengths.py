@@ -7,6 +7,8 @@ R. A. Bradley and M. E. Terry, Rank analysis of incomplete block designs, Biomet
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,6 +21,8 @@ SCALE = 400 / np.log(10)  # Elo's: 400 points are odds of ten to one
 SAME = 1e-8  # ratings closer than this differ by rounding only
 VIRTUAL_TIES = 1.0  # per candidate, spread over its rivals, and only where a prior is needed
 CLOSE = 1e-9  # a Newton step this short leaves an error of its square
+FAINT = 0.0025  # points that a log strength of 1 costs, so that who wins all has a strength too
+MAX_SHARE_STEPS = 200  # twenty are many, but for ballots that contradict each other
 MAX_STEPS = 10_000  # a dozen is usual; a cycle of 300 lopsided pairs takes a thousand
 
 
@@ -92,6 +96,96 @@ def covariance(wins: Reals, logs: Reals) -> Reals:
     anchor = _anchor(information)
     inverse = np.linalg.inv(information + anchor).astype(np.float64, copy=False)
     return inverse - 1 / (anchor * len(counts) ** 2)
+
+
+# -- shares of rivals beaten, against the same rivals ----------------------------------------------
+
+
+class CommonShares(NamedTuple):
+    """Shares against all other candidates alike, and what they follow from."""
+
+    value: Reals
+    slopes: Reals  # [k, i]: what one more point of candidate k adds to the value of i
+    expected: Reals  # [i, j]: the share of i against j alone
+
+
+def common_shares(points: Reals, met: Reals) -> CommonShares:
+    """Each candidate's share of rivals beaten as if all had met all equally often.
+
+    `points` are sums of shares, and `met[i, j]` is the part of them that i won or lost against j;
+    a row adds up to the sessions of i. Strengths are those of Bradley and Terry: with them every
+    candidate is expected to have the points that it has. Where all met all equally often, the
+    value is the plain share. A level that all share allows for ballots that rank only some: the
+    unranked are beaten there, and never win.
+    """
+    n = len(points)
+    rivals = 1.0 - np.eye(n)
+    logs, level = np.zeros(n), 0.0
+    for _ in range(MAX_SHARE_STEPS):
+        expected, curve = _shares_expected(logs, level)
+        gap = points - (met * expected).sum(axis=1) - FAINT * logs
+        held = _moved(met * curve, FAINT)
+        step = np.linalg.solve(held, np.append(gap, level - logs.sum()))
+        pace = 2.0 * float(np.abs(step).max())
+        if pace <= CLOSE:
+            break
+        step *= np.log1p(pace) / pace
+        logs, level = logs + step[:n], level + float(step[n])
+    value = (expected * rivals).sum(axis=1) / (n - 1)
+    turned = _moved(curve * rivals / (n - 1))[:n]
+    slopes = np.linalg.solve(held.T, turned.T)[:n]
+    return CommonShares(value, slopes.astype(np.float64, copy=False), expected)
+
+
+def _shares_expected(logs: Reals, level: float) -> tuple[Reals, Reals]:
+    """The share of each row's candidate against each column's, and its slope."""
+    odds = np.clip(level + logs[:, None] - logs[None, :], -500.0, 500.0)
+    expected = 1.0 / (1.0 + np.exp(-odds))
+    return expected, expected * (1.0 - expected)
+
+
+def _moved(weights: Reals, faint: float = 0.0) -> Reals:
+    """By candidate: what its points change by with each log strength, and last with the level.
+
+    The last row holds the sum of the log strengths to the level: only differences matter.
+    """
+    n = len(weights)
+    own = weights.sum(axis=1)
+    moved = np.ones((n + 1, n + 1))
+    moved[:n, :n] = np.diag(own + faint) - weights
+    moved[:n, n] = own
+    moved[n, n] = -1.0
+    return moved
+
+
+def groups_that_met(met: Reals) -> NDArray[np.int64]:
+    """A code for each candidate, alike for those that a chain of meetings connects."""
+    linked = (met + met.T > 0.0) | np.eye(len(met), dtype=bool)
+    group = np.full(len(met), -1, dtype=np.int64)
+    for i in range(len(met)):
+        if group[i] < 0:
+            reached = linked[i]
+            while (more := linked[reached].any(axis=0)).sum() > reached.sum():
+                reached = more
+            group[reached] = i
+    return np.unique(group, return_inverse=True)[1].astype(np.int64)
+
+
+def coverage(met: Reals) -> float:
+    """How far any two candidates met the same rivals equally often: 1 where all met all.
+
+    Of two, the parts that each rival has in the sessions of either are compared, the smaller ones
+    added up; each other's parts count as those of one rival. The least of all pairs.
+    """
+    total = met.sum(axis=1)
+    judged = np.flatnonzero(total > 0.0)
+    part = met[np.ix_(judged, judged)] / total[judged, None]
+    least = 1.0
+    for i, own in enumerate(part):
+        alike = np.minimum(own, part).sum(axis=1)  # a candidate is no rival of its own: zero there
+        alike += np.minimum(own, part[:, i])
+        least = min(least, float(np.delete(alike, i).min(initial=1.0)))
+    return least
 
 
 def _supported(wins: Reals) -> Reals:

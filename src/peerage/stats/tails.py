@@ -58,6 +58,27 @@ def beta_tail(x: float, y: float, df: float) -> float:
     return max(0.0, 1.0 - 2.0 * front * _beta_fraction(0.5, a, y))
 
 
+def f_tail(f: float, df: float, df_within: float) -> float | None:
+    """The chance of an F at least as large; None without degrees of freedom or for NaN.
+
+    Beyond 10,000 degrees within, as many are taken: the tail is then a little too heavy.
+    """
+    if not df > 0 or not df_within > 0 or math.isnan(f):
+        return None
+    if f <= 0.0:
+        return 1.0
+    a, b = min(df_within, NEAR_NORMAL) / 2.0, df / 2.0
+    odds = f * b / a
+    if not odds < 1e150:
+        return 0.0
+    x, y = 1.0 / (1.0 + odds), odds / (1.0 + odds)
+    gammas = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+    front = math.exp(gammas - a * math.log1p(odds) + b * math.log(y))
+    if x < (a + 1.0) / (a + b + 2.0):
+        return min(1.0, front * _beta_fraction(a, b, x) / a)
+    return max(0.0, 1.0 - front * _beta_fraction(b, a, y) / b)
+
+
 def _gamma_ratio(a: float) -> float:
     """Γ(a + ½) / Γ(a); by its asymptotic series where the two gammas grow large."""
     if a < 40.0:

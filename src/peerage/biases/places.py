@@ -1,0 +1,501 @@
+"""Curves over the places where answers were shown: their contrasts, and each reviewer's own.
+
+A reviewer's curve is what it gives to a place beyond the others' view of the answers there, on
+one scale. All reviewers are solved for together, because what others give to a place is in
+the quality that a reviewer is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from peerage.biases.thresholds import signed
+from peerage.reviews.cells import Cells, Tables
+from peerage.reviews.deviations import FIT, MAX_JOINT, n_place_codes, totals_by
+from peerage.reviews.intervals import LEVEL, Estimate, measurements
+from peerage.reviews.one_scale import TAU, Scales
+from peerage.reviews.rows import Bools, Floats, Ints
+from peerage.reviews.view import N_PLACES
+from peerage.stats.clusters import JackknifeSpread, quotient, spread_of
+from peerage.stats.tails import f_tail, student_t_p, t_critical
+
+FLAT = 1e-9
+N_STEPS = 3  # of leaving a cluster out of a system that is solved once
+MAX_CONDITION = 1e8
+COINCIDE = "every answer kept one position, so position and answer coincide"
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
+PLACES = (*(f"{word} place" for word in ORDINALS), "places after the eighth", "last place")
+MIDDLE = "middle places"
+
+
+# -- curves and their contrasts ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Contrasts:
+    """What curves over some places are read by: one name and one row of weights a contrast."""
+
+    names: tuple[str, ...]
+    weights: Floats  # contrasts by places
+
+    @property
+    def level(self) -> float:
+        """Of each interval, so that all of them hold at once."""
+        return 1.0 - (1.0 - LEVEL) / len(self.names)
+
+
+def contrasts_of(places: Sequence[int]) -> Contrasts:
+    """Each place against all others; of four places and more also the middle against both ends."""
+    n = len(places)
+    each = (n * np.eye(n) - 1.0) / max(n - 1.0, 1.0)
+    names = [PLACES[place] for place in places]
+    if n == 2:  # one against the other, told of the first
+        return Contrasts((names[0],), each[:1])
+    if n > 3:
+        inside = np.r_[0.0, np.ones(n - 2), 0.0]
+        middle = inside / (n - 2.0) - (1.0 - inside) / 2.0
+        return Contrasts((*names, MIDDLE), np.vstack([each, middle]))
+    return Contrasts(tuple(names), each)
+
+
+def quadratic_form(curve: Floats, covariance: Floats) -> tuple[float, int]:
+    """How far a curve lies from flat in its own covariance, and in how many directions."""
+    values, vectors = np.linalg.eigh(covariance)
+    used = values > FLAT * max(float(values.max(initial=0.0)), 0.0)
+    along = vectors[:, used].T @ curve
+    return float((along**2 / values[used]).sum()), int(used.sum())
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceEstimate(Estimate):
+    """The largest contrast of a curve over the places; `p` tests the whole curve."""
+
+    place: str = ""
+    curve: tuple[tuple[int, float], ...] = ()  # place code and points
+
+
+def describe_curve(place: str, curve: Sequence[tuple[int, float]]) -> str:
+    """A curve in words: the place that stands out, and the points of every place."""
+    points = " ".join(signed(value) for _, value in curve)
+    return f"{place} against the others; by place {points}"
+
+
+# -- one reviewer beside the others ------------------------------------------------------------
+
+
+def position(sums: Tables, scales: Scales) -> list[PlaceEstimate]:
+    """Each reviewer's points for a place, all reviewers solved for together.
+
+    What others give to a place is in the quality that a reviewer is held against, so that the
+    curves are the solution of one system. Answers nobody else judged add to the reviewer's own
+    equations, with place and score less their means for that candidate.
+    """
+    if "places" not in sums:
+        return []
+    system = _PlaceSystem(sums, scales)
+    if len(system.reviewer) == 0:
+        return []
+    return system.estimates()
+
+
+def without_own_order(sums: Tables, scales: Scales) -> Ints:
+    """Reviewers whose position effect cannot be told, because all saw the same order.
+
+    Other rounds in another order do not help: on each of them all had the same anchor.
+    """
+    k = len(scales.sd)
+    alone = sums["places_alone"].subject // n_place_codes(scales.compares)
+    alone = alone // (k * k if scales.compares else k)
+    return np.setdiff1d(np.flatnonzero(_alike(sums, k)), alone)
+
+
+def _alike(sums: Tables, k: int) -> Bools:
+    """By reviewer, whether all others saw its answers at the places where it saw them."""
+    apart = totals_by(sums["places_apart"].subject, np.abs(sums["places_apart"].sums), k)
+    return apart[:, 0] <= FLAT
+
+
+class _PlaceSystem:
+    """Curves of all reviewers from A·π = T, with what a cluster adds to each reviewer's part.
+
+    Cells are reviewers by clusters, as in the table `base`.
+    """
+
+    def __init__(self, sums: Tables, scales: Scales) -> None:
+        self.scales, k = scales, len(scales.sd)
+        self.joint = k <= MAX_JOINT
+        shown, base = sums["places"], sums["base"]
+        lone = [plain_scores(sums["places_alone"], scales)]
+        if "places_again" in sums:
+            lone.append(_rounds(sums["places_again"]))
+        by_place = shown.subject // n_place_codes(scales.compares)
+        self.reviewer = np.unique(np.concatenate([by_place, *(one.reviewer for one in lone)]))
+        mine = np.isin(base.subject, self.reviewer)
+        tables = [(by_place, shown.cluster), (base.subject[mine], base.cluster[mine])]
+        tables += [(one.reviewer, one.cluster) for one in lone]
+        width = 1 + int(max(cluster.max(initial=0) for _, cluster in tables))
+        keys = [who * width + cluster for who, cluster in tables]
+        key = np.unique(np.concatenate(keys))
+        at_shown, at_base, *at_lone = (np.searchsorted(key, one) for one in keys)
+        self.at, self.cluster = np.searchsorted(self.reviewer, key // width), key % width
+        self.starts = np.searchsorted(self.at, np.arange(len(self.reviewer)))
+        self.used = np.unique(
+            np.concatenate([_places_in(shown, scales.compares), *(one.places for one in lone)])
+        )
+        self.base = np.zeros((len(key), base.sums.shape[1]))
+        self.base[at_base] = base.sums[mine]
+        self._add_shown(shown, at_shown, len(key))
+        self.others = self._shares(sums["places_others"])
+        self.alike = _alike(sums, k)[self.reviewer]
+        self._add_plain(lone, at_lone, plain_scores(sums["places_named"], scales))
+
+    def _add_plain(
+        self, lone: Sequence[PlainScores], cells: Sequence[Ints], shared: PlainScores
+    ) -> None:
+        """Put in what plain scores say, of answers nobody else judged and of those shared.
+
+        Of the latter, a cell's part is less the reviewer's own means alone: that is noisier.
+        """
+        m, n, p = len(self.reviewer), len(self.at), len(self.used)
+        self.n_all, self.plain_xx = self.n.copy(), np.zeros((m, p, p))
+        self.plain, self.plain_xy = np.zeros((m, p)), np.zeros((n, p))  # by reviewer, by cell
+        for one, at in zip(lone, cells, strict=True):
+            weight = one.weights(self.scales)
+            self.plain_xx[np.searchsorted(self.reviewer, one.who)] += one.products(
+                self.used, weight
+            )
+            self.n_all += np.bincount(at, one.n, minlength=n)
+            by_row = weight[np.searchsorted(one.who, one.reviewer)]
+            for i, place in enumerate(self.used.tolist()):
+                self.plain_xy[:, i] += np.bincount(at, by_row * one.xy[:, place], minlength=n)
+                self.ballots[:, i] += np.bincount(at, one.ballots[:, place], minlength=n)
+        self.plain = self._total(self.plain_xy)
+        self.is_told = ~self.alike | (np.einsum("rpp->r", self.plain_xx) > FLAT)
+        weight, who = shared.weights(self.scales), np.searchsorted(self.reviewer, shared.who)
+        self.plain_xx[who] += shared.products(self.used, weight)
+        at, by_reviewer = np.searchsorted(self.reviewer, shared.reviewer), np.zeros(m)
+        by_reviewer[who] = weight
+        for i, place in enumerate(self.used.tolist()):
+            given = by_reviewer[at] * shared.xy[:, place]
+            self.plain[:, i] += np.bincount(at, given, minlength=m)
+        self.plain_xy += by_reviewer[self.at, None] * self._centred_xy()
+
+    def _add_shown(self, shown: Cells, at: Ints, n_cells: int) -> None:
+        """Put the sums by place (or two places of a comparison) into the cells."""
+        compares, p = self.scales.compares, len(self.used)
+        code = shown.subject % n_place_codes(compares)
+        n, y, q, ballots = shown.sums.T
+        self.n, self.y, self.q = totals_by(at, shown.sums[:, :3], n_cells).T
+        sides = [(np.searchsorted(self.used, code), 1.0)]
+        if compares:
+            places = np.divmod(code, N_PLACES)
+            signs = (1.0, -1.0)
+            sides = [(np.searchsorted(self.used, q), s) for q, s in zip(places, signs, strict=True)]
+
+        def added(values: Floats, odd: bool) -> Floats:
+            """Cells by places; a rival's place takes what the other gets where `odd`."""
+            parts = [(at * p + place, (sign if odd else 1.0) * values) for place, sign in sides]
+            index, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+            return totals_by(index, weight[:, None], n_cells * p).reshape(n_cells, p)
+
+        self.x, self.xy, self.xq = (added(values, True) for values in (n, y, q))
+        self.ballots = added(ballots, False)
+        parts = [
+            ((at * p + place) * p + theirs, sign * their_sign * n)
+            for place, sign in sides
+            for theirs, their_sign in sides
+        ]
+        index, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self.xx = totals_by(index, weight[:, None], n_cells * p * p).reshape(n_cells, p, p)
+
+    def _shares(self, table: Cells) -> Floats:
+        """The others' weights: reviewers, places, others (one in a crowd), places."""
+        k, n, p = len(self.scales.sd), len(self.reviewer), len(self.used)
+        index, place_at = np.full(k, -1), np.full(N_PLACES, -1)
+        index[self.reviewer], place_at[self.used] = np.arange(n), np.arange(p)
+        pair, places = np.divmod(table.subject, N_PLACES**2)
+        who = index[pair // k]
+        other = index[pair % k] if self.joint else np.zeros_like(who)
+        mine, theirs = place_at[places // N_PLACES], place_at[places % N_PLACES]
+        known = (who >= 0) & (other >= 0) & (mine >= 0) & (theirs >= 0)
+        out = np.zeros((n, p, n if self.joint else 1, p))
+        out[who[known], mine[known], other[known], theirs[known]] = table.sums[known, 0]
+        return out
+
+    # -- equations ---------------------------------------------------------------------------
+
+    def _total(self, by_cell: Floats) -> Floats:
+        """By reviewer, the sum of its cells."""
+        total: Floats = np.add.reduceat(by_cell, self.starts, axis=0)
+        return total
+
+    def _equation(
+        self, n: Floats, sums: Sequence[Floats], scale: Floats
+    ) -> tuple[Floats, Floats, Floats]:
+        """Own products, what the reviewer gives, and how quality tilts: rows by places."""
+        x, y, q, xx, xy, xq = sums
+        if self.scales.compares:
+            return xx, xy - scale[:, None] * xq, xq
+        mean = x / np.maximum(n, 1.0)[:, None]
+        tilt = xq - mean * q[:, None]
+        own = xx - mean[:, :, None] * x[:, None, :]
+        return own, xy - mean * y[:, None] - scale[:, None] * tilt, tilt
+
+    def _parts(self, rest: bool) -> tuple[Floats, list[Floats], Floats]:
+        """Rows, sums and what a scale is fitted from: by reviewer, or by cell without that cell."""
+        columns = (self.n, self.x, self.y, self.q, self.xx, self.xy, self.xq, self.base)
+        parts = [self._total(column) for column in columns]
+        if rest:
+            parts = [t[self.at] - c for t, c in zip(parts, columns, strict=True)]
+        return parts[0], parts[1:-1], parts[-1]
+
+    def _scale(self, who: Ints, base: Floats) -> tuple[Floats, Floats]:
+        scale, prior = self.scales.of_sums(self.reviewer[who], list(base[:, FIT].T))
+        return np.nan_to_num(scale), prior
+
+    def solve(self) -> None:
+        """Solve for all curves: sets `curve` (reviewers by places, NaN where it cannot be told)."""
+        n, sums, base = self._parts(rest=False)
+        m, p = len(self.reviewer), len(self.used)
+        scale, prior = self._scale(np.arange(m), base)
+        own, top, tilt = self._equation(n, sums, scale)
+        top = top + self.plain
+        weight = np.abs(np.einsum("rpp->rp", sums[3] + self.plain_xx))
+        self.present = weight > FLAT * max(float(weight.max(initial=0.0)), 1.0)
+        self.own = self._anchored(own + self.plain_xx, weight)
+        self.share = self.others  # reviewers, places, others, places
+        if not self.scales.compares:
+            mean = (sums[0] / np.maximum(n, 1.0)[:, None])[:, :, None, None]
+            self.share = self.others - mean * self.others.sum(axis=1, keepdims=True)
+        rank = np.linalg.matrix_rank(self.own, hermitian=True)
+        told = self.is_told & (self.present.sum(axis=1) > 1) & (rank == p)
+        self.own[~told] = np.eye(p)
+        self.error = np.linalg.solve(self.own, tilt[..., None])[..., 0] * TAU * prior[:, None]
+        if self.joint:
+            self.curve = self._solve_jointly(scale, top)
+        else:
+            pooled = self.own.sum(axis=0) - (scale[:, None, None] * self.share[:, :, 0]).sum(axis=0)
+            self.pooled = np.linalg.lstsq(pooled, top.sum(axis=0), rcond=FLAT)[0]
+            given = top + scale[:, None] * (self.share[:, :, 0] @ self.pooled)
+            self.curve = np.linalg.solve(self.own, given[..., None])[..., 0]
+        self.curve[~told] = np.nan
+
+    def _solve_jointly(self, scale: Floats, top: Floats) -> Floats:
+        m, p = top.shape
+        system = -scale[:, None, None, None] * self.share
+        system[np.arange(m), :, np.arange(m), :] += self.own
+        self.system = system.reshape(m * p, m * p)
+        lengths = np.sqrt(np.maximum(np.abs(np.diag(self.system)), FLAT))
+        if not np.linalg.cond(self.system / lengths[:, None] / lengths) < MAX_CONDITION:
+            return np.full((m, p), np.nan)
+        curve: Floats = np.linalg.solve(self.system, top.ravel()).astype(np.float64, copy=False)
+        return curve.reshape(m, p)
+
+    def _anchored(self, own: Floats, weight: Floats) -> Floats:
+        """Own products with the mean of the curve fixed at 0, and 1 for places never used."""
+        whole = np.maximum(weight.sum(axis=1), 1.0)
+        level = weight[:, :, None] * weight[:, None, :] / whole[:, None, None]
+        absent = np.where(weight > FLAT * np.maximum(weight.max(initial=0.0), 1.0), 0.0, 1.0)
+        return own + level + absent[:, :, None] * np.eye(own.shape[1])
+
+    def _centred_xy(self) -> Floats:
+        """By cell, places times scores, both less the reviewer's means."""
+        if self.scales.compares:
+            return self.xy
+        n = np.maximum(self._total(self.n), 1.0)
+        mean = (self._total(self.x) / n[:, None])[self.at]
+        level = (self._total(self.y) / n)[self.at]
+        centred = self.y - level * self.n
+        out: Floats = self.xy - mean * centred[:, None] - level[:, None] * self.x
+        return out
+
+    def left_out(self) -> Floats:
+        """Curves without each cell, by cell: the change of the reviewer of the cell.
+
+        A cluster is left out of everyone's equations at once. The others' weights and the
+        places of plain scores are taken in proportion: they are the design, and change little
+        from one cluster to the next.
+        """
+        n, sums, base = self._parts(rest=True)
+        who = self.at
+        scale, _ = self._scale(who, base)
+        own, top, _ = self._equation(n, sums, scale)
+        part = 1.0 - self.n_all / np.maximum(self._total(self.n_all), 1.0)[who]
+        plain_xx = part[:, None, None] * self.plain_xx[who]
+        weight = np.abs(np.einsum("rpp->rp", sums[3] + plain_xx))
+        own = self._anchored(own + plain_xx, weight)
+        top, part = top + self.plain[who] - self.plain_xy, (part * scale)[:, None]
+        if not self.joint:
+            given = top + part * (self.share[who, :, 0] @ self.pooled)
+            singular = np.linalg.matrix_rank(own, hermitian=True) < own.shape[1]
+            own[singular] = np.eye(own.shape[1])
+            curve: Floats = np.linalg.solve(own, given[..., None])[..., 0]
+            curve[singular] = np.nan
+            return curve
+        told = np.isfinite(self.curve.sum(axis=1))
+        clusters, c = np.unique(self.cluster, return_inverse=True)
+        every = np.repeat(np.nan_to_num(self.curve)[None], len(clusters), axis=0)
+        shape = (len(clusters), -1)  # clusters, reviewers × places
+        share, inverse = self.share.reshape(len(self.system), -1), np.linalg.inv(self.system)
+        for _ in range(N_STEPS):
+            by_others = (every.reshape(shape) @ share.T).reshape(every.shape)
+            wrong = top + part * by_others[c, who] - np.einsum("cpq,cq->cp", own, every[c, who])
+            step = np.zeros_like(every)
+            step[c, who] = np.where(told[who, None], wrong, 0.0)
+            every = every + (step.reshape(shape) @ inverse.T).reshape(every.shape)
+        without: Floats = every[c, who]
+        return without
+
+    # -- estimates -----------------------------------------------------------------------------
+
+    def estimates(self) -> list[PlaceEstimate]:
+        """The largest contrast of each reviewer's curve."""
+        self.solve()
+        known = not np.isnan(self.curve).all()
+        left_out = self.left_out() if known else np.full_like(self.x, np.nan)
+        ballots = self._total(self.ballots).max(axis=1)
+        has_rows: Ints = np.flatnonzero(self.n_all)
+        ends = np.append(self.starts[1:], len(self.at))
+        return [
+            self._estimate(i, left_out[rows], ballots[i : i + 1])
+            for i, rows in enumerate(np.split(has_rows, np.searchsorted(has_rows, ends)[:-1]))
+        ]
+
+    def _estimate(self, i: int, left_out: Floats, n: Floats) -> PlaceEstimate:
+        places, who = np.flatnonzero(self.present[i]), self.reviewer[i : i + 1]
+        if np.isnan(self.curve[i]).any() or len(places) < 2:
+            nothing = JackknifeSpread(np.array([np.nan]), np.array([np.nan]), np.array([2]))
+            why = [(np.array([True]), COINCIDE)]
+            [one] = measurements(who, who, np.array([np.nan]), nothing, n, self.scales, why)
+            return PlaceEstimate(**_fields(one))
+        contrasts = contrasts_of(self.used[places].tolist())
+        curve, error = self.curve[i, places], self.error[i, places]
+        values, extra = contrasts.weights @ curve, contrasts.weights @ error
+        without = left_out[:, places] @ contrasts.weights.T
+        m, n_clusters = len(values), len(left_out)
+        at = np.repeat(np.arange(m), n_clusters)
+        spread = spread_of(without.T.ravel(), at, m, extra)
+        ratio = np.nan_to_num(np.abs(quotient(values, spread.se)))
+        best = int(np.argmax(ratio))
+        best_at = slice(best, best + 1)
+        one_spread = JackknifeSpread(spread.se[best_at], spread.df[best_at], spread.n_clusters[:1])
+        [one] = measurements(who, who, values[best : best + 1], one_spread, n, self.scales, [])
+        told = tuple(zip(self.used[places].tolist(), (curve - curve.mean()).tolist(), strict=True))
+        largest = PlaceEstimate(**_fields(one), place=contrasts.names[best], curve=told)
+        if one.value is None or one.se is None or one.df is None:
+            return largest
+        gap = left_out[:, places] - left_out[:, places].mean(axis=0)
+        covariance = (n_clusters - 1.0) / n_clusters * gap.T @ gap + np.outer(error, error)
+        df = float(np.median(spread.df))
+        p = _curve_p(curve - curve.mean(), covariance, df, one)
+        half = t_critical(contrasts.level, round(one.df, 3)) * one.se
+        return replace(largest, low=one.value - half, high=one.value + half, p=p)
+
+
+def _curve_p(curve: Floats, covariance: Floats, df: float, one: Estimate) -> float | None:
+    """The p of a whole curve: Hotelling's, with the degrees that its spread is known to."""
+    n = len(curve)
+    centred = np.eye(n) - 1.0 / n
+    distance, directions = quadratic_form(curve, centred @ covariance @ centred)
+    if directions == 1 and one.value is not None and one.se and one.df:
+        return student_t_p(one.value / one.se, one.df)
+    if directions == 0 or df <= directions:
+        return None
+    f = distance * (df + 1.0 - directions) / (directions * df)
+    return f_tail(f, directions, df + 1.0 - directions)
+
+
+def _fields(one: Estimate) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in Estimate.__slots__}
+
+
+def _places_in(shown: Cells, compares: bool) -> Ints:
+    """The places that a table by reviewer and place has."""
+    code = shown.subject % n_place_codes(compares)
+    return np.unique(np.concatenate(np.divmod(code, N_PLACES)) if compares else code)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainScores:
+    """Plain scores of reviewers by place, both less their means for that candidate.
+
+    Where an answer stands has nothing to do with its quality, so the scores of one reviewer alone
+    tell its curve too. In a square of orders the others' places follow from the reviewer's own,
+    and then nothing else tells a favour for one place from everyone's for the others.
+    """
+
+    reviewer: Ints  # by row
+    cluster: Ints
+    n: Floats
+    xy: Floats  # rows by places
+    ballots: Floats
+    who: Ints  # the reviewers, each once
+    xx: Floats  # reviewers by places by places
+    variance: Floats | None  # of a reviewer's scores
+
+    def weights(self, scales: Scales) -> Floats:
+        """By reviewer, what such a score counts beside one that is held against the others."""
+        variance = scales.sd[self.who] ** 2 if self.variance is None else self.variance
+        both = np.isfinite(scales.level[self.who]) & (variance > 0.0)
+        ratio = scales.residual_variance[self.who] / np.where(variance > 0.0, variance, 1.0)
+        return np.where(both, np.minimum(1.0, ratio), 1.0)
+
+    def products(self, used: Ints, weight: Floats) -> Floats:
+        """Products of the places that are used, in the weight of each reviewer."""
+        out: Floats = weight[:, None, None] * self.xx[:, used][:, :, used]
+        return out
+
+    @property
+    def places(self) -> Ints:
+        """The places that tell anything."""
+        return np.flatnonzero(np.einsum("rpp->p", self.xx) > 0.0)
+
+
+def plain_scores(table: Cells, scales: Scales) -> PlainScores:
+    """Plain scores from sums by reviewer, candidate (or the two compared) and place."""
+    k, compares = len(scales.sd), scales.compares
+    named, code = np.divmod(table.subject, n_place_codes(compares))
+    n, y = table.sums[:, :2].T
+    _, group = np.unique(named, return_inverse=True)
+    size, rows = int(group.max(initial=-1)) + 1, np.arange(len(n))
+    sign = np.zeros((len(n), N_PLACES))
+    sign[rows, code // N_PLACES if compares else code] = 1.0
+    if compares:
+        sign[rows, code % N_PLACES] -= 1.0
+    count = np.bincount(group, n, minlength=size)
+    mean_y = quotient(np.bincount(group, y, minlength=size), count)[group]
+    x = sign - quotient(totals_by(group, sign * n[:, None], size), count[:, None])[group]
+    centred, reviewer = y - n * mean_y, named // (k * k if compares else k)
+    who, at = np.unique(reviewer, return_inverse=True)
+    xx = np.zeros((len(who), N_PLACES, N_PLACES))
+    used = np.flatnonzero(sign.any(axis=0)).tolist()
+    for i in used:
+        for j in used:
+            xx[:, i, j] = np.bincount(at, n * x[:, i] * x[:, j], minlength=len(who))
+    variance, ballots = None, np.zeros_like(sign)
+    if table.sums.shape[1] > 2:
+        yy = table.sums[:, 2] - 2.0 * mean_y * y + n * mean_y**2
+        variance = quotient(np.bincount(at, yy), np.bincount(at, n))
+        ballots = np.abs(sign) * table.sums[:, 3:]
+    xy = x * centred[:, None]
+    return PlainScores(reviewer, table.cluster, n, xy, ballots, who, xx, variance)
+
+
+def _rounds(again: Cells) -> PlainScores:
+    """Scores of one answer in several rounds, less their means over the rounds."""
+    reviewer, places = np.divmod(again.subject, N_PLACES**2)
+    left, right = np.divmod(places, N_PLACES)
+    product, given, yy, n = again.sums.T
+    xy, rows = np.zeros((again.n, N_PLACES)), np.arange(again.n)
+    xy[rows, left] = given
+    who, at = np.unique(reviewer, return_inverse=True)
+    code = (at * N_PLACES + left) * N_PLACES + right
+    xx = totals_by(code, product[:, None], len(who) * N_PLACES**2)
+    variance = quotient(np.bincount(at, yy), 0.5 * np.bincount(at, n))  # two rounds leave one
+    shape = (len(who), N_PLACES, N_PLACES)
+    none = np.zeros((again.n, N_PLACES))
+    return PlainScores(reviewer, again.cluster, 0.0 * n, xy, none, who, xx.reshape(shape), variance)
