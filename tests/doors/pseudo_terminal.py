@@ -35,9 +35,14 @@ def watch(
     columns: int = 80,
     lines: int = 24,
     interrupt_when: Callable[[str], bool] | None = None,
+    answers: Mapping[str, str] | None = None,
     limit_s: float = 60.0,
 ) -> Watched:
-    """Run a command on a terminal; Ctrl-C is pressed once where the screen is as asked."""
+    """Run a command on a terminal; Ctrl-C is pressed once where the screen is as asked.
+
+    Where a text of `answers` stands on the screen, what belongs to it is typed, once.
+    """
+    waiting = dict(answers or {})
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     environ = {**environ, "TERM": "xterm", "COLUMNS": str(columns), "LINES": str(lines)}
@@ -71,6 +76,8 @@ def watch(
             if interrupt_when and interrupt_when(frames[-1]):
                 interrupt_when = None
                 os.write(ours, b"\x03")
+            for asked in [asked for asked in waiting if asked in frames[-1]]:
+                os.write(ours, f"{waiting.pop(asked)}\n".encode())
         code = process.wait(10)
     finally:
         process.kill()

@@ -7,6 +7,7 @@ whenever it is held.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +60,8 @@ def review_of(prompt: str) -> str:
         for label, name in authors.items()
     }
     ranking = sorted(authors, key=lambda label: -MARKS[authors[label]][0])
-    return json.dumps({"evaluations": evaluations, "ranking": ranking})
+    (code,) = re.findall(r'"ballot": "(\w+)"', prompt)
+    return json.dumps({"ballot": code, "evaluations": evaluations, "ranking": ranking})
 
 
 class Script(BaseHTTPRequestHandler):

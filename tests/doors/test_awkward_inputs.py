@@ -32,7 +32,10 @@ BALLOTS = {
         "Response A": RESPONSES[0]["model"],
         "Response B": RESPONSES[1]["model"],
     },
-    "rankings": [{"model": one["model"], "parsed_ranking": RANKED} for one in RESPONSES],
+    "rankings": [
+        {"model": name, "parsed_ranking": RANKED}
+        for name in (*(one["model"] for one in RESPONSES), "outsider")
+    ],
 }
 REVIEWS = "session_id,reviewer,candidate,rank,category\n" + "".join(
     f"s{i},{reviewer},{candidate}{HOSTILE!r},{rank},c{HOSTILE!r}\n"
@@ -352,3 +355,68 @@ def test_the_demo_is_clean(folder):
         check=False,
     )
     assert not list(faults(["demo"], done.returncode, done.stdout, done.stderr))
+
+
+# -- files that are no files, and keys in the place of names ---------------------------------------
+
+KEY = "sk-Abc123Def456Ghi789Jkl"
+
+
+def test_a_device_that_never_ends_and_a_pipe_without_a_writer_are_told_in_a_sentence(
+    peerage, tmp_path
+):
+    os.mkfifo(tmp_path / "pipe")
+    for arguments in (("score", "/dev/zero"), ("sessions", "--config", "pipe")):
+        done = peerage(*arguments)
+        said = done.stderr
+        assert (done.returncode, said.count("\n")) == (2, 1)
+        assert "not a file" in said
+
+
+@pytest.mark.parametrize("model", [["l"], {"a": 1}, 7, None])
+def test_an_answer_whose_model_is_no_name_is_told_in_a_sentence(peerage, panel, tmp_path, model):
+    panel([{"name": name, "provider": "simulated"} for name in "abc"])
+    answers = [{"model": model, "response": "t"}, {"model": "b", "response": "u"}]
+    (tmp_path / "p.jsonl").write_text(json.dumps({"query": "q", "answers": answers}) + "\n")
+    done = peerage("run", "p.jsonl")
+    said = done.stderr
+    assert (done.returncode, said.count("\n")) == (2, 1)
+    assert "row 1" in said
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "q", "--rule", KEY),
+        ("ask", "q", "--rubric", KEY),
+        ("ask", "q", "--seats", KEY),
+        ("ask", "q", "--chair", KEY),
+        ("sessions", "--store", f"sqlite:///{KEY}/x.db"),
+        ("sessions", "--store", f"postgresql://u:{KEY}@127.0.0.1:1/db"),
+        ("show", KEY),
+        ("replay", "x", "--rule", KEY),
+        ("board", "models", "--rule", KEY),
+    ],
+    ids=lambda arguments: " ".join(arguments).replace(KEY, "KEY"),
+)
+def test_a_key_on_the_command_line_is_neither_repeated_nor_stored(
+    peerage, panel, tmp_path, arguments
+):
+    panel([{"name": name, "provider": "simulated"} for name in "abc"])
+    done = peerage(*arguments)
+    assert done.returncode == 2
+    assert KEY not in done.stdout + done.stderr
+    assert not any(KEY.encode() in one.read_bytes() for one in tmp_path.rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize("field", ["name", "model", "base_url"])
+def test_a_key_in_a_seat_is_neither_repeated_nor_stored(peerage, panel, tmp_path, field):
+    value = f"https://x.example/{KEY}" if field == "base_url" else KEY
+    seats = [{"name": name, "provider": "simulated"} for name in "abc"]
+    panel([{**seats[0], field: value}, *seats[1:]])
+    for arguments in (("ask", "q"), ("doctor",)):
+        done = peerage(*arguments)
+        assert done.returncode != 0
+        assert KEY not in done.stdout + done.stderr
+    stored = [one for one in tmp_path.rglob("*") if one.is_file() and one.suffix != ".toml"]
+    assert not any(KEY.encode() in one.read_bytes() for one in stored)

@@ -69,6 +69,30 @@ def test_the_shells_complete_commands_and_choices(shell):
     assert all(word in script for word in ("board", "contributors", "tie_breaker"))
 
 
+@pytest.mark.parametrize(
+    ("shell", "startup"), [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", None)]
+)
+def test_installing_completion_names_every_file_it_changes(peerage, tmp_path, shell, startup):
+    """In a home of its own: what is there afterwards is what was named, and no more."""
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in (".bashrc", ".zshrc"):
+        (home / name).write_text("# mine\n")
+    variables = {"SHELL": f"/bin/{shell}", "HOME": str(home), "ZSH": "", "ZSH_CUSTOM": ""}
+
+    def contents():
+        return {str(path): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+    before = contents()
+    first = peerage("--install-completion", **variables)
+    assert first.returncode == 0, first.stderr
+    changed = {path for path, content in contents().items() if before.get(path) != content}
+    assert len(changed) == (2 if startup else 1)
+    assert all(path in first.stdout for path in changed)
+    again = peerage("--install-completion", **variables)
+    assert "added" not in again.stdout
+
+
 def test_a_shell_that_is_not_known_is_said(peerage):
     done = peerage("--install-completion", SHELL="")
     assert done.returncode == 2

@@ -1,14 +1,18 @@
 """`peerage init`: a file that loads, for what is there, and never over another."""
 
 import json
+import tomllib
+from importlib.resources import files
 
 import pytest
 
 from peerage import config
 from peerage.doors.cli.setup_commands import _server_seats, starter
 from peerage.errors import ConfigError
-from peerage.panel import Council, how_to_seat
+from peerage.panel import Council, how_to_seat, panel_fault
 from peerage.providers.local import ModelServer
+from peerage.providers.money import price_of
+from peerage.types import Seat
 
 KEYS = {"OPENAI_API_KEY": "sk-not-a-real-key-1234567890", "GEMINI_API_KEY": "another-0123456789"}
 
@@ -47,12 +51,53 @@ def test_servers_get_a_seat_for_each_model_or_each_temperature():
     assert [seat["name"] for seat in _server_seats(lone, {"a", "b", "c"})] == ["m"]
 
 
+def test_a_server_of_two_models_gets_a_panel_whose_votes_count():
+    two = ModelServer("Ollama", "http://127.0.0.1:11434/v1", ("llama", "qwen"))
+    assert [(seat["name"], seat["temperature"]) for seat in _server_seats(two, set())] == [
+        ("llama", 0.2),
+        ("qwen", 0.7),
+        ("llama-2", 1.0),
+    ]
+    assert [seat["name"] for seat in _server_seats(two, {"gpt"})] == ["llama", "qwen"]
+
+
+def vendor_seats():
+    vendors = tomllib.loads((files("peerage.config") / "default_seats.toml").read_text())["vendor"]
+    return [Seat(**seat, base_url=v["base_url"]) for v in vendors for seat in v["seats"]]
+
+
+@pytest.mark.parametrize("seat", vendor_seats(), ids=lambda seat: f"{seat.base_url} {seat.model}")
+def test_the_price_of_every_seat_for_a_key_is_known(seat):
+    assert price_of(seat) is not None
+
+
+def seat_tables(text):
+    """The parts of a starter file that begin with [[seat]], comments taken as they stand."""
+    return text.split("[[seat]]\n")[1:]
+
+
+def test_a_seat_whose_price_is_not_known_says_how_to_give_one():
+    server = ModelServer("vLLM", "http://127.0.0.1:8000/v1", ("org/m",))
+    text = starter({"vLLM": _server_seats(server, set())})
+    written = text.split("# Any OpenAI-compatible endpoint")[0]
+    assert all("# price_in = 0.0" in table for table in seat_tables(written))
+    assert all("# price_out = 0.0" in table for table in seat_tables(written))
+
+
+def test_the_examples_are_seats_of_known_price_whose_votes_count(tmp_path):
+    examples = starter({}).split("best together:\n")[1].replace("\n# ", "\n").replace("\n#", "\n")
+    (tmp_path / "peerage.toml").write_text(examples)
+    settings = config.load(tmp_path / "peerage.toml", environ={})
+    assert [price_of(seat) is not None for seat in settings.seats] == [True, True, True]
+    assert not panel_fault(settings)
+
+
 @pytest.mark.parametrize("odd", ['quo"te', "back\\slash", "a b#c"])
 def test_a_starter_with_any_name_loads(tmp_path, odd):
     server = ModelServer("x", "http://127.0.0.1:1/v1", (odd, "second"))
     file = tmp_path / "peerage.toml"
     file.write_text(starter({"x": _server_seats(server, set())}))
-    assert [seat.model for seat in config.load(file, environ={}).seats] == [odd, "second"]
+    assert [seat.model for seat in config.load(file, environ={}).seats] == [odd, "second", odd]
 
 
 def test_with_nothing_found_the_examples_are_comments(tmp_path):

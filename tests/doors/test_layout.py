@@ -32,6 +32,7 @@ from peerage.doors.render.layout import (
 from peerage.doors.render.session_views import (
     bills_table,
     grid_table,
+    imports_table,
     marks_table,
     ranking_table,
     sessions_table,
@@ -51,7 +52,7 @@ from peerage.providers.money import Price
 from peerage.reports.sessions import SessionEntry, StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import AccessToken
+from peerage.stores import AccessToken, Import
 from peerage.types import (
     Audit,
     Ballot,
@@ -292,13 +293,22 @@ def sessions(names):
                 1.8e9,
                 None,
                 "done",
-                name,
-                1234.5678,
-                HUGE,
+                winner=name,
+                cost_usd=1234.5678,
+                unpriced_calls=HUGE,
+                tags=("a_tag",),
             )
             for i, name in enumerate(names)
         ]
     )
+
+
+def imported_tables(names):
+    listed = [
+        Import("reviews", "0" * 64, f"{name}.parquet", HUGE, 1.8e9, i, 1.8e9)
+        for i, name in enumerate(names)
+    ]
+    return imports_table(listed)
 
 
 def checks(names):
@@ -331,6 +341,7 @@ TABLES = {
     "estimate_table": estimate,
     "tokens_table": tokens,
     "sessions_table": sessions,
+    "imports_table": imported_tables,
     "checks_table": checks,
     "grid_so_far": grid_so_far,
     "grid_table": grid,

@@ -69,8 +69,8 @@ At the end, scrolled back:
 ```
 
 The two that failed cost the session their own replies and nothing else: neither is ranked last,
-and each is named with the reason. Between two answers their authors have no vote, so one ballot
-decides, and the result says so.
+and each is named with the reason. Between two answers their authors have no vote, and are not
+asked for one: one ballot decides, and the result says so.
 """
 
 

@@ -70,8 +70,12 @@ def test_an_estimate_calls_nobody_writes_nothing_and_names_who_has_no_price(
 ):
     url = mock_server()
     priced = {"price_in": 3.0, "price_out": 15.0}
-    panel([*mock_seats(url, "ab"), {**mock_seats(url, "c")[0], **priced}], verdict="none")
+    seats = [*mock_seats(url, "ab"), {**mock_seats(url, "c")[0], **priced}]
+    panel(seats, verdict="none", second_chance=False)
+    once = document(peerage("run", file, "--dry-run", "--json"))
+    panel(seats, verdict="none")
     got = document(peerage("run", file, "--dry-run", "--json"))
+    assert once["at_most_usd"] < got["at_most_usd"]  # each vote may be asked for twice
     assert got["calls"] == 6 * N
     assert got["unpriced_calls"] == 4 * N
     by_seat = {seat["seat"]: seat for seat in got["seats"]}
@@ -136,7 +140,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(
         time.sleep(0.05)
     out, err = running.communicate()
     assert running.returncode == 130
-    assert "The same command goes on" in out
+    assert "To go on: the same command." in out
     assert "Traceback" not in err
     replies = "SELECT count(*) FROM events WHERE kind IN ('answered', 'reviewed')"
     ((kept,),) = peerage_rows(tmp_path, replies)
@@ -181,6 +185,27 @@ def test_another_panel_judges_what_a_season_answered(peerage, panel, file, tmp_p
     assert season in refused.stderr
     asked = peerage("run", file)
     assert (asked.returncode, "no seat has the role answer" in asked.stderr) == (2, True)
+
+
+def test_a_season_that_began_anew_goes_on_by_the_command_it_names(peerage, panel, file):
+    panel(seats("abc", price_in=1.0, price_out=5.0), seed=7, verdict="none")
+    stopped = peerage("run", file, "--no-resume", "--budget-usd", "0.06", "--concurrency", "2")
+    assert stopped.returncode == 4
+    assert "the same command" not in stopped.stdout
+    (line,) = [text for text in stopped.stdout.splitlines() if text.startswith("To go on: ")]
+    command, _, rest = line.removeprefix("To go on: peerage ").partition(", with --budget-usd ")
+    assert rest.startswith("above $0.0600. The ")
+    gone_on = document(peerage(*command.split(), "--budget-usd", "5", "--json"))
+    assert gone_on["season"] == command.split()[-1]
+    assert gone_on["finished"] == N
+    assert gone_on["reused"] >= 1
+    both = peerage("run", file, "--no-resume", "--season", gone_on["season"])
+    assert (both.returncode, "Leave one of them out." in both.stderr) == (2, True)
+
+
+def test_a_season_that_is_whole_does_not_say_how_to_go_on(peerage, panel, file):
+    panel(seats("abc"), seed=7, verdict="none")
+    assert "To go on" not in peerage("run", file, "--no-resume").stdout
 
 
 def test_a_season_counts_its_earlier_runs_in_its_budget(peerage, panel, file):

@@ -13,9 +13,7 @@ import pytest
 from peerage.doors.cli.server_commands import _listen
 from peerage.errors import UsageError
 
-SEATS = [
-    {"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in ("a", "b")
-]
+SEATS = [{"name": name, "provider": "simulated", "options": {"latency_ms": 150}} for name in "abc"]
 
 
 @pytest.fixture
@@ -57,7 +55,7 @@ def test_one_line_says_where_it_listens_and_an_end_lets_sessions_finish(serve, p
     process, line = serve()
     assert line.startswith("peerage: listening on http://127.0.0.1:")
     assert "store sqlite:///peerage.db" in line
-    assert "panel a, b" in line
+    assert "panel a, b, c" in line
     with httpx.Client(base_url=address_in(line), trust_env=False) as client:
         until_up(client)
         id_ = client.post("/api/sessions", json={"query": "Why?"}).json()["id"]

@@ -244,3 +244,27 @@ def test_ctrl_c_at_any_stage_leaves_the_way_to_go_on_and_nothing_else(
     got = document(peerage("ask", "--resume", id_, "--json"))
     assert got["status"] == "done"
     assert got["failures"] == []
+
+
+def test_doctor_names_the_variable_that_is_missing_or_holds_a_wrong_key(
+    peerage, panel, mock_server
+):
+    url = mock_server()
+    openai = {"name": "gpt", "model": "gpt-5-mini"}
+    groq = {"name": "groq", "model": "m", "base_url": "https://api.groq.com/openai/v1"}
+    named = {**groq, "name": "named", "api_key_env": "TEAM_GROQ_KEY"}
+    wrong = {"name": "w", "model": "m?do=401", "base_url": url, "api_key_env": "WRONG_KEY"}
+    panel([openai, groq, named, wrong])
+    done = peerage("doctor", "--json", WRONG_KEY="sk-not-a-real-key-1234567890")
+    fixes = {c["what"]: c["fix"] for c in document(done, 1)["checks"]}
+    assert "OPENAI_API_KEY" in fixes["seat gpt"]
+    assert "GROQ_API_KEY" in fixes["seat groq"]
+    assert "TEAM_GROQ_KEY" in fixes["seat named"]
+    assert fixes["seat w"] == "The key in WRONG_KEY is not accepted: set a valid one."
+
+
+def test_doctor_says_what_the_council_could_not_begin_with(peerage, panel):
+    panel([{"name": name, "provider": "simulated"} for name in "abc"], rule="dice")
+    checks = {c["what"]: c for c in document(peerage("doctor", "--json"), 1)["checks"]}
+    assert "there is no rule 'dice'" in checks["panel"]["finding"]
+    assert "borda" in checks["panel"]["fix"]

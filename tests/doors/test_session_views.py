@@ -135,6 +135,33 @@ def test_without_a_verdict_the_best_answer_is_shown_as_such():
     assert bare_verdict(view) == ANSWERS["heron"]
 
 
+def test_the_text_above_is_named_only_where_there_is_one():
+    """An undecided panel without reasons shows its note, not the best answer."""
+    undecided = Verdict("binary", "", note="nobody replied")
+    text = blocks_markdown(ask_blocks(view_of(facts_of("binary", undecided))))
+    assert "(the text above)" not in text
+    assert "Line 8 of heron." in text
+    best = Verdict("top_answer", ANSWERS["heron"], note="this is heron's answer")
+    text = blocks_markdown(ask_blocks(view_of(facts_of("synthesis", best))))
+    assert text.count("(the text above)") == text.count("Line 8 of heron.") == 1
+    empty = [Answered("wren", "") if f == facts_of()[2] else f for f in facts_of(end=False)]
+    assert "(the text above)" not in blocks_markdown(ask_blocks(view_of(empty)))
+
+
+def test_a_refusal_in_words_is_an_answer_with_a_mark_in_tables_and_json():
+    facts = facts_of(verdict=SYNTHESIS)
+    facts[2] = Answered("wren", "I'm sorry, but I can't help with that.")
+    events = [stored_event("5e55", i, 1.8e9, fact) for i, fact in enumerate(facts)]
+    stored = StoredSession(fold(events), events, ScoringOptions())
+    marked = {one["model"]: one["looks_like_a_refusal"] for one in stored.document()["responses"]}
+    assert marked == {"heron": False, "wren": True, "rook": False}
+    assert "looks_like_a_refusal:wren" in stored.document()["flags"]
+    view = stored.view()
+    assert [one.response.model for one in view.answers if one.looks_like_a_refusal] == ["wren"]
+    for text in (blocks_markdown(ask_blocks(view)), session_page(view)):
+        assert text.count("looks like a refusal") == 2  # beside the answer, and among the flags
+
+
 def test_the_minority_of_a_yes_or_no_verdict_says_why():
     verdict = Verdict("binary", "wren: safe", confidence=2 / 3, approved=True, note="2 of 3")
     facts = facts_of("binary", verdict)

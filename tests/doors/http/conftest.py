@@ -11,6 +11,7 @@ import pytest
 import uvicorn
 
 from peerage.doors.http import create_app
+from peerage.doors.http.connections import ConnectionLimits, server_config
 from peerage.panel import Council
 from peerage.service import Service
 from peerage.tokens import make_token
@@ -22,7 +23,7 @@ def simulated(*names, **options):
 
 
 @contextmanager
-def running(store, seats, limits=None, **app_options):
+def running(store, seats, limits=None, connections=None, **app_options):
     """A server over a store; its `client` speaks to it, and `service` is what it stands on."""
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -32,7 +33,8 @@ def running(store, seats, limits=None, **app_options):
     async def serve():
         service = Service(Council(store=store, seats=seats, seed=1), **(limits or {}))
         app = create_app(service, **app_options)
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None))
+        config = server_config(app, connections or ConnectionLimits())
+        server = uvicorn.Server(config)
         holder.update(service=service, app=app, server=server, loop=asyncio.get_running_loop())
         started.set()
         await server.serve([listening])
@@ -95,6 +97,8 @@ def serving(tmp_path):
     """Starts a server of its own for one test."""
 
     def start(seats=None, **options):
-        return running(f"sqlite:///{tmp_path}/s.db", seats or simulated("ann", "bob"), **options)
+        return running(
+            f"sqlite:///{tmp_path}/s.db", seats or simulated("ann", "bob", "cyd"), **options
+        )
 
     return start

@@ -5,13 +5,17 @@ import math
 
 import httpx
 import pytest
+from starlette.datastructures import Headers
 
 from peerage.doors.http import AppSettings
-from peerage.doors.http.gate import AccessRules, is_loopback
+from peerage.doors.http.access import COOKIE, cookie_in
+from peerage.doors.http.connections import ConnectionLimits
+from peerage.doors.http.gate import AccessRules, _with_underscores, is_loopback
 from peerage.doors.http.operations import JsonLines
 from peerage.errors import UsageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER
-from peerage.tokens import make_token
+from peerage.tokens import LOGIN_S, MAX_LOGINS, make_token
+from tests.growth import LARGE_SIZES, is_linear
 
 PROBLEM = "application/problem+json"
 
@@ -69,15 +73,92 @@ def test_a_token_opens_what_its_scope_says_and_nothing_once_revoked(serving, tok
         assert client.get("/api/sessions", headers=may_read).status_code == 401
 
 
-def test_a_cookie_opens_the_pages_but_changes_nothing_from_elsewhere(serving, token):
+def log_in(server, token, **headers):
+    """Log in with a token; the cookie that comes back, and how it was set."""
+    origin = {"Origin": str(server.client.base_url).rstrip("/"), **headers}
+    answer = server.client.post("/login", data={"token": token}, headers=origin)
+    server.client.cookies.clear()
+    assert answer.status_code == 303, answer.text
+    set_cookie = answer.headers["set-cookie"]
+    return set_cookie.partition(";")[0], set_cookie.lower()
+
+
+def test_a_login_opens_the_pages_but_changes_nothing_from_elsewhere(serving, token):
     with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
-        cookie = {"Cookie": f"peerage_token={token(server, 'Ada', 'admin')}"}
+        cookie, how = log_in(server, token(server, "Ada", "admin"))
+        assert ("httponly" in how, "samesite=strict" in how, "secure" in how) == (True, True, False)
+        cookie = {"Cookie": cookie}
         client, question = server.client, {"query": "Why?"}
         origin = {"Origin": str(client.base_url).rstrip("/")}
         assert client.get("/api/sessions", headers=cookie).status_code == 200
         assert client.post("/api/sessions", json=question, headers=cookie).status_code == 403
         ours = {**cookie, **origin}
         assert client.post("/api/sessions", json=question, headers=ours).status_code == 202
+
+
+def test_the_cookie_of_a_login_is_not_the_token_and_neither_stands_for_the_other(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        text = token(server, "Ada", "admin")
+        cookie, _ = log_in(server, text)
+        assert text not in cookie
+        name, _, value = cookie.partition("=")
+        for headers in ({"Cookie": f"{name}={text}"}, {"Authorization": f"Bearer {value}"}):
+            assert server.client.get("/api/sessions", headers=headers).status_code == 401
+        assert value not in {one.hash for one in server.service.store.tokens()}
+
+
+def test_a_login_ends_by_logging_out_and_with_its_token(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        text = token(server, "Ada", "read")
+        first, second = (log_in(server, text)[0] for _ in range(2))
+        origin = {"Origin": str(server.client.base_url).rstrip("/")}
+
+        def opens(cookie):
+            return server.client.get("/api/sessions", headers={"Cookie": cookie}).status_code == 200
+
+        assert (opens(first), opens(second)) == (True, True)
+        out = server.client.post("/logout", headers={"Cookie": first, **origin})
+        assert out.status_code == 303
+        assert (opens(first), opens(second)) == (False, True)
+        server.revoke(text)
+        assert (opens(first), opens(second)) == (False, False)
+
+
+def test_a_token_has_a_few_logins_and_old_ones_end(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        text = token(server, "Ada", "read")
+        cookies = [log_in(server, text)[0] for _ in range(MAX_LOGINS + 2)]
+        kept = [
+            server.client.get("/api/sessions", headers={"Cookie": one}).status_code == 200
+            for one in cookies
+        ]
+        assert kept == [False, False, *[True] * MAX_LOGINS]
+        now = server.service.clock()
+        server.service.clock = lambda: now + LOGIN_S + 60
+        late = server.client.get("/api/sessions", headers={"Cookie": cookies[-1]})
+        assert late.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("proxies", "is_secure"), [((), False), (("127.0.0.1",), True), (("10.0.0.1",), False)]
+)
+def test_a_login_is_secure_behind_a_proxy_that_is_trusted(serving, token, proxies, is_secure):
+    rules, limits = AccessRules(needs_token=True), ConnectionLimits(proxies=proxies)
+    with serving(settings=AppSettings(rules), connections=limits) as server:
+        text = token(server, "Ada", "read")
+        _, how = log_in(server, text, **{"X-Forwarded-Proto": "https"})
+        assert ("secure" in how) is is_secure
+
+
+def test_who_has_no_token_is_told_no_names_of_seats(serving, token):
+    with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
+        ready = server.client.get("/readyz")
+        assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+        review = {"Authorization": f"Bearer {token(server, 'Rev', 'review')}"}
+        assert server.client.get("/readyz", headers=review).json() == {"status": "ready"}
+        read = {"Authorization": f"Bearer {token(server, 'Ada', 'read')}"}
+        seats = server.client.get("/readyz", headers=read).json()["seats"]
+        assert seats == {"ann": True, "bob": True, "cyd": True}
 
 
 def test_a_token_has_a_rate_and_a_budget(serving, token):
@@ -126,7 +207,7 @@ def test_no_line_of_the_log_holds_a_token(serving, token, caplog):
     caplog.set_level(logging.DEBUG)
     with serving(settings=AppSettings(AccessRules(needs_token=True))) as server:
         text = token(server, "Ada", "run")
-        headers = {"Authorization": f"Bearer {text}", "Cookie": f"peerage_token={text}"}
+        headers = {"Authorization": f"Bearer {text}", "Cookie": f"{COOKIE}={text}"}
         started = server.client.post(
             f"/api/sessions?token={text}", json={"query": text}, headers=headers
         )
@@ -152,3 +233,49 @@ def test_no_line_of_the_log_holds_a_token(serving, token, caplog):
 )
 def test_only_this_machine_is_loopback(host, here):
     assert is_loopback(host) is here
+
+
+@pytest.mark.parametrize(
+    ("field", "read_as"),
+    [
+        (b"own-votes=in", b"own_votes=in"),
+        (b"own-votes", b"own_votes"),
+        (b"own-votes=a-b", b"own_votes=a-b"),
+        (b"-x=1", b"-x=1"),
+        (b"A-b=1", b"A-b=1"),
+        (b"a%2Db=1", b"a%2Db=1"),
+    ],
+)
+def test_an_option_in_a_query_may_be_spelt_as_its_flag(field, read_as):
+    assert _with_underscores(field) == read_as
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        (f"{COOKIE}=abc", "abc"),
+        (f'other="a;b"; {COOKIE}="abc"', "abc"),
+        (f"a={COOKIE}; b", ""),
+        (f"{COOKIE}=" + "x" * 10_000, ""),
+        (f"=; ;;=; {COOKIE}", ""),
+    ],
+)
+def test_our_cookie_is_found_among_others(header, value):
+    assert cookie_in(Headers({"cookie": header})) == value
+
+
+@pytest.mark.parametrize("unit", ["-", "a-", "a-b&", "&", "=", '\\"', ";", '"\\"', "a=b;", "\\073"])
+@pytest.mark.parametrize("start", ["", "a", 'x="', f"{COOKIE}="])
+def test_a_query_and_a_cookie_are_read_in_linear_time(start, unit):
+    def read_both(text):
+        cookie_in(Headers({"cookie": text}))
+        for field in text.encode().split(b"&"):
+            _with_underscores(field)
+
+    assert is_linear(read_both, start, unit, LARGE_SIZES)
+
+
+def test_a_query_that_is_too_long_is_refused_without_a_token(server):
+    answer = server.client.get("/healthz?a" + "-" * 20_000 + "!")
+    assert (answer.status_code, answer.headers["content-type"]) == (414, PROBLEM)
+    assert server.client.get("/healthz?a" + "-" * 10_000 + "!").status_code == 200

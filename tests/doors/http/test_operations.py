@@ -5,10 +5,12 @@ import hashlib
 import hmac
 import json
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -67,7 +69,7 @@ def send(store_url):
 
     def tell(settings, waits_s=(0.0, 0.0), sees=True):
         async def run():
-            seats = [Seat(name, provider="simulated") for name in "ab"]
+            seats = [Seat(name, provider="simulated") for name in "abc"]
             service = Service(Council(store=store_url, seats=seats))
             webhooks = Webhooks(settings, service, waits_s)
             if sees:
@@ -114,6 +116,37 @@ def test_ready_means_that_a_quorum_answers(serving):
         assert server.client.get("/readyz").status_code == 200
 
 
+def test_a_server_whose_store_does_not_answer_is_alive_and_not_ready(serving, tmp_path):
+    with serving() as server, closing(sqlite3.connect(tmp_path / "s.db")) as other:
+        server.app.state.store_check.limit_s = 0.2
+        assert server.client.get("/readyz/store").json() == {"status": "ready"}
+        other.execute("BEGIN IMMEDIATE")
+        for path in ("/readyz", "/readyz/store"):
+            answer = server.client.get(path)
+            assert answer.status_code == 503
+            assert "the store does not answer" in answer.json()["detail"]
+        assert server.client.get("/healthz").json() == {"status": "ok"}
+        other.rollback()
+        server.app.state.store_check.limit_s = 60.0
+        assert server.client.get("/readyz").status_code == 200
+
+
+def test_a_server_whose_store_is_gone_is_not_ready_and_accepts_nothing(serving, tmp_path):
+    with serving() as server:
+        (tmp_path / "s.db").rename(tmp_path / "elsewhere.db")
+        answer = server.client.get("/readyz/store")
+        assert answer.status_code == 503
+        assert "deleted or replaced" in answer.json()["detail"]
+        assert str(tmp_path) not in answer.text
+        asked = server.client.post("/api/sessions", json={"query": "Why?"})
+        assert (asked.status_code, server.client.get("/api/sessions").status_code) == (503, 503)
+        opinion = {"item_id": "i", "contributor": "ann", "opinion": 1}
+        assert server.client.post("/api/opinions", json=[opinion]).status_code == 503
+        (tmp_path / "elsewhere.db").rename(tmp_path / "s.db")
+        assert server.client.get("/readyz/store").status_code == 200
+        assert server.client.get("/api/sessions").json()["sessions"] == []
+
+
 def test_a_webhook_is_signed_and_sent_again_until_it_is_taken(receiver, send):
     receiver.failures += [500, 302]
     send(WebhookSettings((receiver.url,), SECRET, allow_private=True))
@@ -158,7 +191,7 @@ from peerage.service import Service, SessionRequest
 from peerage.types import Seat
 
 async def main(url, place):
-    seats = [Seat(name, provider="simulated") for name in "ab"]
+    seats = [Seat(name, provider="simulated") for name in "abc"]
     service = Service(Council(store=url, seats=seats))
     webhooks = Webhooks(WebhookSettings((place,), "a secret of some length", True), service)
     service.observers.append(webhooks.see)
@@ -204,7 +237,7 @@ def test_a_server_tells_its_webhook_of_every_session_that_ends(serving, receiver
 
 def test_a_trace_has_a_span_for_each_call_by_the_genai_names(tmp_path):
     async def run():
-        seats = [Seat(name, provider="simulated", model=f"m-{name}") for name in "ab"]
+        seats = [Seat(name, provider="simulated", model=f"m-{name}") for name in "abc"]
         service = Service(Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats))
         service.observers.append(telemetry.see)
         id_ = await service.start(SessionRequest(query="Why?"))
@@ -221,13 +254,13 @@ def test_a_trace_has_a_span_for_each_call_by_the_genai_names(tmp_path):
     (session,) = [span for span in spans if span.name == "session"]
     calls = [span for span in spans if span.name.startswith("chat ")]
     assert session.attributes["gen_ai.conversation.id"] == id_
-    assert {span.attributes["gen_ai.request.model"] for span in calls} == {"m-a", "m-b"}
+    assert {span.attributes["gen_ai.request.model"] for span in calls} == {"m-a", "m-b", "m-c"}
     assert all(span.parent.span_id == session.context.span_id for span in calls)
     assert all(span.attributes["gen_ai.usage.output_tokens"] >= 0 for span in calls)
 
 
 def test_a_client_that_leaves_or_lags_costs_no_session_and_leaves_no_task(serving):
-    slow = [Seat(name, provider="simulated", options={"latency_ms": 200}) for name in "ab"]
+    slow = [Seat(name, provider="simulated", options={"latency_ms": 200}) for name in "abc"]
     with serving(slow) as server:
         started = server.client.post("/api/sessions", json={"query": "Why?"})
         place = f"{started.headers['location']}/events"

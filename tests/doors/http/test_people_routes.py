@@ -1,5 +1,7 @@
 """People over HTTP: blind ballots, reviews with the order really shown, opinions and items."""
 
+import hashlib
+
 import pytest
 
 from peerage.council.fold import fold
@@ -44,6 +46,22 @@ def test_a_ballot_comes_back_from_whom_it_was_dealt_to(server, person):
     refused = server.client.post("/api/ballots", json=said, headers=person("Gus"))
     assert refused.status_code == 404
     assert "was not dealt to Gus" in refused.json()["detail"]
+
+
+def test_a_ballot_that_was_not_dealt_is_refused(server, person):
+    """A person who knows how ids are made cannot choose the order that they are shown."""
+    id_ = server.hold("Which order?")
+    headers = person("Ivo")
+    dealt = server.client.get(f"/api/ballots/next?session={id_}", headers=headers).json()["ballot"]
+    whose = hashlib.sha256(f"{id_}|Ivo".encode()).hexdigest()[:8]
+    place = int(dealt.rpartition(".")[2])
+    seal = dealt.split(".")[1]
+    for forged in (f"{id_}.{whose}.{place}", f"{id_}.{seal}.{place + 1}", f"{id_}..{place}"):
+        said = {"ballot": forged, "ranking": ["A", "B", "C"]}
+        refused = server.client.post("/api/ballots", json=said, headers=headers)
+        assert (refused.status_code, refused.headers["content-type"]) == (404, PROBLEM), forged
+    said = {"ballot": dealt, "ranking": ["A", "B", "C"]}
+    assert server.client.post("/api/ballots", json=said, headers=headers).status_code == 201
 
 
 def test_a_review_token_reads_no_session_and_runs_none(server, person):
@@ -129,6 +147,10 @@ def test_who_has_judged_everything_gets_nothing_and_nobody_is_asked_twice(server
         ({"ranking": ["A", "A"]}, 422),
         ({"scores": {"A": 11}}, 422),
         ({"scores": {"A": "nine"}}, 422),
+        ({"scores": {"A": True, "B": True}}, 422),
+        ({"scores": {"A": 1e308}}, 422),
+        ({"marks": {"A": {"accuracy": True}}}, 422),
+        ({"ranking": ["A", True]}, 422),
         ({"ranking": []}, 422),
         ({"author": "ann"}, 422),
     ],
@@ -155,3 +177,53 @@ def test_opinions_and_items_reach_the_community_boards_under_their_givers_names(
         "/api/opinions", json={"item_id": "p1", "opinion": 7}, headers=person("Mia")
     )
     assert (wrong.status_code, wrong.headers["content-type"]) == (422, PROBLEM)
+
+
+def test_a_reviewer_writes_nothing_in_another_persons_name(server, person):
+    """Who may only review cannot say whose an item is, nor take an id that is somebody's."""
+    ned, opinions = person("Ned"), "/api/opinions"
+    assert server.client.post("/api/items", json={"item_id": "n1"}, headers=ned).status_code == 201
+    eve = person("Eve2")
+    for given in (
+        {"item_id": "unknown", "opinion": 1, "contributor": "Ned"},
+        {"item_id": "unknown", "opinion": 1, "contributor": "Eve2"},
+        {"item_id": "n1", "opinion": 1, "contributor": "Eve2"},
+    ):
+        refused = server.client.post(opinions, json=given, headers=eve)
+        assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM), given
+    taken = server.client.post("/api/items", json={"item_id": "n1"}, headers=eve)
+    assert taken.status_code == 422
+    given = {"item_id": "n1", "opinion": 1, "contributor": "Ned"}
+    assert server.client.post(opinions, json=given, headers=eve).status_code == 201
+    given = {"item_id": "another", "opinion": 1, "contributor": "Ned"}
+    assert (
+        server.client.post(opinions, json=given, headers=person("Op", "admin")).status_code == 201
+    )
+
+
+def test_opinions_and_items_have_a_rate_without_being_given_one(server, person):
+    fast, other = person("Fay"), person("Flo2")
+    items = [{"item_id": f"fast{i}"} for i in range(1_000)]
+    assert server.client.post("/api/items", json=items, headers=fast).status_code == 201
+    refused = server.client.post("/api/items", json=items[:100], headers=fast)
+    assert (refused.status_code, refused.headers["content-type"]) == (429, PROBLEM)
+    assert int(refused.headers["retry-after"]) >= 1
+    opinion = [{"item_id": f"fast{i}", "opinion": 1} for i in range(100)]
+    assert server.client.post("/api/opinions", json=opinion, headers=fast).status_code == 429
+    assert server.client.post("/api/opinions", json=opinion, headers=other).status_code == 201
+
+
+@pytest.mark.parametrize("opinion", [True, "1", 1e308, None])
+def test_an_opinion_is_a_number_of_the_scale(server, person, opinion):
+    item = {"item_id": "scaled"}
+    assert server.client.post("/api/items", json=item, headers=person("Owner")).status_code == 201
+    refused = server.client.post(
+        "/api/opinions", json={**item, "opinion": opinion}, headers=person("Pia")
+    )
+    assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM)
+
+
+@pytest.mark.parametrize("item", [{}, {"text": ""}, {"text": "  "}, {"category": "x"}])
+def test_an_item_that_says_nothing_is_refused(server, person, item):
+    refused = server.client.post("/api/items", json=item, headers=person("Nil"))
+    assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM)

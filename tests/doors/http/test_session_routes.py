@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
+
 from peerage.types import Seat
+from tests.doors.http.conftest import simulated
 
 PROBLEM = "application/problem+json"
 TOO_MANY = {f"answer {i}": "4" for i in range(201)}
@@ -68,7 +71,7 @@ def test_a_replay_scores_the_same_ballots_by_other_options(server):
 
 def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
     slow = Seat("ann", provider="simulated", options={"latency_ms": 60_000})
-    with serving([slow, Seat("bob", provider="simulated")]) as server:
+    with serving([slow, *simulated("bob", "cyd")]) as server:
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         place = f"/api/sessions/{id_}"
         assert server.client.get(place).json()["status"] == "unfinished"
@@ -81,7 +84,7 @@ def test_a_running_session_is_cancelled_and_an_ended_one_is_not(serving):
 
 
 def test_beyond_the_queue_a_session_is_refused_with_a_time_to_come_back(serving):
-    slow = [Seat(name, provider="simulated", options={"latency_ms": 60_000}) for name in "ab"]
+    slow = [Seat(name, provider="simulated", options={"latency_ms": 60_000}) for name in "abc"]
     with serving(slow, limits={"max_running": 1, "max_queued": 1}) as server:
         answers = [server.client.post("/api/sessions", json={"query": "?"}) for _ in range(3)]
         assert [one.status_code for one in answers] == [202, 202, 429]
@@ -120,3 +123,65 @@ def test_a_body_that_is_not_said_to_be_json_is_refused_with_what_to_send(server)
         answer = server.client.post("/api/sessions", content=b'{"query": "?"}', headers=headers)
         assert answer.status_code == 422
         assert answer.json()["detail"] == "send JSON with Content-Type: application/json."
+
+
+def test_a_client_that_has_seen_the_end_is_told_not_to_come_again(server):
+    id_ = server.hold()
+    last = max(event.seq for event in server.service.store.events(id_))
+    url = f"/api/sessions/{id_}/events"
+    assert server.client.get(url, headers={"Last-Event-ID": str(last)}).status_code == 204
+    assert server.client.get(url, headers={"Last-Event-ID": str(last - 1)}).status_code == 200
+
+
+# -- what a token of scope run may not do ----------------------------------------------------------
+
+
+def test_a_token_ends_its_own_sessions_and_no_others(serving, token):
+    slow = {"latency_ms": 60_000}
+    seats = [Seat(name, provider="simulated", options=slow) for name in ("ann", "bob", "cyd")]
+    with serving(seats) as server:
+        ada, bob, op = (
+            {"Authorization": f"Bearer {token(server, name, scope)}"}
+            for name, scope in [("Ada", "run"), ("Bob", "run"), ("Op", "admin")]
+        )
+        first, second, local = (
+            server.client.post("/api/sessions", json={"query": "?"}, headers=headers).json()["id"]
+            for headers in (ada, ada, {})
+        )
+        for id_ in (first, local):
+            refused = server.client.delete(f"/api/sessions/{id_}", headers=bob)
+            assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
+            assert server.service.hosts(id_)
+        assert server.client.delete(f"/api/sessions/{first}", headers=ada).status_code == 204
+        assert server.client.delete(f"/api/sessions/{second}", headers=op).status_code == 204
+        assert server.client.delete(f"/api/sessions/{local}").status_code == 204
+
+
+@pytest.mark.parametrize("name", ["ann", " ann ", "ANN", "\uff41nn"])
+def test_an_answer_is_not_given_under_the_name_of_a_seat(server, token, name):
+    run, admin = (
+        {"Authorization": f"Bearer {token(server, who, who)}"} for who in ("run", "admin")
+    )
+    given = {"query": "?", "answers": {name: "Mine.", "other": "Yours."}, "verdict": "none"}
+    refused = server.client.post("/api/sessions", json=given, headers=run)
+    assert (refused.status_code, refused.headers["content-type"]) == (403, PROBLEM)
+    assert server.client.post("/api/sessions", json=given, headers=admin).status_code == 202
+
+
+def test_the_demo_goes_only_into_a_store_that_is_empty(serving):
+    with serving() as server:
+        items = {"item_id": "p1", "text": "Why?"}
+        assert server.client.post("/api/items", json=items).status_code == 201
+        refused = server.client.post("/demo")
+        assert (refused.status_code, "in use" in refused.text) == (409, True)
+        assert server.service.store.sessions() == []
+
+
+@pytest.mark.parametrize(
+    "option", [{"budget_usd": 1e308}, {"budget_usd": True}, {"seed": True}, {"seed": 10**400}]
+)
+def test_a_number_of_a_request_has_bounds_and_is_a_number(server, option):
+    before = len(server.service.store.sessions())
+    refused = server.client.post("/api/sessions", json={"query": "?", **option})
+    assert (refused.status_code, refused.headers["content-type"]) == (422, PROBLEM)
+    assert len(server.service.store.sessions()) == before

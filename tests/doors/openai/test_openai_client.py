@@ -2,13 +2,19 @@
 
 import asyncio
 import json
+import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 import httpx
 import openai
 import pytest
 
+from peerage.doors.http import AppSettings
+from peerage.doors.http.gate import AccessRules
 from peerage.providers.simulated import SimulatedProvider
+from peerage.tokens import make_token
 from peerage.types import Seat
 from tests.doors.http.conftest import running, simulated
 
@@ -65,7 +71,12 @@ def test_usage_sums_all_calls(client, server):
 
 def test_a_stream_tells_progress_then_the_verdict_then_the_rest(client, server):
     chunks = list(
-        client.chat.completions.create(model="council/ann,bob,cyd", messages=QUESTION, stream=True)
+        client.chat.completions.create(
+            model="council/ann,bob,cyd",
+            messages=QUESTION,
+            stream=True,
+            stream_options={"include_usage": True},
+        )
     )
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     lines = [d.reasoning_content for d in deltas if hasattr(d, "reasoning_content")]
@@ -114,18 +125,68 @@ def test_the_asynchronous_client_streams_too(url):
     assert response.output_text
 
 
-def test_a_response_has_reasoning_ballots_and_the_verdict(client, server):
+def test_a_stream_has_no_chunk_without_choices_unless_usage_is_asked_for(client):
+    chunks = list(client.chat.completions.create(model="council", messages=QUESTION, stream=True))
+    assert all(len(chunk.choices) == 1 for chunk in chunks)
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage.total_tokens > 0
+    assert chunks[-1].peerage["session"]
+
+
+def test_progress_ends_where_the_verdict_begins(client):
+    chunks = client.chat.completions.create(model="council", messages=QUESTION, stream=True)
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices]
+    first_word = next(i for i, delta in enumerate(deltas) if delta.content)
+    assert not any(hasattr(delta, "reasoning") for delta in deltas[first_word:])
+
+
+def test_a_response_has_standard_items_with_the_ballots_beside_them(client, server):
     response = client.responses.create(model="council", input="Is Python's sort stable?")
     assert response.status == "completed"
-    assert [item.type for item in response.output] == [
-        "reasoning",
-        "peerage:ballot",
-        "peerage:ballot",
-        "peerage:ballot",
-        "message",
-    ]
+    assert [item.type for item in response.output] == ["reasoning", "message"]
+    assert {one["reviewer"] for one in response.peerage["ballots"]} == {"ann", "bob", "cyd"}
     assert response.output_text == verdict_of(server, response.peerage["session"])
     assert response.usage.total_tokens > 0
+
+
+def test_ballots_are_items_where_a_client_asks_for_them(client):
+    with client.responses.stream(
+        model="council", input="Why?", include=["peerage.ballots"]
+    ) as stream:
+        stream.until_done()
+        response = stream.get_final_response()
+    ballots = ["peerage:ballot"] * 3
+    assert [item.type for item in response.output] == ["reasoning", *ballots, "message"]
+
+
+def test_a_response_repeats_what_it_was_asked_with(client):
+    first = client.responses.create(
+        model="council", input="Why?", instructions="Be brief.", metadata={"run": "7"}
+    )
+    second = client.responses.create(model="council", input="Go on.", previous_response_id=first.id)
+    assert (first.instructions, first.metadata) == ("Be brief.", {"run": "7"})
+    assert second.previous_response_id == first.id
+
+
+def test_a_stored_response_can_be_read_again(client):
+    made = client.responses.create(model="council", input="Why?")
+    again = client.responses.retrieve(made.id)
+    assert (again.id, again.status, again.output_text) == (made.id, "completed", made.output_text)
+    with pytest.raises(openai.NotFoundError, match="no response") as refused:
+        client.responses.retrieve("resp_zzz")
+    assert refused.value.code == "not_found"
+
+
+def test_a_response_in_the_background_runs_on(client):
+    begun = client.responses.create(model="council", input="Why?", background=True)
+    assert begun.status == "in_progress"
+    for _ in range(600):
+        response = client.responses.retrieve(begun.id)
+        if response.status != "in_progress":
+            break
+        time.sleep(0.1)
+    assert response.status == "completed"
+    assert response.output_text
 
 
 def test_a_streamed_response_names_items_and_parts_before_their_pieces(client):
@@ -224,10 +285,89 @@ def test_a_stream_without_usage_asked_for_ends_like_any_other(server):
         assert json.loads(pieces[-2])["usage"]["total_tokens"] > 0
 
 
+def test_results_of_tools_reach_the_seats_as_text(client, server):
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2}'}}
+    reply = client.chat.completions.create(
+        model="council",
+        messages=[
+            {"role": "user", "content": "How much is it?"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "It is 42."},
+        ],
+    )
+    query = server.service.store.events(reply.peerage["session"])[0].body["query"]
+    assert query["text"] == (
+        'How much is it?\n\nCalled the tool add with {"a": 2}\n\nResult of the tool add:\nIt is 42.'
+    )
+
+
+def test_results_of_functions_reach_the_seats_of_a_response_too(client, server):
+    response = client.responses.create(
+        model="council",
+        input=[
+            {"role": "user", "content": "First."},
+            {"type": "reasoning", "id": "rs_1", "summary": []},
+            {"type": "function_call", "call_id": "c1", "name": "add", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "42"},
+            {"role": "user", "content": "And so?"},
+        ],
+    )
+    query = server.service.store.events(response.peerage["session"])[0].body["query"]
+    assert query["text"] == "And so?"
+    assert [(turn["role"], turn["content"]) for turn in query["earlier"]] == [
+        ("user", "First."),
+        ("assistant", "Called the tool add with {}"),
+        ("user", "Result of the tool add:\n42"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "code"),
+    [
+        ({"conversation": "conv_1"}, "conversation", "unsupported_parameter"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input", "unsupported_value"),
+        (
+            {"previous_response_id": "resp_zz"},
+            "previous_response_id",
+            "previous_response_not_found",
+        ),
+        ({"model": "gpt-9"}, "model", "model_not_found"),
+        ({"tool_choice": "required"}, "tool_choice", "unsupported_value"),
+        ({"input": 3}, "input.str", None),
+    ],
+)
+def test_an_error_names_the_field_and_the_reason(server, body, param, code):
+    reply = server.client.post("/v1/responses", json={"model": "council", "input": "Why?", **body})
+    error = reply.json()["error"]
+    assert reply.status_code == (404 if code and code.endswith("found") else 400)
+    assert (error["param"], error["code"]) == (param, code)
+
+
+def test_a_path_that_does_not_exist_is_not_a_missing_model(server):
+    error = server.client.get("/v1/embeddings").json()["error"]
+    assert error["code"] is None
+
+
+def test_a_token_over_its_rate_is_told_when_to_come_back(tmp_path):
+    seats = simulated("ann", "bob", "cyd")
+    rules = AppSettings(rules=AccessRules(needs_token=True))
+    with running(f"sqlite:///{tmp_path}/s.db", seats, settings=rules) as started:
+        text, entry = make_token("ann", ["run"], time.time(), rate=1)
+        started.service.store.add_token(entry)
+        with openai.OpenAI(
+            base_url=f"{started.client.base_url}/v1", api_key=text, max_retries=0
+        ) as client:
+            client.models.list()
+            with pytest.raises(openai.RateLimitError, match="requests a minute") as refused:
+                client.models.list()
+        assert int(refused.value.response.headers["Retry-After"]) > 0
+        assert refused.value.code == "rate_limit_exceeded"
+
+
 @pytest.mark.parametrize("text", ["x", {"format": "x"}, {"format": {"type": "json_schema"}}])
 def test_a_response_in_another_format_is_refused(server, text):
     body = {"model": "council", "input": "Why?", "text": text}
-    assert server.client.post("/v1/responses", json=body).status_code == 422
+    assert server.client.post("/v1/responses", json=body).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -235,17 +375,17 @@ def test_a_response_in_another_format_is_refused(server, text):
     [
         ({"model": "gpt-9"}, 404, "there is no model"),
         ({"model": "council/zoe"}, 404, "there is no seat"),
-        ({"messages": [{"role": "assistant", "content": "Hm."}]}, 422, "does not end with"),
-        ({"messages": [{"role": "user", "content": " "}]}, 422, "message is empty"),
-        ({"messages": []}, 422, "messages"),
-        ({"n": 2}, 422, "one answer"),
-        ({"response_format": {"type": "json_object"}}, 422, "is text"),
+        ({"messages": [{"role": "assistant", "content": "Hm."}]}, 400, "does not end with"),
+        ({"messages": [{"role": "user", "content": " "}]}, 400, "message is empty"),
+        ({"messages": []}, 400, "messages"),
+        ({"n": 2}, 400, "one answer"),
+        ({"response_format": {"type": "json_object"}}, 400, "is text"),
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
-            422,
+            400,
             "is not text",
         ),
-        ({"extra_body": {"peerage": {"verdit": "debate"}}}, 422, "Did you mean 'verdict'?"),
+        ({"extra_body": {"peerage": {"verdit": "debate"}}}, 400, "Did you mean 'verdict'?"),
     ],
 )
 def test_what_the_council_cannot_do_is_refused(client, request_, status, says):
@@ -257,7 +397,7 @@ def test_what_the_council_cannot_do_is_refused(client, request_, status, says):
 
 @pytest.mark.slow
 def test_a_panel_that_cannot_answer_is_a_bad_gateway(tmp_path):
-    seats = [Seat(name, provider="simulated", options={"failure_rate": 1.0}) for name in "ab"]
+    seats = [Seat(name, provider="simulated", options={"failure_rate": 1.0}) for name in "abc"]
     with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
         url = f"{started.client.base_url}/v1"
         with openai.OpenAI(base_url=url, api_key="none") as client:
@@ -302,3 +442,81 @@ def test_a_client_that_leaves_ends_the_session_and_loses_nothing(tmp_path):
         session = json.loads(first.removeprefix("data: "))["id"].removeprefix("chatcmpl-")
         told = started.client.get(f"/api/sessions/{session}/events").text
     assert '"status":"cancelled"' in told.replace(" ", "")
+
+
+def sessions_of(started):
+    return started.client.get("/api/sessions").json()["sessions"]
+
+
+def test_a_client_that_gives_up_and_tries_again_pays_for_one_session(tmp_path):
+    seats = simulated("ann", "bob", "cyd", latency_ms=700.0)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+        url = f"{started.client.base_url}/v1"
+        # A repetition may still get the verdict in time, or not; either is fine.
+        with (
+            openai.OpenAI(base_url=url, api_key="none", timeout=0.5) as client,
+            suppress(openai.APITimeoutError),
+        ):
+            client.chat.completions.create(model="council", messages=QUESTION)
+        assert len(sessions_of(started)) == 1
+
+
+def test_a_session_that_nobody_waits_for_is_cancelled(tmp_path):
+    seats = simulated("ann", "bob", "cyd", latency_ms=5000.0)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+        started.app.state.running_calls.grace_s = 0.1
+        url = f"{started.client.base_url}/v1"
+        with (
+            openai.OpenAI(base_url=url, api_key="none", timeout=0.5, max_retries=0) as client,
+            pytest.raises(openai.APITimeoutError),
+        ):
+            client.chat.completions.create(model="council", messages=QUESTION)
+        (session,) = sessions_of(started)
+        told = started.client.get(f"/api/sessions/{session['id']}/events").text
+    assert '"status":"cancelled"' in told.replace(" ", "")
+
+
+def test_two_calls_with_one_key_are_one_session(tmp_path):
+    seats = simulated("ann", "bob", "cyd", latency_ms=300.0)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+        url = f"{started.client.base_url}/v1"
+        replies = []
+
+        def ask():
+            with openai.OpenAI(base_url=url, api_key="none") as client:
+                chat = client.chat.completions.create(
+                    model="council", messages=QUESTION, extra_headers={"Idempotency-Key": "k"}
+                )
+                replies.append(chat.choices[0].message.content)
+
+        threads = [threading.Thread(target=ask) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        ask()  # and once more, after its end
+        assert len(sessions_of(started)) == 1
+        assert len(set(replies)) == 1
+        assert len(replies) == 3
+        body = {"model": "council", "messages": [{"role": "user", "content": "Another?"}]}
+        reply = started.client.post(
+            "/v1/chat/completions", json=body, headers={"Idempotency-Key": "k"}
+        )
+        assert reply.json()["error"]["code"] == "idempotency_key_reused"
+
+
+def test_two_equal_calls_without_a_key_are_two_sessions(tmp_path):
+    seats = simulated("ann", "bob", "cyd", latency_ms=300.0)
+    with running(f"sqlite:///{tmp_path}/s.db", seats) as started:
+
+        async def ask():
+            url = f"{started.client.base_url}/v1"
+            async with openai.AsyncOpenAI(base_url=url, api_key="none") as client:
+                asked = [
+                    client.chat.completions.create(model="council", messages=QUESTION)
+                    for _ in range(2)
+                ]
+                await asyncio.gather(*asked)
+
+        asyncio.run(ask())
+        assert len(sessions_of(started)) == 2

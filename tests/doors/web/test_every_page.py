@@ -149,7 +149,7 @@ def test_a_session_is_asked_and_a_cell_opened_by_keys_alone(council, browse):
 
 @pytest.mark.slow
 def test_an_empty_installation_offers_the_demo_on_every_page_that_has_nothing(tmp_path, browse):
-    with running(f"sqlite:///{tmp_path}/e.db", simulated("ann", "bob")) as server:
+    with running(f"sqlite:///{tmp_path}/e.db", simulated("ann", "bob", "cyd")) as server:
         tab = browse()
         for path in ("/", "/sessions", "/boards/models", "/judges", "/review", "/rings"):
             tab.goto(url(server) + path)

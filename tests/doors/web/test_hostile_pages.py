@@ -73,7 +73,9 @@ def hostile(tmp_path_factory):
     """A store full of such texts: sessions, opinions, items, contributors."""
     assert len(set(HOSTILE)) >= 100
     folder = tmp_path_factory.mktemp("hostile")
-    with running(f"sqlite:///{folder}/s.db", simulated("ann", "bob", latency_ms=50)) as server:
+    with running(
+        f"sqlite:///{folder}/s.db", simulated("ann", "bob", "cyd", latency_ms=50)
+    ) as server:
         server.ids = []
         for start in range(0, len(HOSTILE), N_SEATS):
             texts = HOSTILE[start : start + N_SEATS]

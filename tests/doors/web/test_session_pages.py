@@ -49,13 +49,13 @@ def test_names_are_hidden_until_the_end_and_can_be_switched(tmp_path, browse):
 @pytest.mark.slow
 def test_the_list_of_sessions_follows_those_that_run_and_nothing_moves(tmp_path, browse):
     with running(
-        f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", latency_ms=600_000)
+        f"sqlite:///{tmp_path}/s.db", simulated("ann", "bob", "cyd", latency_ms=600_000)
     ) as server:
         id_ = server.client.post("/api/sessions", json={"query": "Why?"}).json()["id"]
         tab = browse()
         tab.goto(f"{url(server)}/sessions")
         row = tab.locator("#sessions-table tbody tr")
-        expect(row).to_contain_text("answers 0 of 2")
+        expect(row).to_contain_text("answers 0 of 3")
         place = row.bounding_box()
         server.client.delete(f"/api/sessions/{id_}")
         expect(row).to_contain_text("cancelled")

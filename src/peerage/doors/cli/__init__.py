@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from pathlib import Path
 from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter, UnusedCliTokensError
@@ -29,7 +30,7 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
         Put a question to the council, and watch it answer, review and conclude.
         peerage ask "Why is the sky blue?"
         peerage ask "Is this migration safe?" --verdict binary --quiet && ./deploy
-        git diff | peerage ask - --seats sonnet,gpt --category code
+        git diff | peerage ask - --seats sonnet,gpt,gemini --category code
         peerage ask "And at sunset?" --after 3f9a""",
     "peerage.doors.cli.run:run": """
         Run a season: one session for every row of a file.
@@ -60,7 +61,22 @@ COMMANDS = {  # where each is: what it is for, and examples; some have commands 
     "peerage.doors.cli.session_commands:sessions": """
         List the latest sessions of the store.
         peerage sessions
+        peerage sessions --search rainbow --tag good
         peerage sessions --limit 100 --json""",
+    "peerage.doors.cli.curation_commands:tag": """
+        Add tags to sessions, or remove some.
+        peerage tag 3f9a --add good
+        peerage tag 3f9a 77b0 --add reviewed --remove draft""",
+    "peerage.doors.cli.curation_commands:delete": """
+        Leave sessions, seasons or imports out of boards, audits and lists.
+        peerage delete 3f9a
+        peerage delete --season 624c --yes
+        peerage delete --import 2
+        peerage delete 3f9a --undo""",
+    "peerage.doors.cli.curation_commands:imports": """
+        List the tables that were imported.
+        peerage imports
+        peerage imports --deleted""",
     "peerage.doors.cli.session_commands:show": """
         Show one session in full, as it was scored then.
         peerage show 3f9a
@@ -112,17 +128,40 @@ def version() -> None:
     write_line(f"peerage {version('peerage')}")
 
 
+STARTUP_FILES = (".bashrc", ".zshrc")  # in the home folder; fish needs none
+
+
 def install_completion() -> None:
-    """Let bash, zsh or fish complete the commands and options of peerage."""
+    """Let bash, zsh or fish complete peerage: a file in your home, and lines in its startup file.
+
+    Every file that is changed is named.
+    """
     from cyclopts.completion.detect import ShellDetectionError
 
+    startup_files = [Path.home() / name for name in STARTUP_FILES]
+    before = [_bytes_of(file) for file in startup_files]
     try:
         written = app.install_completion()
     except ShellDetectionError:
         raise UsageError(
             "your shell is not known.", hint="Set SHELL to the path of bash, zsh or fish."
         ) from None
-    write_line(f"wrote {written}; it holds in the next shell")
+    except OSError as error:
+        place = str(error.filename or Path.home())
+        raise UsageError(f"cannot be written: {error.strerror}.", place=place) from None
+    write_line(f"wrote {written}")
+    for file, content in zip(startup_files, before, strict=True):
+        if _bytes_of(file) != content:
+            write_line(f"added two lines to {file}, which load it")
+    write_line("it holds in the next shell")
+
+
+def _bytes_of(file: Path) -> bytes | None:
+    """What a file holds, or None where it cannot be read or is not there."""
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _default(value: object) -> str | None:

@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 from peerage.boards import Board
 from peerage.doors.cli.common_options import FLAT, Common, OpinionFiles, ReviewFiles
 from peerage.doors.cli.screen import HelpPage, say, write_csv
-from peerage.doors.render.phrases import flag_text
+from peerage.doors.render.phrases import board_window, flag_text
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.errors import UsageError, meant, shown
 from peerage.reports.options import (
@@ -65,6 +65,8 @@ class BoardFiles:
 
             common.write_page(self.html, board_page(board))
         if self.csv and not common.json:
+            if board.n_left_out and not (board.hint or common.quiet):
+                say(f"{board_window(board)}; --since all counts them too")
             write_csv(list(board.columns), (row.values() for row in board.rows))
         else:
             common.write(board, show_board)
@@ -98,6 +100,7 @@ def no_board(*words: Annotated[str, Parameter(show=False, allow_leading_hyphen=T
         "peerage board models",
         "peerage board models --reviews votes.csv --rule bradley_terry --csv",
         "peerage board models --since all --by-category --html board.html",
+        "peerage board models --without ann bob --weights accuracy=0.7,clarity=0.3",
     )
 )
 def models(
@@ -179,6 +182,9 @@ def audit(
     common: Common = Common(),
 ) -> int:
     """Audit the reviewers: who is biased, how sure is that, what cannot be known."""
+    if session is not None and options.selects:
+        names = ", ".join(f"--{name}" for name in options.chosen)
+        raise UsageError(f"--session is one session: {names} cannot choose among its reviews.")
     reports = common.reports(reviews.tables())
     result = reports.audit(options) if session is None else reports.audit_session(session)
     for flag in result.views.get("flags", ()):

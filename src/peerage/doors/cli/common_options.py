@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from shlex import quote
 from types import MappingProxyType
@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.screen import say, write_file, write_json
-from peerage.errors import UsageError
+from peerage.doors.cli.screen import confirm, say, write_file, write_json
+from peerage.errors import PeerageError, UsageError
 from peerage.reports import InputTables, Reports
 from peerage.types import Documented
 
@@ -36,7 +36,7 @@ STORE = (
 )
 CONFIG = "The file of settings. Default: ./peerage.toml."
 
-FLAT = Parameter(name="*")  # the fields of a model, each as an option
+FLAT = Parameter(name="*", consume_multiple=True)  # the fields of a model, each as an option
 WITH_NO = Parameter(name="*", negative_bool="no-")  # the same, with --no-… for each switch
 
 
@@ -149,6 +149,15 @@ class OpinionFiles(InputFiles):
     master: Annotated[str | None, Parameter(help="Spark's master URL, with --engine spark.")] = None
 
 
+def confirm_unranked(error: PeerageError) -> None:
+    """Ask on a terminal whether to go on where no vote can count; elsewhere raise the error."""
+    goes_on = confirm(f"{error}\nGo on without a ranking?")
+    if goes_on is None:
+        raise error
+    if not goes_on:
+        raise UsageError("nothing was asked, and nothing was paid.")
+
+
 def open_terminal(*, stderr: bool = False) -> Terminal:
     """The console for tables and colours; its library is loaded where somebody looks at them."""
     from peerage.doors.cli.terminal import Terminal
@@ -163,4 +172,4 @@ def _noted(settings: Settings) -> Settings:
     return settings
 
 
-say_once = cache(say)
+say_once = lru_cache(maxsize=1024)(say)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from importlib.resources import files
 from pathlib import Path
@@ -74,7 +75,7 @@ def _wait(console: Terminal, pause: bool) -> None:
 
 
 def _local_council(console: Terminal, folder: Path, question: str) -> None:
-    from peerage.providers.local import available, local_seats
+    from peerage.providers.local import QUICK, available, local_seats
 
     console.title("1. A real council, on a small model inside this process")
     if (missing := available()) is not None:
@@ -87,7 +88,7 @@ def _local_council(console: Terminal, folder: Path, question: str) -> None:
         "position cancels out. Believe no single row of the grid."
     )
     console.print()
-    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], False)
+    settings = _settings(folder / "local.db", [asdict(seat) for seat in local_seats()], QUICK)
     events = asyncio.run(_ask(console, Council(settings), question))
     session = fold(events)
     stored = StoredSession(session, events, settings.scoring_options())
@@ -148,7 +149,7 @@ async def _season(console: Terminal, folder: Path, pause: bool) -> None:
         "find out?"
     )
     console.print()
-    settings = _settings(folder / "season.db", demo_seats(), True)
+    settings = _settings(folder / "season.db", demo_seats(), {})
     async with Council(settings) as council:
         with console.status("running the season …"):
             await run_demo_season(council)
@@ -206,14 +207,12 @@ def _community(console: Terminal) -> None:
     show_rings(console, boards.rings, quiet=True)
 
 
-def _settings(store: Path, seats: list[dict[str, Any]], rubric: bool) -> config.Settings:
+def _settings(
+    store: Path, seats: list[dict[str, Any]], council: Mapping[str, object]
+) -> config.Settings:
+    options = {f"council.{name}": value for name, value in council.items()}
     return config.load(
-        flags={
-            "store": f"sqlite:///{store}",
-            "seat": seats,
-            "council.seed": SEED,
-            "council.rubric": "general" if rubric else False,
-        },
+        flags={"store": f"sqlite:///{store}", "seat": seats, "council.seed": SEED, **options},
         environ={},
     )
 

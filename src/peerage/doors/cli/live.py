@@ -15,9 +15,9 @@ from rich.cells import cell_len
 from rich.console import Group
 from rich.live import Live
 
-from peerage.council.ballots import parse
 from peerage.council.blinding import label
 from peerage.council.counting import count, places
+from peerage.council.fold import review_in
 from peerage.doors.cli.screen import write_line
 from peerage.doors.cli.terminal import Terminal, panel, paragraph, styled, table_lines
 from peerage.doors.render.layout import Cell, TableColumn, TextTable, short_names
@@ -96,8 +96,8 @@ class LiveView:
         self.clock = clock
         self.started = clock()
         self.ballots: dict[str, Ballot] = {}
-        self.replies: dict[str, str] = {}  # what a reviewer wrote
-        self.places: dict[str, dict[str, int]] = {}  # read from its reply, once
+        self.replies: dict[str, Reviewed] = {}
+        self.places: dict[str, dict[str, int]] = {}  # of each reviewer's reply, counted once
         self.chair = ""
         self.words = ""
         self._noting = Lock()
@@ -127,7 +127,8 @@ class LiveView:
             case TextPiece(stage="conclude") as fact:
                 self.words = (self.words + fact.text[-TAIL_CHARACTERS:])[-TAIL_CHARACTERS:]
             case Asked() as fact:
-                self._state(fact.seat, DOING.get(fact.stage, fact.stage), "", self.clock())
+                doing = "asked again" if fact.again else DOING.get(fact.stage, fact.stage)
+                self._state(fact.seat, doing, "", self.clock())
                 self.chair = fact.seat if fact.stage == "conclude" else self.chair
             case Waiting() as fact:
                 words = f"{fact.why}, waiting {fact.wait_s:.2g} s, try {fact.attempt}"
@@ -146,7 +147,7 @@ class LiveView:
                     self.ballots[dealt.reviewer] = Ballot(dealt.reviewer, slots)
             case Reviewed() as fact if fact.reviewer in self.ballots:
                 self._state(fact.reviewer, f"✓ reviewed{self._took(fact.reviewer)}", "green")
-                self.replies[fact.reviewer] = fact.text
+                self.replies[fact.reviewer] = fact
 
     def _state(self, seat: str, words: str, style: str, since: float | None = None) -> None:
         state = self.seats[seat]
@@ -166,14 +167,14 @@ class LiveView:
         """The frame to draw now."""
         with self._noting:
             unread = [
-                (self.ballots[name], text)
-                for name, text in self.replies.items()
+                (self.ballots[name], fact)
+                for name, fact in self.replies.items()
                 if name not in self.places
             ]
-        # Reading a reply may take a moment, and nobody's call should wait for it.
+        # Counting a review may take a moment, and nobody's call should wait for it.
         new_places = {
-            ballot.reviewer: places(count(ballot, parse(text, ballot), self.rubric))
-            for ballot, text in unread
+            ballot.reviewer: places(count(ballot, review_in(fact, ballot), self.rubric))
+            for ballot, fact in unread
         }
         with self._noting:
             self.places |= new_places

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.common_options import WITH_NO, Common, open_terminal
+from peerage.doors.cli.common_options import WITH_NO, Common, confirm_unranked, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, PARTIAL, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
-from peerage.errors import BudgetError, few, how_many
+from peerage.errors import BudgetError, UsageError, few, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
-from peerage.panel import Council
+from peerage.panel import Council, NoVotesError
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
 from peerage.stores import NO_STORE, missing_file
@@ -40,6 +40,11 @@ def run(
     rows: SeasonRows = open_prompts(prompts)
     n_in_file = rows.n
     settings = common.council_settings(options.flags())
+    if options.season and not options.resume:
+        raise UsageError(
+            "--season goes on with a season, and --no-resume begins another.",
+            hint="Leave one of them out.",
+        )
     name = prompts.name if options.resume else f"{prompts.name} {time.time_ns()}"
     # An estimate makes no file: where there is no store, an empty one in memory is read.
     is_missing = options.dry_run and missing_file(settings.store) is not None
@@ -50,10 +55,11 @@ def run(
         if rows.n < n_in_file:
             have = how_many(n_in_file, "row has", "rows have")
             say(f"{n_in_file - rows.n} of {have} no answers there: left out.")
+    council.allows_unranked = options.dry_run or _is_unranked_allowed(council, rows)
     if note := council.vote_note(rows):
         say(note)
     if options.dry_run:
-        _show_estimate(council, asyncio.run(_estimate(council, name, rows)), common)
+        _show_estimate(council, asyncio.run(_estimate(council, name, rows, options)), common)
         return 0
     progress = Progress(rows.n)
     season = asyncio.run(_run_season(council, name, rows, progress, options, common.quiet))
@@ -61,12 +67,24 @@ def run(
         write_json(summary(progress, season))
     else:
         _show(progress, season)
+        if line := go_on_line(prompts, progress, season, options, settings.council.budget_usd):
+            open_terminal().print(line)
     if progress.out_of_budget:
         return BudgetError.exit_code
     if progress.stopped:
         return INTERRUPTED
     is_whole = progress.complete and not progress.no_quorum and rows.n == n_in_file
     return 0 if is_whole else PARTIAL
+
+
+def _is_unranked_allowed(council: Council, rows: SeasonRows) -> bool:
+    """Whether a person agrees to a season in which no vote can count; False where one can."""
+    try:
+        council.check_prompts(rows)
+    except NoVotesError as error:
+        confirm_unranked(error)
+        return True
+    return False
 
 
 async def _run_season(
@@ -80,7 +98,7 @@ async def _run_season(
     """Run the season, and show how far it is; `progress` counts, also where it is interrupted."""
     stop = asyncio.Event()
     async with council:
-        season = council.season(name)
+        season = _season(council, name, options)
         if season.changed:
             names = ", ".join(season.changed)
             say(f"another season of this file begins, since these seats have changed: {names}.")
@@ -101,11 +119,20 @@ async def _run_season(
     return season
 
 
-async def _estimate(council: Council, name: str, rows: SeasonRows) -> SeasonEstimate:
+def _season(council: Council, name: str, options: RunOptions) -> Season:
+    """The season that is asked for by its id, or that of this name."""
+    if options.season:
+        return council.begun_season(options.season)
+    return council.season(name, keep=not options.dry_run)
+
+
+async def _estimate(
+    council: Council, name: str, rows: SeasonRows, options: RunOptions
+) -> SeasonEstimate:
     """What the season would take; nobody is called and nothing is written."""
     async with council:
         council.check_prompts(rows)
-        season = council.season(name, keep=False)
+        season = _season(council, name, options)
         estimate = await estimate_season(season, rows, council.store, council.settings.seats)
         estimate.progress.earlier_cost_usd, _ = season_cost(council.store, season.id)
         return estimate
@@ -280,8 +307,31 @@ def _show(progress: Progress, season: Season) -> None:
         console.print(f"Passed over {session_id}: {reason}", style="red")
     if progress.out_of_budget:
         console.print(f"Stopped: {progress.out_of_budget}", style="red")
-    if not progress.complete:
-        console.print("The same command goes on where this one stopped.")
+
+
+def go_on_line(
+    prompts: Path,
+    progress: Progress,
+    season: Season,
+    options: RunOptions,
+    budget_usd: float | None,
+) -> str:
+    """How to go on with a season that is not complete, or "" where nothing would go on."""
+    n_left = progress.total - progress.done - len(progress.unreadable)
+    if not n_left:
+        return ""
+    same = options.resume and not options.season
+    command = "the same command" if same else f"peerage run {prompts} --season {season.id}"
+    if not progress.out_of_budget:
+        return f"To go on: {command}."
+    n_paid = progress.done - progress.reused
+    each = progress.cost_usd / n_paid if n_paid else None
+    about = f" The {how_many(n_left, 'session')} left may take " if each else ""
+    if each:
+        spent = progress.earlier_cost_usd + progress.cost_usd
+        total = spent + n_left * each
+        about += f"about ${n_left * each:.4f} more, ${total:.4f} in all."
+    return f"To go on: {command}, with --budget-usd above ${budget_usd or 0.0:.4f}.{about}"
 
 
 def failures_table(progress: Progress) -> TextTable:

@@ -80,6 +80,14 @@ def read_stdin() -> bytes:
         raise InputError(f"cannot be read: {error.strerror}.", place="stdin") from None
 
 
+def confirm(question: str) -> bool | None:
+    """Ask a person on a terminal for a yes; None where nobody is there to be asked."""
+    if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    say(f"{question} [y/N]")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 def write_line(text: str, *, to_stderr: bool = False, multiline: bool = False) -> None:
     """One line, or several where it may be, with whatever cannot be seen in it spelt out."""
     stream, line = sys.stderr if to_stderr else sys.stdout, visible(text, multiline=multiline)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
+import ipaddress
 import os
 import signal
 import socket
@@ -20,17 +21,18 @@ from cyclopts import App, Parameter
 from peerage.doors.cli.common_options import FLAT, Common, open_terminal
 from peerage.doors.cli.screen import INTERRUPTED, HelpPage, say, write_json, write_line
 from peerage.doors.render.layout import TableColumn, TextTable
-from peerage.errors import MissingExtraError, NotFoundError, UsageError
+from peerage.errors import MissingExtraError, NotFoundError, UsageError, shown
+from peerage.installation import install_command
 from peerage.stores import AccessToken, Action, Store, missing_file, open_store, without_password
-from peerage.tokens import Scope, make_token
+from peerage.tokens import Scope, is_login, make_token
 
 if TYPE_CHECKING:
     from peerage.doors.http import AppSettings
+    from peerage.doors.http.connections import ConnectionLimits
     from peerage.doors.http.gate import AccessRules
     from peerage.service import Service
 
 MAX_PORT = 65_535
-CONNECTIONS_END_S = 5  # after sessions have
 NEW_OBJECTS = 20_000  # between two collections: of a running session almost nothing is garbage
 WEBHOOK_SECRET = "WEBHOOK_SECRET"  # noqa: S105 - the name of a variable
 AT_THIS_MACHINE = "the command line"
@@ -44,7 +46,7 @@ def _extra(name: str, what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the {what} needs {error.name}.", hint=f"pip install 'peerage[{name}]'"
+            f"the {what} needs {error.name}.", hint=install_command(name)
         ) from None
 
 
@@ -61,6 +63,11 @@ class ServerOptions:
     allow_host: Annotated[
         list[str] | None, Parameter(help="A name it is reached by, as behind a proxy; repeatable.")
     ] = None
+    forwarded_allow: Annotated[
+        list[str] | None,
+        Parameter(help="Address or network of a proxy whose X-Forwarded headers are believed."),
+    ] = None
+    max_connections: Annotated[int, Parameter(help="Connections at a time.")] = 1_000
     max_running: Annotated[int, Parameter(help="Sessions at a time.")] = 64
     max_queued: Annotated[int, Parameter(help="Sessions that may wait for their turn.")] = 256
     grace_s: Annotated[float, Parameter(help="Seconds for sessions to end when it stops.")] = 30.0
@@ -71,6 +78,23 @@ class ServerOptions:
     webhook_private: Annotated[bool, Parameter(help="Webhooks may be in private networks.")] = False
     telemetry: Annotated[bool, Parameter(help="Export traces by OpenTelemetry.")] = False
     log: Annotated[Level, Parameter(help="What is logged, as JSON lines on stderr.")] = "info"
+
+    def connection_limits(self) -> ConnectionLimits:
+        """How many connections there may be, and which proxies are believed."""
+        from peerage.doors.http.connections import ConnectionLimits
+
+        for address in self.forwarded_allow or []:
+            try:
+                ipaddress.ip_network(address, strict=False)
+            except ValueError:
+                raise UsageError(
+                    f"--forwarded-allow: {shown(address)} is not an address.",
+                    hint="As in 10.0.0.7 or 10.0.0.0/24.",
+                ) from None
+        if self.max_connections < 1:
+            raise UsageError("--max-connections must be at least 1.")
+        proxies = tuple(self.forwarded_allow or ())
+        return ConnectionLimits(in_all=self.max_connections, proxies=proxies)
 
     def app_settings(self, url: str, common: Common) -> AppSettings:
         """What the HTTP application is made with, over the store at this URL."""
@@ -92,6 +116,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         import uvicorn
 
         from peerage.doors.http import create_app
+        from peerage.doors.http.connections import server_config
         from peerage.doors.http.operations import log_to_stderr
     from peerage.panel import Council
     from peerage.service import Service
@@ -104,6 +129,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
             await super().shutdown(sockets)
 
     settings = common.council_settings()
+    limits = options.connection_limits()
     app_settings = options.app_settings(settings.store, common)
     council = Council(settings)
     listening, host = _listen(options.host, options.port), options.host
@@ -121,16 +147,7 @@ def serve(*, options: ServerOptions = ServerOptions(), common: Common = Common()
         names = ", ".join(seat.name for seat in service.settings.seats)
         store = without_password(service.settings.store)
         say(f"listening on {address}, store {store}, panel {names}")
-        config = uvicorn.Config(
-            create_app(service, app_settings),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            http="h11",  # which bounds the size of headers
-            ws="none",
-            timeout_graceful_shutdown=CONNECTIONS_END_S,
-        )
+        config = server_config(create_app(service, app_settings), limits)
         with _few_collections():
             runner.run(Server(config).serve([listening]))
 
@@ -178,7 +195,7 @@ def _has_token(url: str) -> bool:
         return False
     store = open_store(url)
     try:
-        return any(token.revoked_at is None for token in store.tokens())
+        return any(token.revoked_at is None and not is_login(token) for token in store.tokens())
     finally:
         asyncio.run(store.close())
 
@@ -275,7 +292,7 @@ def create(
 @token.command(name="list", help_formatter=HelpPage("peerage token list --json"))
 def list_(*, common: Common = Common()) -> None:
     """List the tokens, without what they open."""
-    tokens = common.reports().store.tokens()
+    tokens = [one for one in common.reports().store.tokens() if not is_login(one)]
     if common.json:
         write_json({"tokens": [_document(token) for token in tokens]})
     else:

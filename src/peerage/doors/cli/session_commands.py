@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
-from peerage.doors.cli.common_options import FLAT, WITH_NO, Common, Dash, open_terminal
+from peerage.doors.cli.common_options import (
+    FLAT,
+    WITH_NO,
+    Common,
+    Dash,
+    confirm_unranked,
+    open_terminal,
+)
 from peerage.doors.cli.screen import (
     INTERRUPTED,
     PARTIAL,
@@ -41,7 +50,8 @@ if TYPE_CHECKING:
 REFUSED = 1
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 LINES = (".jsonl", ".ndjson")
-MAX_ROWS = 100_000  # of a table: boards take larger ones
+MAX_ROWS = 1_000_000  # of a table: boards take larger ones
+SILENT_S = 2.0  # before progress is told, and from one word of it to the next
 
 Full = Annotated[bool, Parameter(help="Show every answer whole, not its first lines.")]
 SessionId = Annotated[str, Parameter(name="ID", help="A session's id, or its beginning.")]
@@ -63,7 +73,7 @@ def ask(
 
     from peerage.council.fold import fold
     from peerage.events import opening_of
-    from peerage.panel import Council
+    from peerage.panel import Council, NoVotesError
     from peerage.reports.sessions import StoredSession
     from peerage.scoring import recorded_options
 
@@ -72,7 +82,13 @@ def ask(
     events: list[Event] = []
     code = None
     try:
-        asyncio.run(_run_session(Council(settings), text, options, common, events))
+        try:
+            asyncio.run(_run_session(Council(settings), text, options, common, events))
+        except NoVotesError as error:  # before anything was stored or paid
+            confirm_unranked(error)
+            council = Council(settings)
+            council.allows_unranked = True
+            asyncio.run(_run_session(council, text, options, common, events))
     except KeyboardInterrupt:
         id_ = events[0].session_id if events else ""
         resume = f"session {id_} is not finished. {resume_line(id_, options=common.where())}"
@@ -144,7 +160,7 @@ def _keywords(options: AskOptions) -> AskKeywords:
         names = map(str.strip, keywords["seats"].split(","))
         keywords["seats"] = [name for name in names if name]
         if not keywords["seats"]:
-            raise UsageError("--seats names nobody.", hint="As in --seats a,b.")
+            raise UsageError("--seats names nobody.", hint="As in --seats a,b,c.")
     return cast("AskKeywords", keywords)
 
 
@@ -232,7 +248,8 @@ def score(
     from peerage.reports import Reports
 
     document = _document(file)
-    sessions = Reports(common.settings()).score(document, options, file)
+    step = None if common.quiet else _step()
+    sessions = Reports(common.settings()).score(document, options, file, step)
     if common.json:
         documents = [scored.document() for scored in sessions]
         write_json(documents if _are_many(document, documents) else documents[0])
@@ -242,13 +259,26 @@ def score(
             if len(sessions) > 1 and scored.session.id:
                 console.print(f"session {scored.session.id}", style="bold")
             show_scored(console, scored, common.quiet)
-    uncounted = [
-        scored for scored in sessions if scored.counted and all(b.abstained for b in scored.counted)
-    ]
+    uncounted = [scored for scored in sessions if scored.counted and not scored.n_counted]
     for scored in uncounted:
         name = f"session {scored.session.id}: " if scored.session.id else ""
         say(f"{name}no ballot could be counted ({', '.join(dict.fromkeys(_reasons(scored)))}).")
     return PARTIAL if uncounted else 0
+
+
+def _step() -> Callable[[str, int, int], None]:
+    """Tell on stderr how far a long file is, every few seconds."""
+    import time
+
+    told_at = time.monotonic()
+
+    def step(what: str, done: int, total: int) -> None:
+        nonlocal told_at
+        if time.monotonic() - told_at >= SILENT_S:
+            told_at = time.monotonic()
+            say(f"{what}: {done:,} of {total:,}")
+
+    return step
 
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
@@ -262,7 +292,8 @@ def _are_many(document: Any, documents: Sequence[object]) -> bool:
 def _reasons(scored: Scored) -> Iterator[str]:
     for ballot in scored.counted:
         kinds = (flag.partition(":") for flag in ballot.flags)
-        yield from (why.replace("_", " ") for kind, _, why in kinds if kind == "abstained")
+        whys = [why.replace("_", " ") for kind, _, why in kinds if kind == "abstained"]
+        yield from whys or ["it has no two answers of others to compare"]
 
 
 def _document(file: str) -> Any:
@@ -292,7 +323,11 @@ def _bytes(file: str) -> bytes:
     if file == "-":
         return read_stdin()
     try:
-        return Path(file).read_bytes()
+        with Path(file).open("rb") as data:
+            is_device = stat.S_ISCHR(os.fstat(data.fileno()).st_mode)
+            if is_device and not data.isatty() and data.peek(1):  # it never ends
+                raise InputError("it is a device, not a file.", place=file)
+            return data.read()
     except FileNotFoundError:
         raise InputError("there is no such file.", place=file) from None
     except OSError as error:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
-from itertools import chain, count
+from itertools import chain, count, cycle, islice
 from typing import TYPE_CHECKING, Any
 
 from peerage import config
@@ -18,11 +18,13 @@ from peerage.doors.cli.common_options import Common, open_terminal
 from peerage.doors.cli.screen import write_json, write_line
 from peerage.doors.render.layout import Cell, TableColumn, TextTable
 from peerage.errors import PeerageError, UsageError, how_many
-from peerage.panel import how_to_seat
+from peerage.installation import install_command
+from peerage.panel import COUNTED_VOTES, how_to_seat, panel_fault
 from peerage.providers.calling import PING_S, Caller, ping
 from peerage.providers.local import FIX, TOY, ModelServer, available, local_seats, model_servers
-from peerage.providers.money import PER_TOKEN, Price
+from peerage.providers.money import PER_TOKEN, Price, price_of
 from peerage.stores import missing_file, open_store, without_password
+from peerage.trial import BY_ITSELF, BY_SCHEMA, SECOND, try_sealed_ballot
 from peerage.types import Failure, Seat
 
 if TYPE_CHECKING:
@@ -44,16 +46,15 @@ HEADER = """\
 # store = "sqlite:///peerage.db"
 
 [council]
-{rubric}
-# verdict = "synthesis"   # or "debate", "binary" (a gate for CI), "tie_breaker", "none"
+{options}
 # budget_usd = 1.0        # never spend more on one session, or on a season in all
 """
-RUBRIC = (
-    '# rubric = "general"      # or "coding", "creative", "factual", "original"; false: one score'
-)
-NO_RUBRIC = (
-    "rubric = false            # one score an answer: a rubric takes this model a minute more"
-)
+OPTIONS = """\
+# rubric = "general"      # or "coding", "creative", "factual", "original"; false: one score
+# verdict = "synthesis"   # or "debate", "binary" (a gate for CI), "tie_breaker", "none\""""
+QUICK_OPTIONS = """\
+rubric = false            # one score an answer: a rubric takes this model a minute more
+verdict = "tie_breaker"   # the best answer: for a synthesis this model reads all of them again"""
 EXAMPLES = """
 # Any OpenAI-compatible endpoint can have a seat, and different families judge best together:
 #
@@ -64,19 +65,30 @@ EXAMPLES = """
 # api_key_env = "OPENROUTER_API_KEY"
 #
 # [[seat]]
+# name = "gpt"
+# model = "gpt-5-mini"
+# base_url = "https://api.openai.com/v1"      # its key is in OPENAI_API_KEY
+#
+# [[seat]]
 # name = "llama"
 # model = "llama3.2"                          # a server of your own needs no key
 # base_url = "http://127.0.0.1:11434/v1"
+# price_in = 0.0                              # USD per million tokens, where no list knows it
+# price_out = 0.0
 """
-NEEDED = ("configuration", "store", "seat")  # the rest a session can do without
+UNPRICED = """\
+# price_in = 0.0          # USD per million tokens: the list of prices does not know this model.
+# price_out = 0.0         # With both set (0 where it is free) a budget can be kept.
+"""
+NEEDED = ("configuration", "store", "panel", "seat")  # the rest a session can do without
 EXTRAS = {  # the package that is looked for, and what for
     "server": ("fastapi", "`peerage serve`: HTTP, web pages, OpenAI-compatible"),
     "mcp": ("mcp", "`peerage mcp`: a tool for assistants"),
     "postgres": ("psycopg", "a store on PostgreSQL"),
     "spark": ("pyspark", "boards on a cluster"),
 }
+NO_CODE = 'Its reviews will not count: drop "review" from its roles, or set seal = "preferred".'
 FIXES = {
-    "unauthorized": "Set the variable that api_key_env names, to a valid key.",
     "connection": "Check base_url, and that the server runs.",
     "timeout": "Check base_url, or raise timeout_s.",
     "rate_limited": "Wait, or lower max_concurrency.",
@@ -84,6 +96,7 @@ FIXES = {
     "not_json": "Check base_url: what answers there is no OpenAI-compatible API.",
     "unpriced": "Give the seat price_in and price_out, or drop budget_usd.",
 }
+UNKNOWN_PRICE = "Set price_in and price_out (0 where it is free), so that a budget can be kept."
 
 
 # -- a starter file --------------------------------------------------------------------------------
@@ -129,13 +142,15 @@ def starter(seats_by_source: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """The text of a starter file with these seats, or with examples alone."""
     all_seats = [seat for seats in seats_by_source.values() for seat in seats]
     is_local = bool(all_seats) and all(seat.get("provider") == "local" for seat in all_seats)
-    parts = [HEADER.format(rubric=NO_RUBRIC if is_local else RUBRIC)]
+    parts = [HEADER.format(options=QUICK_OPTIONS if is_local else OPTIONS)]
     for source, seats in seats_by_source.items():
         parts.append(f"\n# {source}\n")
         parts += [f"# {line}\n" for line in textwrap.wrap(TOY, 95) if source == LOCAL_MODEL]
         for seat in seats:
             lines = [f"{key} = {_toml(seat[key])}\n" for key in WRITTEN if seat.get(key)]
             parts += ["\n[[seat]]\n", *lines]
+            if price_of(Seat(**{key: seat[key] for key in WRITTEN if key in seat})) is None:
+                parts.append(UNPRICED)
     return "".join(parts) + EXAMPLES
 
 
@@ -172,18 +187,19 @@ def _seats_by_source() -> dict[str, list[dict[str, Any]]]:
 
 
 def _server_seats(server: ModelServer, names: set[str]) -> list[dict[str, Any]]:
-    """A seat for each of a server's first models; for a lone one, a seat for each temperature.
+    """A seat for each of a server's first models; of few, so many that votes count.
 
-    `names` are those of the seats so far; those of the new seats are added to them.
+    Then seats of one model differ in their temperature. `names` are those of the seats so far;
+    those of the new seats are added to them.
     """
     seats: list[dict[str, Any]] = [
         {"name": _new_name(id_, names), "model": id_, "base_url": server.base_url}
         for id_ in server.models[:MAX_SERVER_SEATS]
     ]
-    if len(names) >= ENOUGH or len(seats) > 1:
+    if len(names) >= ENOUGH:
         return seats
-    (only,) = seats
-    seats += [{**only, "name": _new_name(only["model"], names)} for _ in TEMPERATURES[1:]]
+    again = islice(cycle(list(seats)), ENOUGH - len(seats))
+    seats += [{**seat, "name": _new_name(seat["model"], names)} for seat in again]
     return [
         {**seat, "temperature": temperature}
         for seat, temperature in zip(seats, TEMPERATURES, strict=True)
@@ -216,7 +232,7 @@ class Check:
 
 
 def doctor(*, common: Common = Common()) -> int:
-    """Ask each seat for one word, and look at the rest; 0 when a session could be held."""
+    """Ask each seat for one word and for a tiny review; 0 when a session could be held."""
     checks = asyncio.run(_checks(common))
     if common.json:
         write_json({"checks": [asdict(check) for check in checks]})
@@ -274,13 +290,30 @@ async def _seat(caller: Caller, seat: Seat) -> Check:
         return Check(name, False, error.message, error.hint or "Correct the seat.", calls)
     if isinstance(reply, Failure):
         failed = f"{reply.kind}: {reply.message}; {calls}; {price}"
-        return Check(name, False, failed, FIXES.get(reply.kind, ""), calls, price)
+        fix = _key_fix(seat) if reply.kind == "unauthorized" else FIXES.get(reply.kind, "")
+        return Check(name, False, failed, fix, calls, price)
     can = "held to a schema" if caller.can_constrain(seat) else "free text only"
     variable = config.key_name(seat)
     unset = variable and config.secret(variable) is None
-    fix = f"{variable} is not set: it answered without a key." if unset else ""
+    fixes = [f"{variable} is not set: it answered without a key."] if unset else []
+    fixes += [UNKNOWN_PRICE] if caller.channel(seat).price is None else []
+    fix = " ".join(fixes)
     finding = f"{calls}; {price}; answers in {reply.latency_ms or 0:.0f} ms; {can}"
+    if "review" in seat.roles:
+        sealed = await try_sealed_ballot(caller, seat)
+        finding = f"{finding}; {sealed}"
+        fix = fix or ("" if sealed in (BY_SCHEMA, BY_ITSELF, SECOND) else NO_CODE)
     return Check(name, True, finding, fix, calls, price)
+
+
+def _key_fix(seat: Seat) -> str:
+    """What to do about a seat whose key is missing or not accepted, with its variable's name."""
+    variable = config.key_name(seat)
+    if not variable:
+        return "Put its key in a variable, and write that variable's name as api_key_env."
+    if config.secret(variable) is None:
+        return f"Set {variable} to the key, as in: export {variable}=…"
+    return f"The key in {variable} is not accepted: set a valid one."
 
 
 def _calls(seat: Seat) -> str:
@@ -313,7 +346,12 @@ def _panel(settings: Settings) -> Check:
     n = n_answers + n_reviews * settings.council.rounds + n_chair
     calls = f"about {how_many(n, 'call')}: {n_answers} to answer, {n_reviews} to review"
     rubric = settings.council.rubric or "none, one score an answer"
-    return Check("panel", True, f"a question takes {calls}, verdict {verdict}, rubric {rubric}")
+    finding = f"a question takes {calls}, verdict {verdict}, rubric {rubric}"
+    try:
+        fault = panel_fault(settings)
+    except PeerageError as error:  # a rule or a moderator that there is not
+        return Check("panel", False, error.message, error.hint)
+    return Check("panel", False, fault, COUNTED_VOTES) if fault else Check("panel", True, finding)
 
 
 def _extras() -> list[Check]:
@@ -323,7 +361,7 @@ def _extras() -> list[Check]:
     checks = [Check("local model", missing is None, toy, missing or "")]
     for name, (module, use) in EXTRAS.items():
         is_there = find_spec(module) is not None
-        fix = "" if is_there else f"pip install 'peerage[{name}]'"
+        fix = "" if is_there else install_command(name)
         checks.append(Check(f"extra {name}", is_there, use, fix))
     return checks
 

@@ -31,7 +31,7 @@ def import_(
     from peerage.imports import take, take_export
 
     reports = common.reports(makes_store=True)
-    scale = reports.settings.community.scale
+    scale, rubrics = reports.settings.community.scale, reports.settings.rubric
     imported = []
     for file in files:
         if kind is None and not file.is_dir():
@@ -45,9 +45,9 @@ def import_(
         store = reports.store  # made when there is something to put into it
         with _steps(f"{file.name}: ", quiet=common.json or common.quiet) as step:
             tables = (
-                take_export(store, file, step, scale)
+                take_export(store, file, step, scale, rubrics)
                 if file.is_dir()
-                else [take(store, file, str(kind), time.time, scale, step)]
+                else [take(store, file, str(kind), time.time, scale, step, rubrics)]
             )
         imported += tables
         for table in () if common.json else tables:  # at once: the next file may be refused

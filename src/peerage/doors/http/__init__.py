@@ -16,6 +16,7 @@ from starlette.routing import Route
 from peerage.doors import openai
 from peerage.doors.http import (
     access,
+    curation_routes,
     operations,
     people_routes,
     report_routes,
@@ -23,11 +24,12 @@ from peerage.doors.http import (
     transfer_routes,
 )
 from peerage.doors.http.access import TokenBook
-from peerage.doors.http.gate import AccessRules, QueryNames, RequestGate
-from peerage.doors.http.operations import Metrics, PanelCheck, Telemetry
+from peerage.doors.http.gate import AccessRules, BodyLimits, QueryNames, RequestGate
+from peerage.doors.http.operations import Metrics, PanelCheck, StoreCheck, Telemetry
 from peerage.doors.http.problems import add_problem_handlers
 from peerage.doors.http.report_routes import ReportCache
 from peerage.doors.http.webhooks import Webhooks, WebhookSettings
+from peerage.doors.openai.running_calls import RunningCalls
 from peerage.service import Service
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     report_routes.router,
     people_routes.router,
     transfer_routes.router,
+    curation_routes.router,
     openai.router,
 )
 MIN_GZIP_BYTES = 1_000
@@ -53,6 +56,7 @@ class AppSettings:
     rules: AccessRules = field(default_factory=AccessRules)
     webhooks: WebhookSettings | None = None
     telemetry: bool = False
+    body_limits: BodyLimits = field(default_factory=BodyLimits)
 
 
 def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI:
@@ -75,7 +79,9 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
                 webhooks.start()
                 stack.push_async_callback(webhooks.close)
             stack.push_async_callback(service.drain)
+            stack.push_async_callback(app.state.store_check.close)
             stack.push_async_callback(app.state.report_cache.close)
+            stack.push_async_callback(app.state.running_calls.close)
             if mcp is not None:
                 await stack.enter_async_context(mcp.server.session_manager.run())
             await service.resume()
@@ -92,13 +98,21 @@ def create_app(service: Service, settings: AppSettings | None = None) -> FastAPI
     app.add_api_route("/docs", app.openapi, include_in_schema=False)
     app.state.service = service
     app.state.panel_check = PanelCheck()
+    app.state.store_check = StoreCheck()
     app.state.report_cache = ReportCache(service)
     app.state.metrics = Metrics(service)
+    app.state.running_calls = RunningCalls(service)
     add_problem_handlers(app)
     app.add_middleware(QueryNames)
     app.add_middleware(GZipMiddleware, minimum_size=MIN_GZIP_BYTES)
     book = app.state.token_book = TokenBook(service)
-    app.add_middleware(RequestGate, service=service, rules=settings.rules, book=book)
+    app.add_middleware(
+        RequestGate,
+        service=service,
+        rules=settings.rules,
+        book=book,
+        body_limits=settings.body_limits,
+    )
     for router in ROUTERS:
         app.include_router(router)
     add_web_pages(app, service)

@@ -9,12 +9,10 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -22,8 +20,8 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from peerage.doors.http.access import COOKIE, LOCAL, Client, TokenBook
-from peerage.doors.http.problems import expected, peerage_problem, problem
+from peerage.doors.http.access import LOCAL, Client, TokenBook, cookie_in
+from peerage.doors.http.problems import expected, headers_of, problem, status_of
 from peerage.errors import PeerageError
 from peerage.providers import THIS_COUNCIL, TRACE_HEADER, council_trace
 from peerage.service import Service, asking_token
@@ -39,14 +37,23 @@ CUSTOM_HEADERS = ("x-peerage", "hx-request")  # that a page of another site cann
 MAX_BODY_BYTES = 4_000_000
 MAX_UPLOAD_BYTES = 1_000_000_000
 UPLOADS = "/api/imports"
-BODY_TIMEOUT_S = 30.0  # between two pieces of a request
 SEND_TIMEOUT_S = 60.0  # for one piece of a response
 MAX_TRACE = 16  # councils that one question may have passed
-HYPHENATED = re.compile(rb"(?:^|&)[a-z][a-z-]*-[a-z-]*(?==|&|$)")
+MAX_QUERY_BYTES = 16_000
+OPTION_NAME = b"abcdefghijklmnopqrstuvwxyz-"  # the characters of an option as its flag is spelt
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"same-origin"),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class BodyLimits:
+    """How long a request's body may take: between two pieces, and in all, by its size."""
+
+    piece_s: float = 30.0
+    total_s: float = 60.0  # and what follows, for each byte that has come
+    min_bytes_per_s: float = 20_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +94,16 @@ class RefusedError(Exception):
 class RequestGate:
     """The outermost part of the app: lets a request in, or answers it."""
 
-    def __init__(self, app: ASGIApp, service: Service, rules: AccessRules, book: TokenBook) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        rules: AccessRules,
+        book: TokenBook,
+        body_limits: BodyLimits,
+    ) -> None:
         self.app, self.service, self.rules, self.book = app, service, rules, book
+        self.body_limits = body_limits
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -107,7 +122,7 @@ class RequestGate:
 
         try:
             client = await self._admit(scope)
-            body = LimitedBody(receive, _max_bytes(scope))
+            body = LimitedBody(receive, _max_bytes(scope), self.body_limits)
             body.check(Headers(scope=scope))
             scope["peerage.client"] = client
             asking_token.set(client.token if client else None)
@@ -126,33 +141,35 @@ class RequestGate:
         """Who makes a request; RefusedError where it may not come in."""
         headers = Headers(scope=scope)
         self._check_host(headers)
+        if len(scope["query_string"]) > MAX_QUERY_BYTES:
+            raise RefusedError(414, f"the query is longer than {MAX_QUERY_BYTES:,} bytes.")
         self._check_origin(scope["method"], headers)
         _check_trace(headers)
-        bearer, cookie = _bearer(headers), _cookie(headers)
-        client = await self._client(bearer or cookie)
+        bearer, cookie = _bearer(headers), cookie_in(headers)
+        client = await self._client(bearer or cookie, is_cookie=not bearer)
         if client is None and not scope["path"].startswith(OPEN_PATHS):
             if scope["method"] == "GET" and "text/html" in headers.get("accept", ""):
                 raise RefusedError(303, "sign in first.", {"Location": "/login"})
-            detail = "a token is needed." if not (bearer or cookie) else "this token is not good."
+            detail = "a token is needed." if not (bearer or cookie) else "unknown or expired token."
             raise RefusedError(401, detail, {"WWW-Authenticate": "Bearer"}, hint=TOKEN_HINT)
         by_cookie = client is not None and client.token is not None and not bearer
         if by_cookie and scope["method"] not in SAFE_METHODS:
             _check_same_site(headers)
         return client
 
-    async def _client(self, text: str) -> Client | None:
-        """Whom a token makes, its request counted; None where it opens nothing."""
+    async def _client(self, text: str, *, is_cookie: bool) -> Client | None:
+        """Return the client that a token or a cookie belongs to and count the request, or None."""
         # Clients of OpenAI's protocol always send a key; here one that is no token of ours is none.
         if not self.rules.needs_token and not text.startswith(TOKEN_PREFIX):
             return LOCAL
         try:
-            client = await self.book.client(text) if text else None
+            find = self.book.client_of_login if is_cookie else self.book.client
+            client = await find(text) if text else None
             if client is not None and client.token is not None:
                 self.book.count(client.token)
         except PeerageError as error:
-            answer = peerage_problem(error)
             raise RefusedError(
-                answer.status_code, error.message, answer.headers, error.hint
+                status_of(error), error.message, headers_of(error), error.hint
             ) from None
         return client
 
@@ -195,8 +212,9 @@ class RequestGate:
 class LimitedBody:
     """A request's body that is neither too large nor too slow."""
 
-    def __init__(self, receive: Receive, max_bytes: int) -> None:
-        self.receive, self.max_bytes = receive, max_bytes
+    def __init__(self, receive: Receive, max_bytes: int, limits: BodyLimits) -> None:
+        self.receive, self.max_bytes, self.limits = receive, max_bytes, limits
+        self.began = time.monotonic()
         self.n_bytes = 0
         self.whole = False
 
@@ -209,8 +227,10 @@ class LimitedBody:
     async def __call__(self) -> Message:
         if self.whole:  # from now on only the end of the connection comes, whenever that is
             return await self.receive()
+        limits = self.limits
+        ends_at = self.began + limits.total_s + self.n_bytes / limits.min_bytes_per_s
         try:
-            async with asyncio.timeout(BODY_TIMEOUT_S):
+            async with asyncio.timeout(min(limits.piece_s, ends_at - time.monotonic())):
                 message = await self.receive()
         except TimeoutError:
             raise HTTPException(408, "the request did not come in time.") from None
@@ -243,14 +263,6 @@ def _bearer(headers: Headers) -> str:
     return text.strip() if kind.lower() == "bearer" else ""
 
 
-def _cookie(headers: Headers) -> str:
-    try:
-        cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
-    except CookieError:
-        return ""
-    return cookie.value if cookie else ""
-
-
 def _check_same_site(headers: Headers) -> None:
     """Refuse a change that a cookie alone asks for: a form of another site could send it too."""
     if "origin" not in headers and not any(name in headers for name in CUSTOM_HEADERS):
@@ -275,6 +287,14 @@ class QueryNames:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and b"-" in scope["query_string"]:
-            query = HYPHENATED.sub(lambda name: name[0].replace(b"-", b"_"), scope["query_string"])
-            scope = {**scope, "query_string": query}
+            fields = map(_with_underscores, scope["query_string"].split(b"&"))
+            scope = {**scope, "query_string": b"&".join(fields)}
         await self.app(scope, receive, send)
+
+
+def _with_underscores(field: bytes) -> bytes:
+    """Return a field of a query with `_` for `-` in its name, where that can be an option."""
+    name, equals, value = field.partition(b"=")
+    if name.startswith(b"-") or name.strip(OPTION_NAME):
+        return field
+    return name.replace(b"-", b"_") + equals + value

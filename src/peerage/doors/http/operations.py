@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from peerage.doors.http.access import READ, Serving
+from peerage.doors.http.access import READ, Serving, client_of
 from peerage.doors.http.problems import problem
 from peerage.errors import VENDOR_KEY, MissingExtraError
 from peerage.events import (
     KIND_BY_TYPE,
     Advised,
     Answered,
+    AskedAgain,
     Fact,
     Failed,
     Finished,
@@ -32,9 +33,11 @@ from peerage.events import (
     call_made,
     read_event,
 )
+from peerage.installation import install_command
 from peerage.providers.calling import answers
 from peerage.service import Service
-from peerage.tasks import together
+from peerage.stores import StoreError
+from peerage.tasks import end, together
 from peerage.types import Event
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
 READY_FOR_S = 60.0  # a check is good for so long
+STORE_ANSWERS_S = 3.0  # a store that takes longer does not answer
 
 router = APIRouter(tags=["operations"])
 
@@ -67,7 +71,7 @@ class PanelCheck:
             return f"{len(answering)} of {settings.quorum} seats that a session needs answer."
         chair = settings.chair
         if chair is not None and not self.answering[chair.name]:
-            return f"the chair {chair.name} does not answer."
+            return "the chair does not answer."
         return ""
 
     async def _ask(self, service: Service) -> None:
@@ -75,6 +79,32 @@ class PanelCheck:
         replies = await together(answers(caller, seat) for seat in seats)
         self.answering = {seat.name: ok for seat, ok in zip(seats, replies, strict=True)}
         self.at = time.monotonic()
+
+
+@dataclass(slots=True)
+class StoreCheck:
+    """Asks the store for a sign of life, one probe at a time, and waits a limited time for it."""
+
+    limit_s: float = STORE_ANSWERS_S
+    probe: asyncio.Task[None] | None = None
+
+    async def problem_of(self, service: Service) -> str:
+        """Return why the store cannot be used now, or nothing where it can."""
+        if self.probe is None or self.probe.done():
+            self.probe = asyncio.create_task(service.store.probe())
+            self.probe.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait([self.probe], timeout=self.limit_s)
+        if not self.probe.done():
+            return f"the store does not answer within {self.limit_s:.3g} s."
+        error = self.probe.exception()
+        if error is None:
+            return ""
+        reason = error.message if isinstance(error, StoreError) else type(error).__name__
+        return f"the store cannot be used: {reason}"  # not where it is: no token is needed here
+
+    async def close(self) -> None:
+        """Stop waiting for an answer."""
+        await end([self.probe] if self.probe else [])
 
 
 @router.get("/healthz")
@@ -85,18 +115,38 @@ async def alive() -> dict[str, str]:
 
 @router.get("/readyz")
 async def ready(service: Serving, request: Request) -> Response:
-    """Whether the chair and a quorum of seats answer; asked at most once a minute."""
+    """Whether the store, the chair and a quorum of seats answer.
+
+    The store is asked each time, the seats at most once a minute. Seats are named to those who
+    may read.
+    """
+    if wrong := await request.app.state.store_check.problem_of(service):
+        return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
     check: PanelCheck = request.app.state.panel_check
     wrong = await check.problem_of(service)
+    client = client_of(request)
+    seats = {"seats": check.answering} if client and "read" in client.allowed else {}
     if wrong:
-        return problem(503, wrong, {"Retry-After": str(int(READY_FOR_S))})
-    return JSONResponse({"status": "ready", "seats": check.answering})
+        return problem(503, wrong, {"Retry-After": str(int(READY_FOR_S))}, **seats)
+    return JSONResponse({"status": "ready", **seats})
+
+
+@router.get("/readyz/store")
+async def store_ready(service: Serving, request: Request) -> Response:
+    """Whether the store answers a read and takes a write, said within a few seconds.
+
+    No seat is asked, so the health check of a container can use it.
+    """
+    if wrong := await request.app.state.store_check.problem_of(service):
+        return problem(503, wrong, {"Retry-After": str(int(STORE_ANSWERS_S))})
+    return JSONResponse({"status": "ready"})
 
 
 # -- metrics --------------------------------------------------------------------------------------
 
 
-COUNTED = {KIND_BY_TYPE[one] for one in (Opened, Answered, Reviewed, Advised, Failed, Finished)}
+OUTCOMES = (Opened, Answered, AskedAgain, Reviewed, Advised, Failed, Finished)
+COUNTED = {KIND_BY_TYPE[one] for one in OUTCOMES}
 BUCKETS_S = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
@@ -226,7 +276,7 @@ class Telemetry:
                 exporter = OTLPSpanExporter()
         except ModuleNotFoundError as error:
             raise MissingExtraError(
-                f"telemetry needs {error.name}.", hint="pip install 'peerage[telemetry]'"
+                f"telemetry needs {error.name}.", hint=install_command("telemetry")
             ) from None
         resource = Resource.create({"service.name": "peerage"})
         self._provider = TracerProvider(resource=resource)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, HTTPException, Query
+from fastapi import APIRouter, Body, HTTPException, Query, Request
 from starlette.responses import JSONResponse, Response
 
-from peerage.doors.http.access import Reviewer, Serving
+from peerage.doors.http.access import Client, Reviewer, Serving, TokenBook
 from peerage.doors.http.problems import RESPONSES
 from peerage.people import (
     MAX_ID,
@@ -72,6 +73,7 @@ async def judge_ballot(
 
 @router.post("/opinions", status_code=201)
 async def give_opinions(
+    request: Request,
     service: Serving,
     client: Reviewer,
     opinions: Annotated[
@@ -79,14 +81,20 @@ async def give_opinions(
         Body(examples=[{"item_id": "p17", "opinion": 1, "contributor": "ann"}]),
     ],
 ) -> dict[str, Any]:
-    """Keep opinions on items, under the name of whoever gives them; the last one stands."""
-    rows, scale = _listed(opinions), service.settings.community.scale
-    n = await service.read(keep_opinions, service.store, client.name, rows, scale, service.clock())
+    """Keep opinions on items, under the name of whoever gives them; the last one stands.
+
+    Whose an unknown item is, only a token of scope `admin` may say.
+    """
+    rows = _listed(request, client, opinions)
+    keep = partial(keep_opinions, may_name_owners="admin" in client.allowed)
+    scale = service.settings.community.scale
+    n = await service.read(keep, service.store, client.name, rows, scale, service.clock())
     return {"stored": n, "by": client.name}
 
 
 @router.post("/items", status_code=201)
 async def contribute_items(
+    request: Request,
     service: Serving,
     client: Reviewer,
     items: Annotated[
@@ -94,13 +102,16 @@ async def contribute_items(
     ],
 ) -> dict[str, Any]:
     """Keep prompts that a person contributes; one without an id is given one."""
-    rows = _listed(items)
+    rows = _listed(request, client, items)
     ids = await service.read(keep_items, service.store, client.name, rows, service.clock())
     return {"stored": len(ids), "by": client.name, "item_ids": ids}
 
 
-def _listed(body: Any) -> list[Any]:
+def _listed(request: Request, client: Client, body: Any) -> list[Any]:
+    """The rows of a request, counted against what its client may give a minute."""
     rows = body if isinstance(body, list) else [body]
     if not 1 <= len(rows) <= MAX_ROWS:
         raise HTTPException(422, f"from 1 to {MAX_ROWS} at a time.")
+    book: TokenBook = request.app.state.token_book
+    book.count_rows(client, len(rows))
     return rows

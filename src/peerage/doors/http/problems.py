@@ -13,15 +13,17 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from peerage.errors import (
     BudgetError,
+    InputError,
     MissingExtraError,
     NotFoundError,
     PeerageError,
     shown,
 )
-from peerage.service import BusyError, NoVerdictError
+from peerage.service import BusyError, NotAllowedError, NoVerdictError
 from peerage.stores import SessionTakenError, StoreError
 from peerage.text import valid_values
 
@@ -34,6 +36,7 @@ MAX_PROBLEMS = 10  # of one request that are told
 # The most special first: the first that an error is one of gives its status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
     (BusyError, HTTPStatus.TOO_MANY_REQUESTS),
+    (NotAllowedError, HTTPStatus.FORBIDDEN),
     (NotFoundError, HTTPStatus.NOT_FOUND),
     (NoVerdictError, HTTPStatus.BAD_GATEWAY),
     (SessionTakenError, HTTPStatus.CONFLICT),
@@ -79,32 +82,86 @@ def problem(
     return JSONResponse(valid_values(filled), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def openai_error(status: int, detail: str) -> dict[str, Any]:
-    """An error as OpenAI clients read it, to stand in a problem document or in a stream."""
-    kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
-    code = "model_not_found" if status == HTTPStatus.NOT_FOUND else None
-    return {"error": {"message": detail, "type": kind, "param": None, "code": code}}
+class UnsupportedError(InputError):
+    """A field of an OpenAI request that the council cannot honour."""
+
+    def __init__(
+        self, message: str, *, param: str, code: str = "unsupported_value", hint: str = ""
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.param, self.code = param, code
 
 
-def expected(path: str, status: int, detail: str) -> dict[str, Any]:
-    """What clients of a route expect in a problem document beside the usual."""
-    return openai_error(status, detail) if path.startswith(OPENAI_ROUTES) else {}
+class UnknownNameError(NotFoundError):
+    """A model or an earlier response that an OpenAI request names and that is not there."""
+
+    def __init__(self, message: str, *, param: str, code: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.param, self.code = param, code
 
 
-def status_of(error: PeerageError) -> HTTPStatus:
-    """The HTTP status of one of our errors."""
-    return next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
+KIND_BY_STATUS = {  # OpenAI's names for what went wrong; any other 4xx is an invalid request
+    HTTPStatus.UNAUTHORIZED: "authentication_error",
+    HTTPStatus.FORBIDDEN: "permission_error",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
+}
+CODE_BY_STATUS = {
+    HTTPStatus.UNAUTHORIZED: "invalid_api_key",
+    HTTPStatus.PAYMENT_REQUIRED: "insufficient_quota",
+    HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_exceeded",
+}
 
 
-def peerage_problem(error: PeerageError, /, **more: Any) -> JSONResponse:
-    """The problem document of one of our errors."""
-    headers = {}
+def openai_error(
+    status: int, detail: str, param: str | None = None, code: str | None = None
+) -> dict[str, Any]:
+    """Return an error as OpenAI clients read it, for a problem document or a stream."""
+    usual = (
+        "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ("invalid_request_error")
+    )
+    kind = KIND_BY_STATUS.get(HTTPStatus(status), usual)
+    code = code or CODE_BY_STATUS.get(HTTPStatus(status))
+    return {"error": {"message": detail, "type": kind, "param": param, "code": code}}
+
+
+def openai_fields(error: PeerageError) -> dict[str, str]:
+    """Return the request field that an error is about and OpenAI's code for it, where known."""
+    if isinstance(error, UnsupportedError | UnknownNameError):
+        return {"param": error.param, "code": error.code}
+    return {}
+
+
+def expected(path: str, status: int, detail: str, **fields: str | None) -> dict[str, Any]:
+    """Return what clients of a route expect in a problem document in addition to the usual."""
+    return openai_error(status, detail, **fields) if path.startswith(OPENAI_ROUTES) else {}
+
+
+def status_of(error: PeerageError, path: str = "") -> HTTPStatus:
+    """Return the HTTP status of one of our errors; OpenAI's routes answer bad input with 400."""
+    status = next(status for kind, status in STATUS_BY_ERROR if isinstance(error, kind))
+    return _as_openai(status) if path.startswith(OPENAI_ROUTES) else status
+
+
+def _as_openai(status: HTTPStatus) -> HTTPStatus:
+    is_bad_input = status == HTTPStatus.UNPROCESSABLE_ENTITY
+    return HTTPStatus.BAD_REQUEST if is_bad_input else status
+
+
+def headers_of(error: PeerageError) -> dict[str, str]:
+    """Return the headers that tell a client whether and when to try again."""
     if isinstance(error, BusyError):
-        headers["Retry-After"] = str(math.ceil(error.retry_after_s))
+        return {"Retry-After": str(math.ceil(error.retry_after_s))}
     if isinstance(error, NoVerdictError):
-        headers["X-Should-Retry"] = "false"  # openai's clients would pay for it thrice
+        return {"X-Should-Retry": "false"}  # openai's clients would pay for it three times
+    return {}
+
+
+def peerage_problem(error: PeerageError, path: str = "") -> JSONResponse:
+    """Return the problem document of one of our errors, as clients of this path read it."""
+    status = status_of(error, path)
+    extra = expected(path, status, str(error), **openai_fields(error))
     named = {"place": error.place, "hint": error.hint}
-    return problem(status_of(error), error.message, headers, **named, **more)
+    return problem(status, error.message, headers_of(error), **named, **extra)
 
 
 def add_problem_handlers(app: FastAPI) -> None:
@@ -112,7 +169,7 @@ def add_problem_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(PeerageError)
     async def _ours(request: Request, error: PeerageError) -> JSONResponse:
-        return peerage_problem(error, **expected(request.url.path, status_of(error), str(error)))
+        return peerage_problem(error, request.url.path)
 
     @app.exception_handler(ValidationError)
     @app.exception_handler(RequestValidationError)
@@ -121,7 +178,9 @@ def add_problem_handlers(app: FastAPI) -> None:
     ) -> JSONResponse:
         faults = error.errors()[:MAX_PROBLEMS]
         malformed = any(one["type"] == "json_invalid" for one in faults)
-        status = HTTPStatus.BAD_REQUEST if malformed else HTTPStatus.UNPROCESSABLE_ENTITY
+        path, status = request.url.path, HTTPStatus.UNPROCESSABLE_ENTITY
+        if malformed or path.startswith(OPENAI_ROUTES):
+            status = HTTPStatus.BAD_REQUEST
         errors = []
         for one in faults:
             fault = {"at": ".".join(map(str, one["loc"]))[:200], "message": one["msg"][:500]}
@@ -132,7 +191,8 @@ def add_problem_handlers(app: FastAPI) -> None:
         if any(isinstance(one["input"], bytes) for one in faults):  # a body that was not read
             detail, errors = "send JSON with Content-Type: application/json.", []
         text = f"{detail} {errors[0]['at']}: {errors[0]['message']}" if errors else detail
-        return problem(status, detail, errors=errors, **expected(request.url.path, status, text))
+        param = errors[0]["at"].removeprefix("body.") if errors else None
+        return problem(status, detail, errors=errors, **expected(path, status, text, param=param))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
@@ -142,6 +202,11 @@ def add_problem_handlers(app: FastAPI) -> None:
             detail = f"there is no {place}; /openapi.json lists what there is."
         more = expected(request.url.path, error.status_code, detail)
         return problem(error.status_code, detail, error.headers, **more)
+
+    @app.exception_handler(ClientDisconnect)
+    async def _left(_: Request, __: ClientDisconnect) -> JSONResponse:
+        # Nobody reads it, but the line in the log has a status.
+        return problem(400, "the client left before the request was whole.")
 
     @app.exception_handler(Exception)
     async def _unexpected(request: Request, error: Exception) -> JSONResponse:

@@ -24,6 +24,7 @@ from peerage.text import json_text
 router = APIRouter(prefix="/api", tags=["reports"], responses=RESPONSES, dependencies=[READ])
 
 MAX_KEPT_BYTES = 64_000_000
+KEPT_FOR_S = 3_600.0  # a report flags reviews that lie in the future, and time goes on
 MAX_AT_ONCE = 2  # reports that are computed; the others wait
 
 
@@ -44,7 +45,8 @@ class ReportCache:
     async def tag(self, query: str) -> str:
         """The tag of a report as it would be now."""
         state = await self.service.read(self.service.store.version)
-        return hashlib.sha256(f"{self._salt} {state} {query}".encode()).hexdigest()[:32]
+        hour = int(self.service.clock() // KEPT_FOR_S)
+        return hashlib.sha256(f"{self._salt} {state} {hour} {query}".encode()).hexdigest()[:32]
 
     async def report(self, tag: str, compute: Callable[[], bytes]) -> bytes:
         """What is computed in a thread, or what came of it last if nothing has changed since."""

@@ -15,12 +15,13 @@ from starlette.responses import StreamingResponse
 from peerage.doors.http.access import READ, RUN, Serving
 from peerage.doors.http.problems import RESPONSES, status_of
 from peerage.errors import InputError, PeerageError
-from peerage.events import NOT_STORED, event_document
+from peerage.events import KIND_BY_TYPE, NOT_STORED, Extended, event_document
 from peerage.reports.options import ReplayOptions, SessionsOptions
-from peerage.service import SessionRequest
+from peerage.service import FINISHED, SessionRequest
 from peerage.types import Event
 
 MAX_ID_CHARACTERS = 200
+EXTENDED = KIND_BY_TYPE[Extended]
 
 router = APIRouter(prefix="/api/sessions", tags=["sessions"], responses=RESPONSES)
 SessionId = Annotated[
@@ -88,7 +89,10 @@ async def cancel_session(service: Serving, session_id: SessionId) -> None:
     "/{id}/events",
     response_class=StreamingResponse,
     dependencies=[READ],
-    responses={200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}},
+    responses={
+        200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."},
+        204: {"description": "The session is over, and the client has seen all of it."},
+    },
 )
 async def follow_session(
     service: Serving,
@@ -96,10 +100,19 @@ async def follow_session(
     last_event_id: Annotated[
         str | None, Header(description="The `id` of the last event seen.", max_length=20)
     ] = None,
-) -> StreamingResponse:
-    """Every event of a session beyond the last one seen, then what happens, to its end."""
-    id_ = await service.full_id(session_id)
-    events = service.watch(id_, _place(last_event_id), HEARTBEAT_S)
+) -> Response:
+    """Every event of a session beyond the last one seen, then what happens, to its end.
+
+    A client that comes back to a session whose end it has seen is answered 204, which tells
+    browsers not to come again.
+    """
+    id_, place = await service.full_id(session_id), _place(last_event_id)
+    if place != NOT_STORED and not service.hosts(id_):
+        stored = await service.read(service.store.events, id_)
+        turns = [event for event in stored if event.kind in (FINISHED, EXTENDED)]
+        if turns and turns[-1].kind == FINISHED and stored[-1].seq <= place:
+            return Response(status_code=204)
+    events = service.watch(id_, place, HEARTBEAT_S)
     return StreamingResponse(_lines(events), media_type="text/event-stream", headers=HEADERS)
 
 

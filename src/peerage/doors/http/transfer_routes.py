@@ -6,6 +6,7 @@ import shutil
 import tempfile
 import time
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,7 +56,8 @@ async def import_file(
             async for piece in request.stream():
                 out.write(piece)
         scale = service.settings.community.scale
-        loaded = await service.read(take, service.store, path, kind, time.time, scale)
+        into = partial(take, scale=scale, rubrics=service.settings.rubric)
+        loaded = await service.read(into, service.store, path, kind, time.time)
     except PeerageError as error:  # where the upload lay is nobody's business
         error.place = error.place.replace(str(path), "the upload")
         error.message = error.message.replace(str(path), "the upload")

@@ -71,9 +71,11 @@ class RankedAnswer(BaseModel):
     """One candidate of a session."""
 
     model: str
-    rank: int
+    rank: int | None = Field(description="Null where the rule has no value for it.")
     share: float = Field(description="The share of rivals that reviewers put below it.")
     votes: int
+    possible: int | None = Field(description="How many reviewers could have voted for it.")
+    confidence: str = Field(description="high, medium or low: the part of possible votes cast.")
 
 
 class SessionAnswer(BaseModel):
@@ -252,7 +254,14 @@ def session_answer(stored: StoredSession) -> SessionAnswer:
         by=verdict.by if verdict else "",
         note=verdict.note if verdict else "",
         ranking=[
-            RankedAnswer(model=s.model, rank=s.rank, share=s.share, votes=s.votes)
+            RankedAnswer(
+                model=s.model,
+                rank=s.rank,
+                share=s.share,
+                votes=s.votes,
+                possible=s.possible,
+                confidence=s.confidence,
+            )
             for s in session.scores
         ],
         dissent=[f"{d.reviewer}: {d.quote}" for d in verdict.dissent] if verdict else [],

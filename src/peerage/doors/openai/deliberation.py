@@ -21,7 +21,6 @@ from peerage.events import (
 )
 from peerage.reports.sessions import Bill, answer_of, bill_of
 from peerage.service import NoVerdictError, Service
-from peerage.tasks import finish
 from peerage.types import Session, is_cut_off
 
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
@@ -64,6 +63,11 @@ class Outcome:
     is_cut_off: bool  # the text broke off at its writer's token limit
 
     @property
+    def cost_usd(self) -> float | None:
+        """What all calls cost; None where a price is not known."""
+        return None if self.bill.n_unpriced else self.bill.usd
+
+    @property
     def tokens(self) -> tuple[int, int]:
         """The tokens of all calls, in and out."""
         return self.bill.tokens_in or 0, self.bill.tokens_out or 0
@@ -79,7 +83,14 @@ class Outcome:
             "verdict": verdict.kind if verdict else "none",
             "approved": verdict.approved if verdict else None,
             "ranking": [
-                {"model": s.model, "rank": s.rank, "share": s.share, "votes": s.votes}
+                {
+                    "model": s.model,
+                    "rank": s.rank,
+                    "share": s.share,
+                    "votes": s.votes,
+                    "possible": s.possible,
+                    "confidence": s.confidence,
+                }
                 for s in session.scores
             ],
             "dissent": [
@@ -99,38 +110,29 @@ Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 
 async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step, None]:
-    """The steps of a session to its end; the words add up to the text of the outcome.
-
-    Where whoever asks for them leaves before that, the session is cancelled.
-    """
+    """Yield the steps of a session to its end; the words add up to the text of the outcome."""
     lines, words = ProgressLines(), SpokenVerdict()
     session, facts = EMPTY, list[Fact]()
-    try:
-        async for events in service.watch(session_id):
-            for event in events:
-                fact = read_event(event)
-                if fact is None:
-                    continue
-                if not isinstance(fact, TextPiece):
-                    facts.append(fact)
-                    session = add(session, event.session_id, fact)
-                if (line := lines.line(event)) is not None:
-                    yield ProgressLine(line)
-                if (step := _step(fact, session, words)) is not None:
-                    yield step
-        if not session.finished or not session.scores:
-            raise _no_verdict(session)
-        text = answer_of(session)
-        if rest := words.rest(text):
-            yield VerdictWords(rest)
-        written = [one for one in facts if isinstance(one, Answered | Advised) and one.text == text]
-        cut_off = any(is_cut_off(one.finish_reason) for one in written)
-        yield Outcome(session, bill_of(billed_calls(facts)), cut_off)
-    except PeerageError:
-        raise
-    except BaseException:
-        await finish(service.cancel(session_id))
-        raise
+    async for events in service.watch(session_id):
+        for event in events:
+            fact = read_event(event)
+            if fact is None:
+                continue
+            if not isinstance(fact, TextPiece):
+                facts.append(fact)
+                session = add(session, event.session_id, fact)
+            if (line := lines.line(event)) is not None:
+                yield ProgressLine(line)
+            if (step := _step(fact, session, words)) is not None:
+                yield step
+    if not session.finished or not session.scores:
+        raise _no_verdict(session)
+    text = answer_of(session)
+    if rest := words.rest(text):
+        yield VerdictWords(rest)
+    written = [one for one in facts if isinstance(one, Answered | Advised) and one.text == text]
+    cut_off = any(is_cut_off(one.finish_reason) for one in written)
+    yield Outcome(session, bill_of(billed_calls(facts)), cut_off)
 
 
 def _step(fact: Fact, session: Session, words: SpokenVerdict) -> Step | None:

@@ -21,8 +21,12 @@ from peerage.doors.render.phrases import (
     agreement,
     audit_verdict,
     board_options,
+    board_window,
     finding_value,
     flag_text,
+    ranking_line,
+    selection_words,
+    tie_rule,
     tier_groups,
     tuning,
 )
@@ -154,8 +158,12 @@ def board_page(board: Board) -> str:
     return _page(
         "board.html",
         title=board.board.capitalize(),
+        window=board_window(board),
         options=board_options(board),
+        ties=tie_rule(board.board),
+        ranking=ranking_line(board),
         flags=[flag_text(flag) for flag in board.flags],
+        hint=board.hint,
         parts=[
             (
                 title,
@@ -181,7 +189,9 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
     if board.board == "models":
         tiers = tier_groups([row for row in rows if row["share"] is not None])
         groups = [(label, list(map(_model_bar, group))) for label, group in tiers]
-        return bar_chart("Share of rivals beaten, with 95% intervals", groups, (0.0, 1.0))
+        common = " on common rivals" if "share_common" in board.columns else ""
+        title = f"Share of rivals beaten{common}, with 95% intervals"
+        return bar_chart(title, groups, (0.0, 1.0))
     if board.board == "contributors":
         key = ("quality of items", "bonus of the affiliated")
         return bar_chart("Total score", [("", list(map(_contributor_bar, rows)))], key=key)
@@ -200,7 +210,8 @@ def board_chart(board: Board, rows: Sequence[Row]) -> Chart | None:
 
 def _model_bar(row: Row) -> Bar:
     n = how_many(row["appearances"], "session")
-    return Bar(row["model"], row["share"], row["share_low"], row["share_high"], n=n)
+    name = "share_common" if "share_common" in row else "share"
+    return Bar(row["model"], row[name], row[f"{name}_low"], row[f"{name}_high"], n=n)
 
 
 def _reviewer_bar(row: Row) -> Bar:
@@ -276,6 +287,7 @@ def audit_page(audit: Audit) -> str:
     """An audit as a page: the verdict, charts, then every finding with its note."""
     return _page(
         "audit.html",
+        chosen=selection_words(audit.views),
         n_reviewers=audit.views.get("reviewers", 0),
         n_reviews=audit.views.get("reviews", 0),
         verdict=audit_verdict(audit),

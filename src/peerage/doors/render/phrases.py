@@ -12,6 +12,7 @@ from peerage.errors import few, how_many
 from peerage.events import (
     Answered,
     Asked,
+    AskedAgain,
     Dealt,
     Failed,
     Noted,
@@ -60,6 +61,8 @@ MEANINGS = {
     "sessions_of_several_categories": "sessions whose reviews name several categories",
     "not_in_every_session": "candidates not judged in every session, so that the rivals were"
     " not always the same",
+    "models_that_never_met": "groups of models that never met each other, not even common rivals:"
+    " ranks of different groups cannot be told apart",
     "no_two_way_interval": "models without an interval over sessions and reviewers: it takes two"
     " queries, votes that are not all alike, and three reviewers whose votes on the model count"
     " (where own votes are left out, a panel that judges itself needs four)",
@@ -70,13 +73,26 @@ MEANINGS = {
     "times_in_several_zones": "zones among the times, all brought to UTC, as is a time without one",
     "dawid_skene_did_not_converge": "rounds of Dawid and Skene's model, and it had not settled",
     "names_that_differed_by_spaces": "names that differed only by spaces around, read as one",
+    "names_alike": "groups of names that differ only in blanks or case, and count as different",
     "opinions_given_twice": "opinions given more than once, word for word; each counts once",
     # of ballots and sessions
     "abstained": "gave no vote",
+    "asked_again": "was asked again, as its first reply could not be counted",
     "abstained_beside_a_vote": "said it abstains, beside a vote that is not counted",
+    "contested": "said different things in different places",
+    "cut_off": "was cut off before its verdict ended",
+    "empty": "replied with nothing",
     "claim_dropped": "gave an overall score that is no number from 1 to 10",
+    "fences_struck": "copied marks of its prompt's fences, which were struck out",
     "evaluations_dropped": "gave evaluations that cannot be read",
+    "label_missing": "did not judge every answer",
+    "looks_like_a_refusal": "looks like a refusal, and was judged as it stands",
     "mark_dropped": "gave a mark that is no number from 1 to 10",
+    "mended": "replied in JSON with slips, which were mended",
+    "no_code": "replied without the code of its ballot",
+    "no_decision": "did not say whether it approves",
+    "no_labels": "judged no answer of its ballot",
+    "no_marks": "gave no score from 1 to 10",
     "no_reply": "no reply came",
     "no_accuracy": "gave no mark for accuracy",
     "no_ballots": "no ballot counts",
@@ -101,6 +117,8 @@ MEANINGS = {
     "truncated": "was cut off at its length limit, and judged as it stands",
     "too_many_dimensions": "marked more dimensions than there can be",
     "unknown_label": "named an answer that was not on its ballot",
+    "unreadable": "replied with the code of its ballot, in JSON that cannot be read",
+    "unsealed": "replied without the code of its ballot; it was counted all the same",
     "unmarked": "left out a mark",
 }
 
@@ -151,14 +169,14 @@ def finding_n(finding: Finding) -> str:
 def ranks(row: Mapping[str, Any]) -> str:
     """A rank with the range it may lie in: `2 (1–3)`."""
     low, high = row["rank_low"], row["rank_high"]
-    if low is None:
-        return str(row["rank"])
+    if low is None or row["rank"] is None:
+        return figure(row["rank"])
     return f"{row['rank']} ({low}–{high})" if low != high else f"{row['rank']} ({low})"
 
 
-def share(row: Mapping[str, Any]) -> str:
+def share(row: Mapping[str, Any], name: str = "share") -> str:
     """A share of rivals beaten: `0.713 ± 0.021`, or `1.000 (0.16–1.00)` if one side is longer."""
-    value, low, high = row["share"], row["share_low"], row["share_high"]
+    value, low, high = row[name], row[f"{name}_low"], row[f"{name}_high"]
     if value is None:
         return "no votes"
     if low is None:
@@ -190,9 +208,47 @@ def money(usd: float, n_unpriced: int = 0) -> str:
     return f"at least ${usd:.4f} ({how_many(n_unpriced, 'call')} unpriced)"
 
 
+def selection_words(chosen: Mapping[str, Any]) -> str:
+    """Which reviews were read, where not all: `season z, with ann and bob, without cyd`."""
+    parts = []
+    if chosen.get("category") is not None:
+        parts.append(f"category {chosen['category']}")
+    if chosen.get("season"):
+        parts.append(f"season {chosen['season']}")
+    if chosen.get("panel"):
+        parts.append(f"sessions of {' and '.join(chosen['panel'])}")
+    if chosen.get("without"):
+        parts.append(f"without {' and '.join(chosen['without'])}")
+    if chosen.get("weights"):
+        parts.append(f"marks weighed {chosen['weights']}")
+    return ", ".join(parts)
+
+
+SPANS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def window_words(since: str) -> str:
+    """How far back a window goes: `the last 30 days`, `all time`."""
+    if since == "all":
+        return "all time"
+    number, unit = since.strip()[:-1], SPANS[since.strip()[-1]]
+    return f"the last {unit.removesuffix('s')}" if number == "1" else f"the last {number} {unit}"
+
+
+def board_window(board: Board) -> str:
+    """The window of a board and how much it leaves out: `the last 30 days up to 2026-03-01 …`."""
+    as_of = board.parameters["as_of"]
+    window = window_words(board.parameters["since"])
+    window += f" up to {option_value(as_of)}" if as_of else ""
+    what = "review" if board.board == "models" else "opinion"
+    n_left_out = how_many(board.n_left_out, what) if board.n_left_out else f"no {what}"
+    return f"{window}; {n_left_out} left out"
+
+
 def option_value(value: Any) -> str:
     """The value of an option, a time without its microseconds."""
-    return MICROSECONDS.sub(r"\1", str(value))
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return MICROSECONDS.sub(r"\1", text)
 
 
 # -- remarks -----------------------------------------------------------------------------------
@@ -283,8 +339,31 @@ def board_options(board: Board) -> str:
     return ", ".join(
         f"{name.replace('_', ' ')} {option_value(value)}"
         for name, value in named.items()
-        if value is not None and value is not False
+        if value is not None and value is not False and name not in ("ranked_by", "coverage")
     )
+
+
+def ranking_line(board: Board) -> str:
+    """What ranks the models of a board, where that is not the plain share or a rule's value."""
+    if board.parameters.get("ranked_by") != "share_common":
+        return ""
+    return (
+        "Ranked by the share on common rivals: not all models met the same rivals "
+        f"(coverage {100 * board.parameters['coverage']:.0f}%, below 90%), so each share is fitted "
+        "as if all had met all equally often. The plain share stands next to it."
+    )
+
+
+def tie_rule(board: str) -> str:
+    """How a board orders what is equal, in a sentence."""
+    if board == "models":
+        return (
+            "Of equal values the model with more wins (first places) ranks higher; equal in both, "
+            "models share a rank and are listed by name. A model without a value has no rank."
+        )
+    if board == "items":
+        return "Items of equal quality are listed by their id."
+    return "Equal values share a rank and are listed by name."
 
 
 def tier_groups(
@@ -355,6 +434,8 @@ class ProgressLines:
                 self.n_answers = max((len(ballot.order) for ballot in fact.ballots), default=0)
                 verb = ("reviewer has its ballot", "reviewers have their ballots")
                 return how_many(self.n_ballots, *verb)
+            case AskedAgain() as fact:
+                return f"{fact.seat} is asked again, its reply did not count: {meaning(fact.why)}"
             case Reviewed() as fact:
                 self.n_reviewed += 1
                 so_far = f"({self.n_reviewed} of {self.n_ballots})"
@@ -362,10 +443,10 @@ class ProgressLines:
                 return f"{fact.reviewer} reviewed {answers} {so_far}"
             case StoppedEarly() as fact:
                 return f"the winner cannot change any more; not heard: {', '.join(fact.not_heard)}"
-            case Tallied() as fact if fact.scores:
+            case Tallied() as fact if any(score.votes for score in fact.scores):
                 best = [score.model for score in fact.scores if score.rank == 1]
                 return f"ranked first: {', '.join(best)}"
-            case Asked() as fact if fact.stage == "conclude":
+            case Asked(stage="conclude", again=False) as fact:
                 return f"{fact.seat} is asked for the verdict"
             case _:
                 return None

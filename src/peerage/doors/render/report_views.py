@@ -14,15 +14,18 @@ from peerage.doors.render.phrases import (
     OWN_VOTES,
     agreement,
     audit_verdict,
+    board_window,
     figure,
     finding_n,
     finding_value,
     flag_line,
-    option_value,
     probability,
+    ranking_line,
     ranks,
+    selection_words,
     share,
     signed,
+    tie_rule,
     tier_groups,
     tuning,
 )
@@ -54,8 +57,12 @@ Rows = Sequence[Row]
 def show_board(console: Terminal, board: Board, quiet: bool = False) -> None:
     """A board of any kind, with what was asked for beside it."""
     is_models, notes = board.board == "models", board.notes
-    if is_models and not quiet:
+    if not quiet:
         console.print(_heading(board), style="bold")
+        if line := ranking_line(board):
+            console.print(line)
+        if board.n_left_out and not board.hint:
+            console.print("--since all counts them too", style="dim")
     for title, rows in rows_by_category(board) or [("", [])]:
         if title:
             console.print()
@@ -97,6 +104,7 @@ BOARD_COLUMNS = {
     "model": TableColumn("model", "name"),
     "contributor": TableColumn("contributor", "name"),
     "reviewer": TableColumn("reviewer", "name"),
+    "share_common": TableColumn("common rivals beaten"),
     "share": TableColumn("rivals beaten"),
     "pearson": TableColumn("pearson, 95%"),
     "value": TableColumn("value"),
@@ -123,7 +131,12 @@ BOARD_COLUMNS = {
     "reputation": TableColumn("weight", use=7),
     "dawid_skene": TableColumn("D–S", use=8),
 }
-DRAWN = {"share": "share_", "pearson": "", "quality": ""}  # and what its low and high begin with
+DRAWN = {  # and what its low and high begin with
+    "share_common": "share_common_",
+    "share": "share_",
+    "pearson": "",
+    "quality": "",
+}
 
 
 def board_table(board: Board, rows: Rows) -> TextTable:
@@ -132,19 +145,20 @@ def board_table(board: Board, rows: Rows) -> TextTable:
     names = [name for name in BOARD_COLUMNS if name in board.columns and name not in hidden]
     ends = scale_ends(board)
     drawing = TableColumn(f"{ends[0]:g} to {ends[1]:g}", "drawing", use=5)
-    columns = [[BOARD_COLUMNS[name], *([drawing] if name in DRAWN else [])] for name in names]
+    drawn = set(DRAWN) - ({"share"} if "share_common" in names else set())
+    columns = [[BOARD_COLUMNS[name], *([drawing] if name in drawn else [])] for name in names]
     table = TextTable(*chain.from_iterable(columns), sections="tier")
     for label, group in tier_groups(rows):
         for row in group:
-            cells = (_board_cells(name, row, ends) for name in names)
+            cells = (_board_cells(name, row, ends, name in drawn) for name in names)
             table.add(*chain.from_iterable(cells), section=label)
     return table
 
 
-def _board_cells(name: str, row: Row, ends: tuple[float, float]) -> list[Content]:
+def _board_cells(name: str, row: Row, ends: tuple[float, float], is_drawn: bool) -> list[Content]:
     """The cell of a column, and its drawing where it has one."""
     cell = _board_cell(name, row)
-    if name not in DRAWN:
+    if not is_drawn:
         return [cell]
     if row[name] is None or row.get("status") == "undefined":
         return [cell, None]
@@ -163,8 +177,8 @@ def _board_cell(name: str, row: Row) -> Content:
     value = row[name]
     if name == "rank" and "rank_low" in row:
         return ranks(row)
-    if name == "share":
-        return share(row)
+    if name in ("share", "share_common"):
+        return share(row, name)
     if name == "band" and value is not None:
         return Cell(value, BAND_STYLES[value])
     if name != "pearson" or value is None:
@@ -189,11 +203,9 @@ def movers_table(movers: Rows) -> TextTable:
 
 
 def _heading(board: Board) -> str:
-    options = board.parameters
-    window = "all reviews" if options["since"] == "all" else f"the last {options['since']}"
-    until = f" up to {option_value(options['as_of'])}" if options["as_of"] else ""
-    where = f", category {options['category']}" if options["category"] is not None else ""
-    return f"Models: {window}{until}{where}"
+    chosen = selection_words(board.parameters)
+    where = f" ({chosen})" if chosen else ""
+    return f"{board.board.capitalize()}{where}: {board_window(board)}"
 
 
 def matrix_table(matrix: Mapping[str, Any]) -> TextTable:
@@ -261,13 +273,17 @@ def _model_notes(board: Board) -> list[str]:
     over = "sessions and reviewers" if two_way else "sessions"
     has_none = two_way and all(row["share_low"] is None for row in board.rows)
     intervals = "no intervals" if has_none else "95% intervals"
+    of_shares = "shares" if "share_common" in board.columns else "share"
     n = {name: how_many(board.notes.get(f"{name}s", 0), name) for name in ("session", "review")}
     lines = [
         f"{n['session']}, {n['review']}; rule {board.notes['rule']}, "
         f"{OWN_VOTES[options['own_votes']]}, reviewers' weights {options['reputation']}; "
-        f"{intervals} of the share of rivals beaten over {over}; "
-        "ranks in parentheses hold all at once."
+        f"{intervals} of the {of_shares} of rivals beaten over {over}; "
+        "ranks in parentheses hold all at once.",
+        tie_rule(board.board),
     ]
+    if board.rows and all(row["rank"] is None for row in board.rows):
+        lines.insert(0, f"Nobody is ranked: {board.notes['rule']} has no value for any model here.")
     lines += map(flag_line, board.flags)
     if (slope := board.notes.get("length_slope")) is not None:
         lines.append(f"  a model's share moves {slope:+.3f} for an answer e (2.7) times as long")
@@ -288,7 +304,7 @@ def _community_notes(board: Board) -> list[str]:
     )
     if options["iterations"] is not None:
         lines.append(f"reputation settled in {how_many(options['iterations'], 'round')}.")
-    return [*lines, *map(flag_line, board.flags)]
+    return [*lines, tie_rule(board.board), *map(flag_line, board.flags)]
 
 
 # -- rings -------------------------------------------------------------------------------------
@@ -381,6 +397,8 @@ def _evidence(ring: Row) -> list[str]:
 
 def show_audit(console: Terminal, audit: Audit, quiet: bool = False) -> None:
     """The verdict, what is evidence, every finding, and how positions and reviewers differ."""
+    if (chosen := selection_words(audit.views)) and not quiet:
+        console.print(f"Of {chosen}", style="dim")
     console.print(audit_verdict(audit), style="bold")
     for finding in strong_findings(audit):
         value = f"{finding.metric}, {finding.subject}: {finding_value(finding)}, n {finding.n}"

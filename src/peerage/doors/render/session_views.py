@@ -7,7 +7,8 @@ and a page draw them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from peerage.doors.render.layout import (
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from peerage.reports.sessions import (
         AnswerView,
         Bill,
+        ImportList,
         Remark,
         ReviewView,
         SessionEntry,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         SessionView,
     )
     from peerage.scoring import Scored
+    from peerage.stores import Import
     from peerage.types import Audit, Failure, Response, ScoringOptions, Session
 
 MAX_FLAGS_SHOWN = 12
@@ -58,7 +61,6 @@ KINDS = {  # what a verdict is called
     "top_answer": "best answer",
     "tie_breaker": "best answer",
 }
-DECISIONS = {True: "approved", False: "rejected", None: "undecided"}
 ENDED_EARLY = {
     "out_of_budget": "the budget was used up first",
     "cancelled": "the session was cancelled",
@@ -81,8 +83,13 @@ def ask_blocks(view: SessionView, full: bool = False) -> Iterator[Block]:
 
 def session_blocks(view: SessionView, raw: bool = False) -> Iterator[Block]:
     """A session in full: the question, every answer and review, failures, and the bill by seat."""
+    if view.deleted:
+        yield Line(
+            f"Deleted: boards, audits and lists leave it out. {undo_line(view.id)}", "yellow"
+        )
     yield from (Line(line, "yellow") for line in why_no_verdict(view))
     opened = [f"session {view.id}", minute(view.opened_at), view.query.category]
+    opened += [f"tags {', '.join(view.tags)}"] if view.tags else []
     yield Quote(view.query.text, "Question", " · ".join(filter(None, opened)))
     yield from _result(view, None)
     for review in view.reviews:
@@ -121,8 +128,7 @@ def bare_verdict(view: SessionView) -> str:
     verdict = view.verdict
     if verdict is None:
         return _best_text(view)
-    decision = DECISIONS[verdict.approved] if verdict.kind == "binary" else ""
-    return "\n".join(filter(None, (decision, verdict.text or verdict.note)))
+    return "\n".join(filter(None, (verdict.decision, verdict.text or verdict.note)))
 
 
 def _best_text(view: SessionView) -> str:
@@ -147,10 +153,15 @@ def why_no_verdict(view: SessionView) -> list[str]:
     return [f"This session is not finished{missing}.", resume_line(view.id, view.season)]
 
 
+def undo_line(session_id: str) -> str:
+    """The command that brings a deleted session back."""
+    return f"To bring it back: peerage delete {session_id} --undo"
+
+
 def resume_line(session_id: str, season: str = "", options: str = "") -> str:
     """The command that goes on with a session, with options that it takes to find it."""
     if season:
-        return "It is one of a season: the same `peerage run` goes on with it."
+        return f"It is one of a season. To go on: peerage run PROMPTS --season {season}"
     return f"To go on: peerage ask --resume {session_id}{options}"
 
 
@@ -173,8 +184,8 @@ def _conclusion(view: SessionView) -> Iterator[Block]:
         return
     title = KINDS.get(verdict.kind, verdict.kind.replace("_", " "))
     text = verdict.text or verdict.note
-    if verdict.kind == "binary":
-        title = DECISIONS[verdict.approved]
+    if verdict.decision:
+        title = verdict.decision
         text = "\n".join(f"- {reason}" for reason in text.splitlines())
     title += f" by {verdict.by}" if verdict.by else ""
     yield Quote(text, title, is_main=True)
@@ -187,12 +198,12 @@ def _answers(view: SessionView, n_lines: int | None) -> Iterator[Block]:
     if not view.answers:
         return
     yield Heading("Answers")
-    kind, text_above = (view.verdict.kind, view.verdict.text) if view.verdict else ("", "")
-    text_above = text_above or _best_text(view)
+    kind = view.verdict.kind if view.verdict else ""
+    text_above = view.verdict.text if view.verdict else _best_text(view)
     for answer in view.answers:
-        rank = f"{answer.score.rank}. " if answer.score else ""
+        rank = f"{answer.score.rank}. " if answer.score and answer.score.rank else ""
         title, aside = f"{rank}{answer.response.model}", _answer_aside(answer)
-        if answer.response.text == text_above:
+        if text_above and answer.response.text == text_above:
             yield Quote("(the text above)", title, aside)
             continue
         whole = not view.best or (answer in view.best[:1] and kind not in WHOLE_IN_VERDICT)
@@ -206,6 +217,7 @@ def _answer_aside(answer: AnswerView) -> str:
         how_many(answer.response.words, "word"),
         "judged, not asked for" if answer.given else "",
         "cut off at its token limit" if answer.response.truncated else "",
+        "looks like a refusal" if answer.looks_like_a_refusal else "",
         *_took(answer.response),
         f"failed the safety gate ({gate.family})" if gate and not gate.passed else "",
     ]
@@ -257,7 +269,7 @@ def ranking_table(scored: Scored) -> TextTable:
     )
     for row in scores:
         table.add(
-            str(row.rank),
+            figure(row.rank),
             row.model,
             *([Cell("" if row.passed else "failed", "red")] if gated else []),
             f"{row.share:.2f}" if row.votes else Cell("no votes", "dim"),
@@ -265,32 +277,28 @@ def ranking_table(scored: Scored) -> TextTable:
             *([] if rule == "borda" else [figure(row.value if row.votes else None, 3)]),
             figure(row.borda),
             str(row.wins),
-            f"{row.votes} of {n_voters(scored.session, scored.options, row.model)}",
+            f"{row.votes} of {row.possible}",
             figure(row.mean_score),
         )
     return table
 
 
 def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
-    """On how many reviewers' ballots the model was, its own left out where own votes are."""
-    own = options.own_votes != "out"
-    return len(
-        {
-            (ballot.reviewer, ballot.sheet)
-            for ballot in session.ballots
-            if model in ballot.authors and (own or ballot.reviewer != model)
-        }
-    )
+    """How many reviewers could vote for a model, by the ballots that were dealt."""
+    dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
+    if options.own_votes != "in":
+        dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
+    least = 1 if options.own_votes == "seed" else 2
+    return sum(model in authors and len(authors) >= least for authors in dealt.values())
 
 
 def _notes(scored: Scored) -> list[str]:
     n = len(scored.counted)
-    n_counted = n - sum(ballot.abstained for ballot in scored.counted)
     lines = [
-        f"{n_counted} of {how_many(n, 'ballot')} counted, rule {scored.options.rule}, "
+        f"{scored.n_counted} of {how_many(n, 'ballot')} counted, rule {scored.options.rule}, "
         f"{OWN_VOTES[scored.options.own_votes]}."
     ]
-    lines += [*_without_a_vote(scored), *_ties_broken(scored)]
+    lines += [*_without_a_vote(scored), *_ties(scored)]
     reviewer_flags = [(ballot.reviewer, flag) for ballot in scored.counted for flag in ballot.flags]
     flags = session_flags([*reviewer_flags, *(("", flag) for flag in scored.session.flags)])
     lines += [f"flag: {flag}" for flag in flags[:MAX_FLAGS_SHOWN]]
@@ -303,26 +311,36 @@ def _notes(scored: Scored) -> list[str]:
 
 
 def _without_a_vote(scored: Scored) -> list[str]:
-    """Who judged one rival's answer alone, beside its own: such a ballot has no vote."""
+    """Who had fewer than two answers of others to rank: such a ballot has no vote."""
     if scored.options.own_votes != "out":
         return []
     alone = dict.fromkeys(
         ballot.reviewer
         for ballot in scored.counted
-        if not ballot.abstained and len(set(ballot.shown) - {ballot.reviewer}) == 1
+        if not ballot.abstained and len(set(ballot.shown) - {ballot.reviewer}) < 2
     )
-    why = "beside its own answer each saw one rival's, and one cannot be ranked"
+    why = "a vote needs two answers to compare that the reviewer did not write"
     return [f"No vote follows from {', '.join(alone)}: {why}."] if alone else []
 
 
-def _ties_broken(scored: Scored) -> list[str]:
-    """Which neighbours in the ranking are equal but for how often they were put first."""
-    scores = [row for row in scored.scores if row.votes and row.value is not None]
-    return [
+def _ties(scored: Scored) -> list[str]:
+    """Which candidates are equal, and what orders them; who has no value to be ranked by."""
+    rows = [row for row in scored.scores if row.votes and row.value is not None]
+    lines = [
         f"{a.model} and {b.model} are equal; {a.model} was put first more often."
-        for a, b in pairwise(scores)
+        for a, b in pairwise(rows)
         if (a.passed, a.value) == (b.passed, b.value) and a.rank != b.rank
     ]
+    for rank, group in groupby(rows, key=lambda row: row.rank):
+        tied = [row.model for row in group]
+        if tied[1:]:
+            why = "equal in value and in first places; listed by name"
+            lines.append(f"{', '.join(tied)} share rank {rank}: {why}.")
+    unranked = [row.model for row in scored.scores if row.rank is None]
+    if unranked:
+        why = f"{scored.options.rule} has no value for them"
+        lines.append(f"Not ranked: {', '.join(unranked)}; {why}.")
+    return lines
 
 
 def _audit_line(audit: Audit) -> str:
@@ -487,15 +505,43 @@ def bills_table(view: SessionView) -> TextTable:
 
 
 def show_sessions(console: Terminal, listed: SessionList, _: bool = False) -> None:
-    """The latest sessions of a store."""
+    """The latest sessions of a store; where there is none, why, in a sentence."""
     if listed.sessions:
         console.show_table(sessions_table(listed.sessions))
+    elif listed.filtered:
+        console.print("No session fits.")
     else:
         console.print('No sessions yet: peerage ask "…" holds one.')
 
 
+def show_imports(console: Terminal, listed: ImportList, _: bool = False) -> None:
+    """The imported tables of a store."""
+    if not listed.imports:
+        console.print("No imported tables: peerage import FILE --as reviews brings one.")
+        return
+    console.show_table(imports_table(listed.imports))
+
+
+def imports_table(imports: Sequence[Import]) -> TextTable:
+    """Return the table of imported tables, with the number that a deletion takes."""
+    table = TextTable(
+        TableColumn("import"),
+        TableColumn("kind", "word"),
+        TableColumn("rows", use=1),
+        TableColumn("imported", "word", use=2),
+        TableColumn("deleted", "word", use=3),
+        TableColumn("file", "name"),
+    )
+    for one in imports:
+        deleted = "" if one.deleted_at is None else minute(one.deleted_at)
+        row = (str(one.id), one.kind, f"{one.n_rows:,}", minute(one.at), deleted, one.name)
+        table.add(*row)
+    return table
+
+
 def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
     """The sessions of a store, in the order in which they were opened."""
+    has_tags, has_seasons = (any(map(attrgetter(n), listed)) for n in ("tags", "season"))
     table = TextTable(
         TableColumn("session", "word"),
         TableColumn("opened", "word", use=3),
@@ -503,6 +549,8 @@ def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
         TableColumn("winner", "name", use=2),
         TableColumn("cost", use=4),
         TableColumn("category", "name", use=5),
+        *([TableColumn("tags", "name", use=6)] if has_tags else []),
+        *([TableColumn("season", "word", use=7)] if has_seasons else []),
         TableColumn("question", "text"),
     )
     for entry in listed:
@@ -513,6 +561,8 @@ def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
             entry.winner,
             f"{'≥ ' if entry.unpriced_calls else ''}{money(entry.cost_usd)}",
             entry.category,
+            *([", ".join(entry.tags)] if has_tags else []),
+            *([entry.season] if has_seasons else []),
             one_line(entry.query, MAX_IN_LIST),
         )
     return table

@@ -8,17 +8,29 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from math import isfinite
 from statistics import fmean, median_high, pstdev
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+import numpy as np
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from peerage.boards import Board
+from peerage.boards.models import standing
 from peerage.doors.http.access import READ, Serving
 from peerage.doors.render.pages import board_chart, week_chart
-from peerage.doors.render.phrases import board_options, flag_text, ranks, tier_groups
+from peerage.doors.render.phrases import (
+    board_options,
+    board_window,
+    figure,
+    flag_text,
+    ranking_line,
+    ranks,
+    tie_rule,
+    tier_groups,
+    window_words,
+)
 from peerage.doors.render.report_views import BOARD_COLUMNS, board_table
 from peerage.doors.web.judge_pages import findings_in_words
 from peerage.doors.web.templating import PageRoute, headers_with, kept_page, page
@@ -32,6 +44,7 @@ from peerage.reports.options import (
     ItemBoardOptions,
     ModelBoardOptions,
     ReviewerBoardOptions,
+    weights_text,
 )
 from peerage.reports.page_facts import (
     N_SESSIONS,
@@ -45,6 +58,7 @@ from peerage.reports.page_facts import (
     sessions_of,
     stored_rows,
     what_if_board,
+    within,
 )
 from peerage.rules import rules
 from peerage.service import Service
@@ -55,6 +69,7 @@ from peerage.types import CommunityCoefficients, Rubric
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
 MAX_ROWS = 200
+DEFAULT_SINCE = ModelBoardOptions().since
 Form = Mapping[str, str]  # what an address says
 
 
@@ -119,11 +134,18 @@ def or_problem(kind: str, make: Callable[[], Board]) -> tuple[Board, str]:
 def shared_values(board: Board, problem: str, form: Form, usual: Form) -> dict[str, Any]:
     """What every board's page is given; its address says only what is not as usual."""
     changed = {name: form[name] for name in usual if form.get(name, "") not in ("", usual[name])}
-    query = urlencode({name: value.split("\n") for name, value in changed.items()}, doseq=True)
+
+    def query_of(values: Form) -> str:
+        return urlencode({name: text.split("\n") for name, text in values.items()}, doseq=True)
+
+    query = query_of(changed)
     return {
         "board": board,
         "problem": problem,
-        "about": board_options(board),
+        "window": "" if problem else board_window(board),
+        "all_time": f"/boards/{board.board}?{query_of({**changed, 'since': 'all'})}",
+        "about": f"{board_options(board)}. {tie_rule(board.board)}",
+        "ranking": ranking_line(board),
         "flags": [flag_text(flag) for flag in board.flags],
         "kind": board.board,
         "query": query,
@@ -138,8 +160,10 @@ BLOCK = 20  # models that the head-to-head shows at a time, across and down
 MODEL_USUAL = {  # what an address may say, and what it need not as it goes without saying
     "rule": "borda",
     "own_votes": "out",
-    "since": "all",
+    "since": DEFAULT_SINCE,
     "category": "",
+    "season": "",
+    "panel": "",
     "without": "",
     "ceiling": "on",
     "gate": "off",
@@ -162,7 +186,8 @@ SORTS = {
 }
 IN_TEMPLATE = {  # or left to the JSON; a column that is not here comes after them
     *SORTS,
-    *("share", "value", "aggregate_borda", "mean_score_plain", "share_length_controlled"),
+    *("share", "share_common", "value", "aggregate_borda", "mean_score_plain"),
+    "share_length_controlled",
 }
 
 
@@ -173,9 +198,9 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     failed = gate_failures(service.store) if options.gate else ()
     make = partial(what_if_board, service.reports, options, rubric, failed)
     board, problem = or_problem("models", make)
-    plain = WhatIfOptions(since=options.since, category=options.category)
+    plain = WhatIfOptions(**options.model_dump(include={"since", "category", "season", "panel"}))
     is_plain = options.model_copy(update={"matrix": False, "history": None}) == plain
-    before: Mapping[str, int] = {}
+    before: Mapping[str, int | None] = {}
     if not is_plain and not problem:
         before = plain_ranks(service, service.store.version(), plain.plain)
     facts = facts_of_models(service.store)
@@ -184,8 +209,8 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
     listed = [
         {
             **row,
-            "rank_words": str(row["rank"]) if options.calibrated else ranks(row),
-            "before": old if (old := before.get(row["model"])) != row["rank"] else None,
+            "rank_words": figure(row["rank"]) if options.calibrated else ranks(row),
+            "before": _rank_before(row, before),
             "facts": facts.get(row["model"], ModelFacts()),
         }
         for row in _sorted(rows, sort)
@@ -213,12 +238,19 @@ def model_board_values(service: Service, form: Form) -> dict[str, Any]:
             if name in board.columns and name not in IN_TEMPLATE
         ],
         "search": search,
-        "categories": categories_of(service),
+        "categories": latest_of(service, "category"),
+        "seasons": latest_of(service, "season"),
         "reviewers": sorted({*(n for n, one in facts.items() if one.n_reviews), *order}),
         "versus": versus(board.notes.get("matrix"), form),
         "parts": parse_qsl(shared["query"]),
         "weeks": week_chart(board.notes.get("history") or (), order),
     }
+
+
+def _rank_before(row: Mapping[str, Any], before: Mapping[str, int | None]) -> int | None:
+    """The rank that a model had before, where it has another now."""
+    old = before.get(row["model"])
+    return None if row["rank"] is None or old == row["rank"] else old
 
 
 def _sorted(rows: list[dict[str, Any]], column: str) -> list[dict[str, Any]]:
@@ -239,8 +271,10 @@ def what_if_options(form: Form, rubric: Rubric | None) -> tuple[WhatIfOptions, d
         own_votes=values["own_votes"],
         since=values["since"],
         category=values["category"] or None,
+        season=values["season"] or None,
+        panel=tuple(filter(None, [values["panel"].strip()])),
         without=tuple(filter(None, values["without"].split("\n"))),
-        weights=weights if weights != recorded and any(weights.values()) else {},
+        weights=weights_text(weights) if weights != recorded and any(weights.values()) else "",
         ceiling=values["ceiling"] == "on",
         gate=values["gate"] == "on",
         calibrated=values["scale"] == "calibrated",
@@ -292,18 +326,22 @@ def _blocks(models: Sequence[object]) -> list[tuple[str, str]]:
 
 def calibrated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows ranked by scores that are normalised for each reviewer; last those without one."""
-    order = sorted(rows, key=lambda row: (row["z_score"] is None, -(row["z_score"] or 0.0)))
-    return [{**row, "rank": i, "tier": None} for i, row in enumerate(order, 1)]
+    scores = np.array([row["z_score"] for row in rows], dtype=np.float64)
+    wins = np.array([row["total_wins"] for row in rows], dtype=np.float64)
+    order, rank = standing(scores, wins, [row["model"] for row in rows])
+    return [{**rows[i], "rank": rank.get(i), "tier": None} for i in order]
 
 
-def categories_of(service: Service) -> list[str]:
-    """The categories of the latest sessions and of the configuration."""
+def latest_of(service: Service, name: Literal["category", "season"]) -> list[str]:
+    """The categories or seasons of the latest sessions that are over, for a form to offer."""
     listed = service.store.sessions(limit=N_SESSIONS)
-    return sorted({*(one.category for one in listed), *service.settings.rubric_by_category} - {""})
+    return sorted({getattr(one, name) for one in listed if one.status} - {""})
 
 
 @lru_cache(maxsize=2)
-def plain_ranks(service: Service, _state: str, options: ModelBoardOptions) -> Mapping[str, int]:
+def plain_ranks(
+    service: Service, _state: str, options: ModelBoardOptions
+) -> Mapping[str, int | None]:
     """Where the models stand without any what-if, in a state of the store; kept for the next."""
     return {row["model"]: row["rank"] for row in service.reports.board(options).rows}
 
@@ -335,7 +373,7 @@ COMMUNITY_BOARDS = {
 PEOPLE = {"honest": 200, "lazy": 15, "contrarian": 10, "spammer": 8, "ring": 6}  # simulated
 COMMUNITY_USUAL = {  # what an address may say, and what it need not as it goes without saying
     "source": "stored",
-    "since": "all",
+    "since": CommunityBoardOptions().since,
     "category": "",
     "by": "total",
     "all": "",
@@ -464,19 +502,26 @@ N_DUELS = 50
 
 
 @router.get("/models")
-async def model_page(request: Request, service: Serving, name: str) -> Response:
+async def model_page(
+    request: Request, service: Serving, name: str, since: str = DEFAULT_SINCE
+) -> Response:
     """One model: where it stands, whom it beats, what it is marked for, how it reviews."""
-    values = await service.read(model_values, service, name)
+    values = await service.read(model_values, service, name, since)
     return page(request, "model_page.html", here="/boards/models", name=name, **values)
 
 
 @router.get("/models/versus")
-async def versus_page(request: Request, service: Serving, a: str, b: str) -> Response:
-    """The sessions in which two models met."""
+async def versus_page(
+    request: Request, service: Serving, a: str, b: str, since: str = DEFAULT_SINCE
+) -> Response:
+    """The sessions in which two models met, within the window of the board."""
     stored = await service.read(stored_rows, service.reports)
-    met = await service.read(duels, stored, a, b) if stored else []
+    met = await service.read(duels, within(stored, since), a, b) if stored else []
     if not met:
-        raise NotFoundError("these two never met on a ballot of a third.")
+        raise NotFoundError(
+            f"no other reviewer has ranked both of these models in {window_words(since)}.",
+            hint="" if since == "all" else "Add since=all to the address to look at all time.",
+        )
     n = sum(duel.n for duel in met)
     return page(
         request,
@@ -484,6 +529,8 @@ async def versus_page(request: Request, service: Serving, a: str, b: str) -> Res
         here="/boards/models",
         a=a,
         b=b,
+        since=since,
+        window=window_words(since),
         duels=met[:N_DUELS],
         n_more=max(0, len(met) - N_DUELS),
         questions=await service.read(_questions, service.store, met[:N_DUELS]),
@@ -492,18 +539,22 @@ async def versus_page(request: Request, service: Serving, a: str, b: str) -> Res
     )
 
 
-def model_values(service: Service, name: str) -> dict[str, Any]:
+def model_values(service: Service, name: str, since: str) -> dict[str, Any]:
     """Everything on the page of a model."""
-    stored = stored_rows(service.reports)
-    if stored is None or name not in stored.rows.names:
-        raise NotFoundError("no review is by or about anybody of that name.")
-    board = service.reports.board(ModelBoardOptions(since="all", matrix=True))
+    board = service.reports.board(ModelBoardOptions(since=since, matrix=True))
+    everything = stored_rows(service.reports)
+    if everything is None or name not in everything.rows.names:
+        raise NotFoundError(f"no reviews by or about {name!r}.")
+    stored = within(everything, since)
     sessions = sessions_of(stored, name)
     best, worst = sessions[:N_SHOWN], sessions[N_SHOWN:][-N_SHOWN:][::-1]
     findings = []
     with suppress(PeerageError):  # it never reviewed, or nobody did
         findings = findings_in_words(service.reports.audit(AuditOptions(reviewer=name)).findings)
     return {
+        "since": since,
+        "window": board_window(board),
+        "n_outside": board.n_left_out,
         "row": next((row for row in board.rows if row["model"] == name), None),
         "n_models": len(board),
         "rivals": _rivals(board.notes.get("matrix"), name),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -20,10 +19,11 @@ from peerage.errors import how_many
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
 from peerage.providers.money import price_of, usd
-from peerage.reports.sessions import session_entry
+from peerage.reports.options import SessionsOptions
+from peerage.reports.sessions import find_sessions, session_entry
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import Listing, without_password
+from peerage.stores import Listing, Store, without_password
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
 
@@ -35,7 +35,6 @@ N_LISTED = 50
 N_WATCHED = 500  # of the latest sessions, among which those that run are looked for
 SECTIONS = ("council", "audit", "community", "rubric_by_category")
 MAX_VALUE = 200  # characters of a setting
-N_SEARCHED = 5_000  # of the latest sessions, in which a search looks
 
 
 @router.get("/")
@@ -63,7 +62,9 @@ async def home(request: Request, service: Serving, query: str = "", after: str =
 
 @router.post("/demo", dependencies=[RUN])
 async def demo(service: Serving) -> Response:
-    """Hold the demo's season in this store, with simulated seats, and show its board."""
+    """Hold the demo's season in an empty store, with simulated seats, and show its board."""
+    if await service.read(is_in_use, service.store):
+        raise HTTPException(409, "the store is in use; the demo goes into an empty one.")
     seats = [Seat(**seat) for seat in demo_seats()]
     council = Council(store=service.store, seats=seats, seed=SEED)
     try:
@@ -71,6 +72,16 @@ async def demo(service: Serving) -> Response:
     finally:
         await council.caller.close()
     return RedirectResponse("/boards/models", 303)
+
+
+def is_in_use(store: Store) -> bool:
+    """Whether a store holds anything that the demo's sessions would be mixed with."""
+    kinds = ("items", "opinions")
+    return bool(
+        store.sessions(None, 1)
+        or store.imports()
+        or any(store.contributions(kind, 0, 1) for kind in kinds)
+    )
 
 
 @router.get("/ask/estimate")
@@ -94,10 +105,19 @@ async def sessions(
     search: Annotated[str, Query(max_length=500)] = "",
     category: str = "",
     status: str = "",
+    tag: str = "",
     before: str | None = None,
 ) -> Response:
     """The sessions, the latest first."""
-    matches = await service.read(matching_sessions, service, search, category, status, before)
+    options = SessionsOptions(
+        limit=N_LISTED + 1,
+        before=before,
+        search=search,
+        category=category or None,
+        status=status or None,
+        tag=tag.strip() or None,
+    )
+    matches = (await service.read(find_sessions, service.store, options))[::-1]
     listed, more = matches[:N_LISTED], matches[N_LISTED:]
     return page(
         request,
@@ -106,6 +126,7 @@ async def sessions(
         search=search,
         category=category,
         status=status,
+        tag=tag,
         next=listed[-1].id if more else None,
     )
 
@@ -120,23 +141,6 @@ async def running_sessions(
     latest = await service.read(service.store.sessions, None, N_WATCHED)
     listed = [one for one in latest if one.id in set(ids)]
     return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
-
-
-def matching_sessions(
-    service: Service, search: str, category: str, status: str, before: str | None
-) -> list[Listing]:
-    """The latest sessions that fit, one more than a page holds where there are more."""
-    filtered = bool(search or category or status)
-    limit = N_SEARCHED if filtered else N_LISTED + 1
-    words = search.casefold()
-    matches = (
-        one
-        for one in reversed(service.store.sessions(limit=limit, before=before))
-        if (not words or words in one.query.casefold() or one.id.startswith(words))
-        and (not category or one.category == category)
-        and (not status or (one.status or "unfinished") == status)
-    )
-    return list(islice(matches, N_LISTED + 1))
 
 
 def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
@@ -197,7 +201,8 @@ def about_panel(service: Service) -> str:
 @router.get("/settings")
 async def settings(request: Request, service: Serving) -> Response:
     """The configuration as it was read, and the tokens for whoever may see them."""
-    is_admin = "admin" in client_of(request).allowed
+    client = client_of(request)
+    is_admin = client is not None and "admin" in client.allowed
     return page(
         request,
         "settings.html",

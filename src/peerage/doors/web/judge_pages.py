@@ -16,7 +16,7 @@ from peerage.doors.render.phrases import audit_verdict, finding_value
 from peerage.doors.web.templating import PageRoute, page
 from peerage.errors import InputError, how_many
 from peerage.reports.options import AuditOptions
-from peerage.reports.page_facts import compare_reviewers, stored_rows
+from peerage.reports.page_facts import compare_reviewers, facts_of_models, stored_rows
 from peerage.service import Service
 from peerage.types import Finding
 
@@ -27,7 +27,7 @@ COLUMNS: Mapping[str, tuple[str, str]] = {
     "calibration": ("Mean mark", "harsh or generous"),
     "agreement": ("Agreement", "correlation with the others"),
     "self_preference": ("Own answers", "points beyond the others’ view"),
-    "position": ("Shown first", "points for standing first"),
+    "position": ("Place shown", "points for the place that stands out"),
     "length_relative": ("Length", "points a standard deviation of words"),
     "drift": ("Drift", "a week"),
 }
@@ -44,8 +44,8 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "Leave this reviewer out in the what-if bar and see whether ranks move.",
     ),
     "position": (
-        "Preference for what is shown first",
-        "{who} gives {sign} to whatever it is shown first",
+        "Preference for a place",
+        "{who} gives {sign} to what is shown at the {place}",
         "Keep the balanced order: over a season it cancels out. Do not trust single ballots of it.",
     ),
     "calibration": (
@@ -78,9 +78,9 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
         "{who} rewards how an answer looks",
         "Say in the rubric that form is no merit.",
     ),
-    "sycophancy": (
-        "Favouritism",
-        "{who}: one rates the other {sign} than anybody else does",
+    "pair_departure": (
+        "Departure on one candidate",
+        "{who}: the first rates the other {sign} than the others do, beyond its usual tastes",
         "Leave this reviewer out and compare the ranks.",
     ),
     "reasoning_length": (
@@ -131,6 +131,7 @@ def _bench(service: Service, a: str, b: str) -> dict[str, Any]:
             for name in names
         },
         "columns": COLUMNS,
+        "facts": facts_of_models(service.store),
         "verdict": audit_verdict(audit),
         "n_reviews": audit.views.get("reviews", 0),
         "findings": findings_in_words(one for one in audit.findings if one.status in GRAVE),
@@ -158,7 +159,9 @@ def _sentence_and_advice(one: Finding) -> tuple[str, str]:
     if one.status not in GRAVE:
         state = "within the healthy range" if one.status == "clear" else "cannot be told yet"
         return f"{topic}, {who}: {numbers}, {state}.", ""
-    text = words.format(who=who, sign="more" if value > 0 else "less", value=f"{value:.2f}")
+    place = one.note.partition(" against")[0]  # where a note on places begins with one
+    sign = "more" if value > 0 else "less"
+    text = words.format(who=who, sign=sign, value=f"{value:.2f}", place=place)
     first = text[:1] if text.startswith(who) else text[:1].upper()
     return f"{first}{text[1:]}: {numbers}.", advice
 

@@ -116,24 +116,23 @@ async def prompts(request: Request, service: Serving, client: Reviewer) -> Respo
 
 @router.post("/prompts")
 async def contribute(
-    service: Serving, client: Reviewer, text: Annotated[str, Form(min_length=1)]
+    request: Request, service: Serving, client: Reviewer, text: Annotated[str, Form(min_length=1)]
 ) -> Response:
     """Keep a prompt."""
-    await contribute_items(service, client, ItemGiven(text=text.strip() or None))
+    await contribute_items(request, service, client, ItemGiven(text=text.strip()))
     return RedirectResponse("/prompts", 303)
 
 
 @router.post("/prompts/opinion")
 async def opine(
+    request: Request,
     service: Serving,
     client: Reviewer,
     item_id: Annotated[str, Form()],
-    contributor: Annotated[str, Form()],
     opinion: Annotated[float, Form()],
 ) -> Response:
     """Keep an opinion on a prompt."""
-    opinion_given = OpinionGiven(item_id=item_id, opinion=opinion, contributor=contributor)
-    await give_opinions(service, client, opinion_given)
+    await give_opinions(request, service, client, OpinionGiven(item_id=item_id, opinion=opinion))
     return RedirectResponse("/prompts", 303)
 
 

@@ -23,6 +23,7 @@ from peerage.config import Settings
 from peerage.council.blinding import Draws, label
 from peerage.council.counting import count
 from peerage.council.fold import EMPTY, add, person_review, with_candidates
+from peerage.council.refusals import looks_like_a_refusal
 from peerage.doors.render.phrases import session_flags
 from peerage.doors.web.templating import web_environment
 from peerage.errors import PeerageError
@@ -31,18 +32,22 @@ from peerage.events import (
     Advised,
     Answered,
     Asked,
+    AskedAgain,
     Audited,
     CallMade,
     Dealt,
+    Deleted,
     Extended,
     Fact,
     Failed,
     Finished,
     Opened,
     PersonReviewed,
+    Restored,
     Reviewed,
     SeatRecord,
     StoppedEarly,
+    Tagged,
     Tallied,
     TextPiece,
     Waiting,
@@ -114,6 +119,9 @@ class SessionPicture:
     texts: dict[tuple[str, str], str] = field(default_factory=dict)  # still coming in
     calls: list[CallMade] = field(default_factory=list)
     not_heard: set[tuple[str, int]] = field(default_factory=set)
+    is_deleted: bool = False
+    tags: tuple[str, ...] = ()
+    asked_again: set[tuple[str, str, int]] = field(default_factory=set)
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
     failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)
@@ -149,10 +157,16 @@ class SessionPicture:
                 self.people[fact.ballot.reviewer] = person_review(self.session, fact)
             case Failed():
                 self.failed[fact.seat, fact.stage, fact.round] = fact
+            case AskedAgain():
+                self.asked_again.add((fact.seat, fact.stage, fact.round))
             case StoppedEarly():
                 self.not_heard |= {(name, fact.round) for name in fact.not_heard}
             case Finished():
                 self.ended_at = event.at
+            case Deleted() | Restored():
+                self.is_deleted = isinstance(fact, Deleted)
+            case Tagged():
+                self.tags = fact.tags
         if fact is not None and event.seq != NOT_STORED:
             self._add(event.session_id, fact)
         return fact
@@ -214,6 +228,11 @@ class SessionPicture:
 
     def response(self, member: Member) -> Response | None:
         return next((one for one in self.session.responses if one.model == member.name), None)
+
+    def declines(self, member: Member) -> bool:
+        """Whether the answer of a seat looks like a refusal."""
+        response = self.response(member)
+        return response is not None and looks_like_a_refusal(response.text)
 
     def gate(self, member: Member) -> Gate | None:
         return next((one for one in self.session.gates if one.model == member.name), None)
@@ -278,7 +297,8 @@ class SessionPicture:
         if (name, round) in self.not_heard:
             return "not_heard", "not needed: the winner could not change"
         if (name, "review", round) in self.pending:
-            return "reading", "reads and ranks …"
+            again = (name, "review", round) in self.asked_again
+            return "reading", "asked again …" if again else "reads and ranks …"
         return "waiting", ""
 
     # -- the whole -----------------------------------------------------------------------------
@@ -421,6 +441,8 @@ class Rendering:
                 parts = self._row(fact.seat, max(self.picture.rounds, default=0))
             case Asked(stage="review") | Failed(stage="review"):
                 parts = self._row(fact.seat, fact.round)
+            case AskedAgain(stage="review"):
+                parts = self._row(fact.seat, fact.round)
             case Reviewed():
                 parts = self._row(fact.reviewer, fact.round)
             case StoppedEarly():
@@ -431,7 +453,7 @@ class Rendering:
                 parts = [self._part("ranking")]
             case Audited():
                 parts = [self._part("foot")]
-            case Asked(stage="conclude") | Advised() | Failed():
+            case Asked(stage="conclude") | AskedAgain() | Advised() | Failed():
                 parts = [self._part("verdict")]
             case Verdict():
                 parts = [self._part("verdict"), self._part("names-box", True)]

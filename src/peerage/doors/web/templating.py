@@ -32,6 +32,7 @@ from peerage.doors.render.phrases import (
 )
 from peerage.doors.render.session_views import n_voters
 from peerage.errors import PeerageError
+from peerage.reports.options import ModelBoardOptions
 from peerage.stores import without_password
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -78,6 +79,7 @@ def web_environment() -> Environment:
         "rule_words": RULES,
         "version": static_version(),
         "nav": NAV,
+        "default_since": ModelBoardOptions().since,
     }
     return web
 

@@ -1,0 +1,64 @@
+"""Chat completions: the outcome of a session in one piece, or as chunks of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+from peerage.doors.openai.deliberation import Outcome, ProgressLine, Step, VerdictWords, tokens
+from peerage.reports.sessions import answer_of
+
+Json = dict[str, Any]
+
+
+def completion(head: Json, outcome: Outcome, url: str) -> Json:
+    """Return a chat completion that was not streamed."""
+    message = {"role": "assistant", "content": answer_of(outcome.session), "refusal": None}
+    choice = _choice(outcome, message=message)
+    return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
+
+
+async def completion_chunks(
+    head: Json, steps: AsyncGenerator[Step, None], url: str, include_usage: bool
+) -> AsyncGenerator[Json, None]:
+    """Yield progress as reasoning, then the verdict, then usage and everything else.
+
+    Progress ends where the verdict begins: many clients take reasoning after content for an error.
+    A last chunk without choices comes only where the client asked for usage in that form, since
+    others read the first choice of every chunk.
+    """
+    head = {**head, "object": "chat.completion.chunk"}
+    yield {**head, "choices": [_choice(delta={"role": "assistant", "content": ""})]}
+    has_words = False
+    async with aclosing(steps):
+        async for step in steps:
+            match step:
+                case ProgressLine() if not has_words:
+                    # Clients read one name or the other.
+                    line = f"{step.text}\n"
+                    delta = {"reasoning_content": line, "reasoning": line}
+                    yield {**head, "choices": [_choice(delta=delta)]}
+                case VerdictWords():
+                    has_words = True
+                    for token in tokens(step.text):
+                        yield {**head, "choices": [_choice(delta={"content": token})]}
+                case Outcome():
+                    last = {**head, "choices": [_choice(step, delta={})]}
+                    if include_usage:
+                        yield last
+                        last = {**head, "choices": []}
+                    yield {**last, **_account(step, url)}
+
+
+def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
+    """Return the one choice of a reply, with why it ended if it has."""
+    reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
+    return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
+
+
+def _account(outcome: Outcome, url: str) -> Json:
+    """Return the tokens and the cost of all calls, and the record of the session."""
+    n_in, n_out = outcome.tokens
+    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+    return {"usage": {**usage, "cost": outcome.cost_usd}, "peerage": outcome.extras(url)}

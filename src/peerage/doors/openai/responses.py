@@ -1,0 +1,192 @@
+"""Responses: a session as the items and events of OpenAI's Responses protocol."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from peerage.doors.openai.council_requests import BALLOTS, ResponseRequest
+from peerage.doors.openai.deliberation import (
+    BallotCast,
+    Outcome,
+    ProgressLine,
+    Step,
+    VerdictWords,
+    tokens,
+)
+
+BALLOT = "peerage:ballot"  # the kind of an item of a response
+Json = dict[str, Any]
+
+# The protocol's names for an item with one part of text, by the item's type: the events of the
+# part and of its text, the item's list of parts, and the part without its text.
+TEXT_ITEMS: Mapping[str, tuple[str, str, str, Json]] = {
+    "reasoning": (
+        "response.reasoning_summary_part",
+        "response.reasoning_summary_text",
+        "summary",
+        {"type": "summary_text"},
+    ),
+    "message": (
+        "response.content_part",
+        "response.output_text",
+        "content",
+        {"type": "output_text", "annotations": [], "logprobs": []},
+    ),
+}
+
+
+class TextItem:
+    """An item of a response whose text is told in pieces, between its opening and its close."""
+
+    def __init__(self, output: list[Json], item: Json, event: Callable[..., Json]) -> None:
+        self.output, self.item, self.event = output, item, event
+        self.index = len(output)
+        output.append(item)
+        self.part_event, self.text_event, self.parts, self.part = TEXT_ITEMS[item["type"]]
+        self.at = {"item_id": item["id"], "output_index": self.index, f"{self.parts}_index": 0}
+        self.beside: Json = {"logprobs": []} if "logprobs" in self.part else {}  # a piece of text
+        self.pieces: list[str] = []
+
+    def open(self) -> list[Json]:
+        part = {**self.part, "text": ""}
+        return [
+            self.event("response.output_item.added", output_index=self.index, item=self.item),
+            self.event(f"{self.part_event}.added", **self.at, part=part),
+        ]
+
+    def say(self, piece: str) -> Json:
+        self.pieces.append(piece)
+        return self.event(f"{self.text_event}.delta", **self.at, delta=piece, **self.beside)
+
+    def close(self, status: str | None) -> list[Json]:
+        text = "".join(self.pieces)
+        part = {**self.part, "text": text}
+        item = self.output[self.index] = {**self.item, "status": status, self.parts: [part]}
+        return [
+            self.event(f"{self.text_event}.done", **self.at, text=text, **self.beside),
+            self.event(f"{self.part_event}.done", **self.at, part=part),
+            self.event("response.output_item.done", output_index=self.index, item=item),
+        ]
+
+
+class ResponseStream:
+    """Turns the steps of a session into the events of a streamed response.
+
+    The progress is one reasoning item and the verdict a message: a client is told of each item and
+    part before any piece of it. Ballots are under `peerage`, and also items of a type of our own
+    where the client asks for them.
+    """
+
+    def __init__(self, session_id: str, created: int, request: ResponseRequest, url: str) -> None:
+        self.head = {
+            "id": f"resp_{session_id}",
+            "object": "response",
+            "created_at": created,
+            "model": request.model,
+            "instructions": request.instructions,
+            "previous_response_id": request.previous_response_id,
+            "metadata": request.metadata,
+            "background": bool(request.background),
+        }
+        self.url = url
+        self._has_ballot_items = BALLOTS in request.include
+        self._ballots: list[Json] = []
+        self._suffix = session_id
+        self._n_events = 0
+        self.output: list[Json] = []
+        reasoning: Json = {"id": f"rs_{self._suffix}", "type": "reasoning"}
+        reasoning |= {"summary": [], "status": None}
+        self._progress = TextItem(self.output, reasoning, self._event)
+        self._message: TextItem | None = None
+
+    async def events(self, steps: AsyncGenerator[Step, None]) -> AsyncGenerator[Json, None]:
+        """Every event, from created to completed, or incomplete where the text was cut off."""
+        begun = self.begun()
+        yield self._event("response.created", response=begun)
+        yield self._event("response.in_progress", response=begun)
+        for event in self._progress.open():
+            yield event
+        async with aclosing(steps):
+            async for step in steps:
+                for event in self._step(step):
+                    yield event
+
+    def begun(self) -> Json:
+        """Return the response as it is before anything has come in."""
+        return self._response("in_progress", [])
+
+    def failed(self, error: Json) -> Json:
+        """Return the response of a session that ended without a verdict."""
+        fault = {"code": error["code"] or error["type"], "message": error["message"]}
+        return self._response("failed", []) | {"error": fault}
+
+    def _step(self, step: Step) -> list[Json]:
+        if isinstance(step, ProgressLine):
+            return [self._progress.say(f"{step.text}\n")] if self._message is None else []
+        if isinstance(step, BallotCast):
+            return self._ballot(step)
+        opened = []
+        if self._message is None:
+            item: Json = {"id": f"msg_{self._suffix}", "type": "message", "role": "assistant"}
+            item |= {"status": "in_progress", "content": []}
+            self._message = TextItem(self.output, item, self._event)
+            opened = [*self._progress.close(None), *self._message.open()]
+        if isinstance(step, VerdictWords):
+            return [*opened, *map(self._message.say, tokens(step.text))]
+        status = "incomplete" if step.is_cut_off else "completed"
+        closed = self._message.close(status)
+        return [*opened, *closed, self._ended(status, step)]
+
+    def _ballot(self, step: BallotCast) -> list[Json]:
+        ballot = {
+            "reviewer": step.reviewer,
+            "ranking": step.ranking,
+            "abstained": step.abstained,
+        }
+        self._ballots.append(ballot)
+        if not self._has_ballot_items:
+            return []
+        index = len(self.output)
+        item = {"id": f"pb_{self._suffix}_{index}", "type": BALLOT, "status": "completed", **ballot}
+        self.output.append(item)
+        kinds = ("response.output_item.added", "response.output_item.done")
+        return [self._event(kind, output_index=index, item=item) for kind in kinds]
+
+    def _ended(self, status: str, outcome: Outcome) -> Json:
+        n_in, n_out = outcome.tokens
+        usage = {
+            "input_tokens": n_in,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+            "output_tokens": n_out,
+            "output_tokens_details": {"reasoning_tokens": 0},
+            "total_tokens": n_in + n_out,
+            "cost": outcome.cost_usd,
+        }
+        response = self._response(status, self.output)
+        response |= {"usage": usage}
+        response["peerage"] = {**outcome.extras(self.url), "ballots": self._ballots}
+        if outcome.is_cut_off:
+            response["incomplete_details"] = {"reason": "max_output_tokens"}
+        return self._event(f"response.{status}", response=response)
+
+    def _response(self, status: str, output: list[Json]) -> Json:
+        """The response as it stands."""
+        return {
+            **self.head,
+            "status": status,
+            "output": output,
+            "error": None,
+            "incomplete_details": None,
+            "parallel_tool_calls": False,
+            "temperature": None,
+            "tool_choice": "none",
+            "tools": [],
+            "top_p": None,
+            "usage": None,
+        }
+
+    def _event(self, kind: str, **body: Any) -> Json:
+        self._n_events += 1
+        return {"type": kind, "sequence_number": self._n_events - 1, **body}
