@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         find_rings,
     )
     from peerage.scoring import Scored, score
-    from peerage.types import ScoringOptions, Seat
+    from peerage.types import ScoringOptions, Seat, Turn
 
     __version__: str
 
@@ -28,6 +28,7 @@ HOMES = {
     "ScoringOptions": "peerage.types",
     "Seat": "peerage.types",
     "Scored": "peerage.scoring",
+    "Turn": "peerage.types",
     "audit": "peerage.reports",
     "board_contributors": "peerage.reports",
     "board_items": "peerage.reports",
@@ -41,6 +42,7 @@ __all__ = [
     "Scored",
     "ScoringOptions",
     "Seat",
+    "Turn",
     "__version__",
     "audit",
     "board_contributors",

@@ -48,6 +48,11 @@ def pattern(path: str) -> str:
     return re.sub(r"[*?\[]", r"[\g<0>]", path)
 
 
+def is_file(path: str | os.PathLike[str]) -> bool:
+    """Whether there is such a file; no for a name that no file can have."""
+    return os.path.isfile(path)  # noqa: PTH113 - Path raises where a name is too long
+
+
 def located(path: str | os.PathLike[str]) -> str:
     """Where a path really leads, which is what DuckDB asks before it opens a file."""
     return os.path.realpath(path)

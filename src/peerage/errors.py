@@ -17,7 +17,9 @@ VENDOR_KEY = re.compile(
     r"(?:(?:sk|pk|rk|gsk|hf|ghp|gho|r8)_|(?:sk|xai|nvapi|pplx|csk)-|Bearer )[\w.-]{12,}"
     r"|AIza[\w-]{20,}"
 )
-RANDOM_TEXT = re.compile(r"(?=[^\W_]*\d)(?=[^\W_]*[a-zA-Z])[^\W_]{20,}")  # nothing in it to read
+KEY_WITHIN = re.compile(rf"(?<![^\W_])(?:{VENDOR_KEY.pattern})")  # at the start of a word
+NOT_SHOWN = "(not shown: it looks like a key)"
+MIN_RANDOM_CHARACTERS = 20  # letters and digits mixed, with nothing in them to read
 
 
 class PeerageError(Exception):
@@ -27,9 +29,9 @@ class PeerageError(Exception):
 
     def __init__(self, message: str, *, place: str = "", hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.place = place
-        self.hint = hint
+        self.message = without_keys(message)
+        self.place = without_keys(place)
+        self.hint = without_keys(hint)
 
     def __str__(self) -> str:
         where = f"{self.place}: " if self.place else ""
@@ -111,8 +113,8 @@ def shown(value: object) -> str:
         return "a huge integer"  # Python refuses to print the largest
     if not isinstance(value, str):
         return _cut(str(value))
-    if any(may_be_key(word) for word in [value, *value.split()]):
-        return "(not shown: it looks like a key)"
+    if holds_key(value) or any(may_be_key(word) for word in [value, *value.split()]):
+        return NOT_SHOWN
     return _cut(repr(value))
 
 
@@ -131,9 +133,25 @@ def looks_like_key(text: str) -> bool:
     return VENDOR_KEY.fullmatch(text.strip()) is not None
 
 
+def holds_key(text: str) -> bool:
+    """Whether a vendor's API key is somewhere in a text."""
+    return KEY_WITHIN.search(text) is not None
+
+
+def without_keys(text: str) -> str:
+    """The text with every vendor's API key in it struck out."""
+    return KEY_WITHIN.sub(NOT_SHOWN, text)
+
+
 def may_be_key(text: str) -> bool:
     """Whether a text is a vendor's key or as unreadable as one, so that no message repeats it."""
-    return looks_like_key(text) or RANDOM_TEXT.fullmatch(text) is not None
+    return looks_like_key(text) or _is_random(text)
+
+
+def _is_random(text: str) -> bool:
+    is_one_word = len(text) >= MIN_RANDOM_CHARACTERS and text.isalnum()
+    has_letter = any(character.isascii() and character.isalpha() for character in text)
+    return is_one_word and has_letter and any(map(str.isdecimal, text))
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 from peerage.errors import UnreadableError
 from peerage.shapes import WrongShapeError, from_json, to_json
 from peerage.types import (
+    MAX_NUMBER,
     OMITTED,
     Ballot,
     Event,
@@ -119,13 +120,18 @@ class Opened:
     answers: Mapping[str, str] | None = field(default=None, metadata=OMITTED)  # judged, not asked
     budget_usd: float | None = field(default=None, metadata=OMITTED)  # of this session alone
     by: str = field(default="", metadata=OMITTED)  # the id of the token it was asked with
+    secret: str = field(default="", metadata=OMITTED)  # what the codes of its pages follow from
 
 
 @dataclass(frozen=True, slots=True)
 class Extended:
-    """Seats that joined later: the session is open again until they are heard and judged."""
+    """Seats that joined later: the session is open again until they are heard and judged.
+
+    The old secret may have been shown since, so the pages that follow have one of their own.
+    """
 
     seats: tuple[SeatRecord, ...]
+    secret: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +205,26 @@ class Reviewed:
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """A reply that could not be counted as it is, so that its seat is asked once more.
+
+    What could be read of a review is kept: it stands where nothing better comes.
+    """
+
+    seat: str
+    stage: str
+    round: int
+    why: str  # a name in `prompts/faults.txt`
+    text: str
+    usage: Usage | None = field(default=None, metadata=OMITTED)
+    latency_ms: float | None = None
+    review: ReviewReading | None = field(default=None, metadata=OMITTED)
+    finish_reason: str = field(default="", metadata=OMITTED)
+    reasoning: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,8 +252,17 @@ class Audited:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionReading:
+    """How a reply to a yes-or-no question was read when it came in."""
+
+    approved: bool | None
+    reasons: tuple[str, ...] = ()
+    flag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Advised:
-    """A seat's reply when it was asked for the verdict."""
+    """A seat's reply when it was asked for the verdict, and the decision read from it, if any."""
 
     seat: str
     text: str
@@ -235,6 +270,8 @@ class Advised:
     latency_ms: float | None = None
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    n_fences: int = field(default=0, metadata=OMITTED)  # struck out of the text
+    decision: DecisionReading | None = field(default=None, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +281,28 @@ class PersonReviewed:
     ballot: DealtBallot  # in the order that was really shown
     review: ReviewReading
     place: int | None = field(default=None, metadata=OMITTED)  # in the design, if shown as dealt
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """A person asked to leave the session out: boards, audits and lists do; the log keeps it."""
+
+    by: str = field(default="", metadata=OMITTED)  # the name of who asked, where it is known
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A person took a deletion back."""
+
+    by: str = field(default="", metadata=OMITTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """The tags that a session has from here on, in the order of their letters."""
+
+    tags: tuple[str, ...]
+    by: str = field(default="", metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,11 +322,12 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A call to a seat went out."""
+    """A call to a seat went out, for the first time or once more."""
 
     seat: str
     stage: str
     round: int = 0
+    again: bool = field(default=False, metadata=OMITTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +364,7 @@ Stored: TypeAlias = (
     | Failed
     | Gate
     | Dealt
+    | AskedAgain
     | Reviewed
     | StoppedEarly
     | Tallied
@@ -312,6 +373,9 @@ Stored: TypeAlias = (
     | Verdict
     | Finished
     | PersonReviewed
+    | Deleted
+    | Restored
+    | Tagged
 )
 Fact: TypeAlias = Stored | Noted | Asked | TextPiece | Waiting
 STORED_KINDS: Mapping[str, type[Stored]] = {
@@ -321,6 +385,7 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "failed": Failed,
     "screened": Gate,
     "dealt": Dealt,
+    "asked_again": AskedAgain,
     "reviewed": Reviewed,
     "stopped_early": StoppedEarly,
     "tallied": Tallied,
@@ -329,6 +394,9 @@ STORED_KINDS: Mapping[str, type[Stored]] = {
     "concluded": Verdict,
     "finished": Finished,
     "person_reviewed": PersonReviewed,
+    "deleted": Deleted,
+    "restored": Restored,
+    "tagged": Tagged,
 }
 TYPE_BY_KIND: Mapping[str, type[Fact]] = {
     **STORED_KINDS,
@@ -352,9 +420,16 @@ def stored_event(session_id: str, seq: int, at: float, fact: Fact) -> Event:
     return event
 
 
-def event_document(event: Event) -> dict[str, Any]:
-    """An event as exports hold it and clients see it."""
-    return {name: getattr(event, name) for name in EVENT_FIELDS}
+def event_document(event: Event, *, with_secret: bool = False) -> dict[str, Any]:
+    """An event as exports hold it and clients see it.
+
+    The secret of its session is left out, unless the session is over: the codes of its pages
+    follow from it.
+    """
+    document = {name: getattr(event, name) for name in EVENT_FIELDS}
+    if not with_secret and "secret" in event.body:
+        document["body"] = {name: v for name, v in event.body.items() if name != "secret"}
+    return document
 
 
 def read_event(event: Event) -> Fact | None:
@@ -394,6 +469,12 @@ def opening_of(events: Sequence[Event]) -> Opened:
     return opened
 
 
+def is_over(events: Sequence[Event]) -> bool:
+    """Whether a session has ended and was not extended since."""
+    ends = [event.kind for event in events if event.kind in ("finished", "extended")]
+    return ends[-1:] == ["finished"]
+
+
 def seats_in(event: Event) -> tuple[SeatRecord, ...]:
     """The seats that an opening or an extension names; quick, as most name the same ones."""
     return _seats_in(json.dumps(event.body.get("seats")))
@@ -420,19 +501,22 @@ def panel_of(facts: Iterable[Fact]) -> tuple[SeatRecord, ...]:
     return tuple(by_name.values())
 
 
+def is_deleted(facts: Iterable[Fact]) -> bool:
+    """Whether a session is left out: it was deleted, and not restored since."""
+    marks = [fact for fact in facts if isinstance(fact, Deleted | Restored)]
+    return bool(marks) and isinstance(marks[-1], Deleted)
+
+
+def tags_of(facts: Iterable[Fact]) -> tuple[str, ...]:
+    """The tags of a session."""
+    marks = [fact for fact in facts if isinstance(fact, Tagged)]
+    return marks[-1].tags if marks else ()
+
+
 def since_extended(facts: Sequence[Fact]) -> Sequence[Fact]:
     """The events since the panel last grew; all of them where it never did."""
     starts = [i for i, fact in enumerate(facts) if isinstance(fact, Extended)]
     return facts[starts[-1] :] if starts else facts
-
-
-def without_readings(events: Iterable[Event]) -> Iterator[Event]:
-    """The events without how replies were read, so that folding them reads the replies anew."""
-    for event in events:
-        fact = read_event(event)
-        if isinstance(fact, Reviewed) and fact.review is not None:
-            event = replace(event, body=to_json(replace(fact, review=None)))
-        yield event
 
 
 def dealt(ballots: Iterable[Ballot], round: int) -> Dealt:
@@ -448,10 +532,13 @@ class CallMade:
     stage: str
     round: int
     usage: Usage | None  # None: it was not sent, or it was given from elsewhere
+    is_outcome: bool = True  # False: the seat is asked once more
 
     @property
     def cost_usd(self) -> float | None:
-        return self.usage.cost_usd if self.usage else None
+        """What it cost, where that is known; an amount that cannot be true is not."""
+        cost_usd = self.usage.cost_usd if self.usage else None
+        return cost_usd if cost_usd is not None and abs(cost_usd) <= MAX_NUMBER else None
 
 
 def call_made(fact: Fact) -> CallMade | None:
@@ -459,6 +546,8 @@ def call_made(fact: Fact) -> CallMade | None:
     match fact:
         case Answered():
             return CallMade(fact.seat, "answer", 0, fact.usage)
+        case AskedAgain():
+            return CallMade(fact.seat, fact.stage, fact.round, fact.usage, is_outcome=False)
         case Reviewed():
             return CallMade(fact.reviewer, "review", fact.round, fact.usage)
         case Advised():

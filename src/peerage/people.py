@@ -8,23 +8,28 @@ Opinions on items, and items that people contribute, are rows of the store.
 from __future__ import annotations
 
 import hashlib
+import hmac
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, field_validator, model_validator
 
 from peerage.config import Settings
 from peerage.council.blinding import deal_order, label
 from peerage.council.fold import MAX_NOTE_CHARACTERS, fold
-from peerage.errors import InputError, NotFoundError, UsageError, shown
+from peerage.errors import ConfigError, InputError, NotFoundError, UsageError, shown
 from peerage.events import (
+    KIND_BY_TYPE,
     DealtBallot,
     Finished,
     Opened,
     PersonReviewed,
     ReviewReading,
+    event_document,
+    is_deleted,
     opening_of,
     read_events,
     stored_event,
@@ -41,8 +46,15 @@ MAX_TRIES = 10  # to append a review while others do
 MAX_ID = 500
 MAX_ITEM_CHARACTERS = 100_000
 SEPARATOR = "."
+SEAL_CHARACTERS = 32  # of a ballot's id: what shows that it was dealt here
+FINISHED = KIND_BY_TYPE[Finished]
+UNKNOWN_ITEM = {  # what to do about one, by whether it may be said whose it is
+    True: "Contribute it first, or say whose it is: contributor.",
+    False: "Contribute it first. A token of scope 'admin' can say whose an item is.",
+}
 
-Mark = int | float
+# True is not a number, nor is "9".
+Mark = Annotated[int, Strict()] | Annotated[float, Strict()]
 Labels = str | list[str]
 
 
@@ -88,12 +100,14 @@ class PersonBallot:
     person: str
     place: int  # in the balanced design
     author_by_label: Mapping[str, str]  # in the order shown; only the server knows whose is whose
+    key: bytes = field(repr=False)  # of this session's ballots
 
     @property
     def id(self) -> str:
-        """What only this person can send the ballot back with."""
-        whose = hashlib.sha256(f"{self.session.id}|{self.person}".encode()).hexdigest()[:8]
-        return SEPARATOR.join((self.session.id, whose, str(self.place)))
+        """What this person sends the ballot back with; made here, and by nobody else."""
+        whose = f"{self.session.id}|{self.person}|{self.place}".encode("utf-8", "surrogatepass")
+        seal = hmac.new(self.key, whose, "sha256").hexdigest()[:SEAL_CHARACTERS]
+        return SEPARATOR.join((self.session.id, seal, str(self.place)))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -101,7 +115,10 @@ class PersonBallot:
 
     def document(self, settings: Settings) -> dict[str, Any]:
         """The JSON of the ballot, in which nobody is named."""
-        rubric = recorded_rubric(settings, self.opened)
+        try:
+            rubric = recorded_rubric(settings, self.opened)
+        except ConfigError:  # a rubric that is not known here has no dimensions to mark
+            rubric = None
         texts, authors = _answers(self.session), self.author_by_label
         return {
             "ballot": self.id,
@@ -129,7 +146,7 @@ def next_ballot(
 def may_review(events: list[Event], person: str) -> bool:
     """Whether a person can judge a session: over, not judged before, under no name of a seat."""
     facts = list(read_events(events))
-    if not any(isinstance(fact, Finished) for fact in facts):
+    if is_deleted(facts) or not any(isinstance(fact, Finished) for fact in facts):
         return False
     judged = any(isinstance(f, PersonReviewed) and f.ballot.reviewer == person for f in facts)
     seats = {seat.name for seat in opening_of(events).seats}
@@ -145,7 +162,21 @@ def deal_ballot(events: list[Event], person: str, place: int | None = None) -> P
         place = session.ordinal + n_reviewers + n_people
     order = deal_order(tuple(_answers(session)), place, session.seed)
     author_by_label = {label(i): author for i, author in enumerate(order)}
-    return PersonBallot(session, opened, person, place, author_by_label)
+    return PersonBallot(session, opened, person, place, author_by_label, _ballot_key(events))
+
+
+def _ballot_key(events: Sequence[Event]) -> bytes:
+    """Return the key that a session's ballots are sealed with, on every server of its store.
+
+    It is made of the log up to the session's end, with its times to the microsecond: no one
+    knows all of it who may not read the session, and who may read it does not judge it blind.
+    """
+    digest = hashlib.sha256()
+    for event in events:
+        digest.update(json.dumps(event_document(event), sort_keys=True).encode())
+        if event.kind == FINISHED:
+            break
+    return digest.digest()
 
 
 def session_of(ballot_id: str) -> str:
@@ -181,7 +212,7 @@ def _person_reviewed(
     if not may_review(events, person):
         raise AlreadyReviewedError(f"{person} cannot review this session (again).")
     ballot = deal_ballot(events, person, place)
-    if ballot.id != review.ballot:
+    if not hmac.compare_digest(ballot.id.encode(), valid_text(review.ballot).encode()):
         raise NotFoundError(f"the ballot {shown(review.ballot)} was not dealt to {person}.")
     order = tuple(review.order) if review.order is not None else ballot.labels
     if sorted(order) != sorted(ballot.labels):
@@ -241,7 +272,9 @@ class OpinionGiven(ContributionGiven):
     """A person's opinion of an item."""
 
     item_id: str = Field(min_length=1, max_length=MAX_ID, examples=["p17"])
-    opinion: float = Field(allow_inf_nan=False, description="On the configured scale, as ±1.")
+    opinion: float = Field(
+        strict=True, allow_inf_nan=False, description="On the configured scale, as ±1."
+    )
     contributor: str | None = Field(
         default=None,
         min_length=1,
@@ -255,14 +288,32 @@ class ItemGiven(ContributionGiven):
 
     item_id: str | None = Field(default=None, min_length=1, max_length=MAX_ID)
     text: str | None = Field(
-        default=None, max_length=MAX_ITEM_CHARACTERS, description="The prompt itself."
+        default=None,
+        min_length=1,
+        max_length=MAX_ITEM_CHARACTERS,
+        description="The prompt itself.",
     )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.item_id is None and self.text is None:
+            raise ValueError("an item needs a text or an id.")
+        return self
 
 
 def keep_opinions(
-    store: Store, person: str, opinions: Sequence[OpinionGiven], scale: Sequence[float], at: float
+    store: Store,
+    person: str,
+    opinions: Sequence[OpinionGiven],
+    scale: Sequence[float],
+    at: float,
+    *,
+    may_name_owners: bool = True,
 ) -> int:
-    """Keep a person's opinions, all or none; their number. Of several on one item the last is."""
+    """Keep a person's opinions, all or none; their number. Of several on one item the last is.
+
+    Whose an item is that nobody has contributed, a person can say who may name owners.
+    """
     last = {opinion.item_id: opinion for opinion in opinions}
     for opinion in last.values():
         if opinion.opinion not in scale:
@@ -271,13 +322,18 @@ def keep_opinions(
     owners = imported_contributors(store, list(last))
     rows = []
     for item, one in last.items():
-        owner = one.contributor or owners.get(item) or store.contributor_of(item)
+        owner = owners.get(item) or store.contributor_of(item)
+        if owner is None and may_name_owners:
+            owner = one.contributor
         if owner is None:
             raise InputError(
                 f"nobody has contributed the item {shown(item)}.",
-                hint="Contribute it first, or say whose it is: contributor.",
+                hint=UNKNOWN_ITEM[may_name_owners],
             )
-        rows.append(Contribution("opinions", item, owner, at, person, one.opinion, one.category))
+        if one.contributor not in (None, owner):
+            raise _not_theirs(item, owner, one.contributor)
+        row = Contribution("opinions", item, owner, at, person, one.opinion, one.category)
+        rows.append(row)
     _keep(store, rows, owners)
     return len(rows)
 
@@ -299,8 +355,12 @@ def _keep(store: Store, rows: Sequence[Contribution], owners: Mapping[str, str])
     for row in rows:
         owner = owners.get(row.item_id, row.contributor)
         if owner != row.contributor:
-            raise InputError(
-                f"the item {shown(row.item_id)} is {owner}'s, not {row.contributor}'s.",
-                hint="An item is one person's. Nothing was stored.",
-            )
+            raise _not_theirs(row.item_id, owner, row.contributor)
     store.add_contributions(rows)
+
+
+def _not_theirs(item: str, owner: str, other: str) -> InputError:
+    return InputError(
+        f"the item {shown(item)} is {owner}'s, not {other}'s.",
+        hint="An item is one person's. Nothing was stored.",
+    )

@@ -8,13 +8,23 @@ from fractions import Fraction
 from typing import Any, get_args, overload
 
 from peerage import config
+from peerage.arguments import FLAG, checked, instance, optional
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
-from peerage.council.counting import count, tally
-from peerage.council.documents import is_rankings, session_of, sessions_of
+from peerage.council.counting import count, has_vote, tally
+from peerage.council.documents import (
+    Step,
+    is_rankings,
+    session_of,
+    sessions_of,
+    told,
+    untold,
+)
+from peerage.council.refusals import looks_like_a_refusal
 from peerage.council.safety import safety_metadata, screen
-from peerage.errors import UsageError
+from peerage.errors import UsageError, few, how_many
 from peerage.events import Opened
+from peerage.reviews.names import alike
 from peerage.rules import rules
 from peerage.types import (
     Audit,
@@ -28,6 +38,8 @@ from peerage.types import (
     Session,
     Tabular,
 )
+
+MAX_NAMED = 3  # of the tied in a short name
 
 
 def check_options(options: ScoringOptions) -> None:
@@ -75,9 +87,16 @@ class Scored(Tabular):
         return self.session.scores
 
     def __repr__(self) -> str:
-        n, rule = len(self.scores), self.options.rule
-        first = f", {self.scores[0].model!r} first" if self.scores else ""
-        return f"Scored({n} candidates by {rule}{first})"
+        best = [repr(one.model) for one in self.scores if one.rank == 1]
+        how = "tied for first" if best[1:] else "first"
+        first = f", {few(best, MAX_NAMED)} {how}" if best else ""
+        return f"Scored({how_many(len(self.scores), 'candidate')} by {self.options.rule}{first})"
+
+    @property
+    def n_counted(self) -> int:
+        """How many ballots have a vote in them."""
+        n = len(self.session.candidates)
+        return sum(has_vote(ballot, self.options.own_votes, n) for ballot in self.counted)
 
     def table(self) -> dict[str, list[Any]]:
         rows = [_score_row(score, self.options) for score in self.scores]
@@ -132,6 +151,13 @@ def score(
 ) -> list[Scored]: ...
 
 
+@checked(
+    options=optional(
+        instance("ScoringOptions", ScoringOptions, hint='As in score(ballots, rule="elo").')
+    ),
+    rubric=optional(instance("a rubric or its name", str, Rubric)),
+    safety_gate=optional(FLAG),
+)
 def score(
     ballots: Session | Mapping[str, Any] | Sequence[Any],
     options: ScoringOptions | None = None,
@@ -164,7 +190,7 @@ def score(
     )
 
 
-def score_session(session: Session, options: ScoringOptions) -> Scored:
+def score_session(session: Session, options: ScoringOptions, step: Step = untold) -> Scored:
     """Score one session; it comes back with its scores, gates, flags and audit."""
     gates, flags = _gates(session, options)
     failed = frozenset(gate.model for gate in gates if not gate.passed)
@@ -172,15 +198,20 @@ def score_session(session: Session, options: ScoringOptions) -> Scored:
     cap = Fraction(repr(float(options.safety_score_cap)))
     counted = tuple(
         count(b, reviews[b.reviewer, b.round, b.sheet], options.rubric, failed, cap)
-        for b in session.ballots
+        for b in told(session.ballots, step, "ballots counted")
     )
     ballots, last = last_round(session.ballots, counted)
     scores = tally(
         last, session.candidates, rules.get(options.rule), rules.get("borda"), options.own_votes
     )
     flags += [f"no_votes:{score.model}" for score in scores if not score.votes]
+    names = (*session.candidates, *(ballot.reviewer for ballot in session.ballots))
+    flags += [f"names_alike:{' and '.join(map(repr, group))}" for group in alike(names)]
+    declined = [r.model for r in session.responses if looks_like_a_refusal(r.text)]
+    flags += [f"looks_like_a_refusal:{name}" for name in declined]
     flags += [f"truncated:{r.model}" for r in session.responses if r.truncated]
-    n_counted = sum(not ballot.abstained for ballot in last)
+    n = len(session.candidates)
+    n_counted = sum(has_vote(ballot, options.own_votes, n) for ballot in last)
     flags += ["single_ballot"] if n_counted == 1 else ["no_ballots"] if n_counted == 0 else []
     audit = None
     if options.audit:
@@ -225,6 +256,8 @@ def _score_row(score: Score, options: ScoringOptions) -> dict[str, Any]:
         "vote_count": score.votes,
         "win_count": score.wins,
         "confidence": score.confidence,
+        "votes": score.votes,
+        "possible": score.possible,
         "mean_score": score.mean_score,
         "passed_gate": score.passed,
     }

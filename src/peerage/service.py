@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import unicodedata
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from peerage.events import (
     Finished,
     Opened,
     billed_calls,
+    opening_of,
     read_events,
     stored_event,
     total_cost,
@@ -39,6 +41,7 @@ from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import Signal, end, finish
+from peerage.tokens import allowed
 from peerage.types import Event, Turn
 
 if TYPE_CHECKING:
@@ -77,6 +80,10 @@ class BusyError(PeerageError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message, hint=f"Try again in {retry_after_s:.0f} s.")
         self.retry_after_s = retry_after_s
+
+
+class NotAllowedError(PeerageError):
+    """The token of this request may not do this."""
 
 
 class NoVerdictError(PeerageError):
@@ -219,6 +226,17 @@ class Service:
         """
         self._check_room()
         by = asking_token.get()
+        self._check_names(request, by)
+        opening = asyncio.ensure_future(self._open(request, by))
+        try:
+            return await finish(opening)
+        except asyncio.CancelledError:  # nobody will ever know its id
+            if not opening.cancelled() and opening.exception() is None:
+                await finish(self._end(opening.result()))
+            raise
+
+    async def _open(self, request: SessionRequest, by: AccessToken | None) -> str:
+        """Reserve the money of a session, put it in the log and begin it; its id."""
         keywords, payer = _keywords(request), by.id if by else ""
         self._n_opening += 1
         try:
@@ -227,8 +245,8 @@ class Service:
             begun = await self.council.open(
                 request.query, request.category, live=True, by=payer, **keywords
             )
-        except PeerageError:
-            await self._give_back(payer, keywords.get("budget_usd", 0.0))
+        except BaseException:
+            await finish(self._give_back(payer, keywords.get("budget_usd", 0.0)))
             raise
         finally:
             self._n_opening -= 1
@@ -236,6 +254,19 @@ class Service:
         self._begin(hosted, begun)
         self._host(hosted)
         return hosted.id
+
+    def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
+        """Refuse answers under the name of a seat, which boards would count as that seat's own."""
+        if token is None or "admin" in allowed(token):
+            return
+        seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
+        for name in request.answers or {}:
+            if _alike(name) in seats:
+                raise NotAllowedError(
+                    f"{shown(seats[_alike(name)])} is a seat of this panel, and an answer that is"
+                    " given cannot stand under its name.",
+                    hint="Give the answer another name, or use a token of scope 'admin'.",
+                )
 
     async def _reserve(self, token: AccessToken, keywords: AskKeywords) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
@@ -249,7 +280,8 @@ class Service:
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
-                f"${reserve_usd:.4f} is more than is free of the token's budget.",
+                f"this request may cost ${reserve_usd:.4f}, and the token has "
+                f"${max(left_usd, 0.0):.4f} of its budget left.",
                 hint="Sessions that run hold theirs until they end: ask with a smaller budget_usd,"
                 " or wait for them.",
             )
@@ -260,14 +292,20 @@ class Service:
             await self.read(self.store.spend, token_id, -usd)
 
     async def _settle(self, hosted: HostedSession) -> None:
-        """Give back what a session that is over has left of its token's money."""
+        """Give back what a session that is over has left of its token's money.
+
+        A call that was out when the session ended may have cost all that was set aside for it.
+        What is unknown about calls of another process stays spent.
+        """
         ends = [event for event in hosted.events if event.kind in (OPENED, FINISHED)]
         facts = list(read_events(ends))
-        if not facts or not isinstance(opened := facts[0], Opened) or not opened.budget_usd:
+        if hosted.begun is None or not facts or not isinstance(facts[-1], Finished):
             return
-        last = facts[-1]
-        if isinstance(last, Finished) and last.cost_usd is not None and not last.unpriced_calls:
-            await self._give_back(opened.by, opened.budget_usd - last.cost_usd)
+        earlier = total_cost(billed_calls(read_events(hosted.begun.history)))
+        opened, (_, n_unknown) = facts[0], earlier
+        if isinstance(opened, Opened) and opened.budget_usd and not n_unknown:
+            left_usd = opened.budget_usd - hosted.begun.budget.spent_usd
+            await self._give_back(opened.by, max(left_usd, 0.0))
 
     async def prepare(self) -> None:
         """Load what the first session would wait for."""
@@ -338,7 +376,21 @@ class Service:
             yield events
 
     async def cancel(self, id: str) -> bool:
-        """End a session now and say so in its log; False where it does not run here."""
+        """End a session now and say so in its log; False where it does not run here.
+
+        A token ends its own sessions; those of others take one of scope admin.
+        """
+        token = asking_token.get()
+        if id in self._hosted and token is not None and "admin" not in allowed(token):
+            opened = opening_of(await self.read(self.store.events, id))
+            if opened.by != token.id:
+                raise NotAllowedError(
+                    f"session {id} was not started with this token.",
+                    hint="The token that started it can end it, and any of scope 'admin'.",
+                )
+        return await self._end(id)
+
+    async def _end(self, id: str) -> bool:
         hosted = self._hosted.get(id)
         if hosted is None or hosted.task is None:
             return False
@@ -475,7 +527,12 @@ async def _follow(
         new = [event for event in events[place:] if event.seq > after or event.seq == NOT_STORED]
         place = len(events)
     if hosted.failure is not None and not isinstance(hosted.failure, SessionTakenError):
-        raise hosted.failure
+        raise hosted.failure.with_traceback(None)  # once for each watcher
+
+
+def _alike(name: str) -> str:
+    """A name such that those which look the same are equal."""
+    return unicodedata.normalize("NFKC", name).casefold().strip()
 
 
 def is_finished(event: Event) -> bool:

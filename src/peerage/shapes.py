@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -55,7 +55,7 @@ def from_json(cls: Callable[..., T], value: Any) -> T:
 Reader: TypeAlias = Callable[[Any], Any]
 
 
-@cache
+@lru_cache(maxsize=1024)
 def _reader_of(cls: Any) -> Reader:
     """Reads an object's members into the fields of their names."""
     hints = get_type_hints(cls)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import math
 import secrets
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
 from peerage.errors import UsageError, meant
 from peerage.stores import AccessToken
+from peerage.types import MAX_NUMBER
 
 Scope = Literal["read", "review", "run", "admin"]
 
@@ -48,13 +48,61 @@ def make_token(
             f"a token needs a name of at most {MAX_NAME_CHARACTERS} characters on one line.",
             hint="People review under it.",
         )
-    if rate is not None and not 0 < rate < math.inf:
-        raise UsageError(f"a token cannot make {rate:g} requests a minute.", hint="More than 0.")
-    if budget_usd is not None and not 0 <= budget_usd < math.inf:
-        raise UsageError(f"a token cannot have a budget of {budget_usd:g} USD.", hint="0 or more.")
+    if rate is not None and not 0 < rate <= MAX_NUMBER:
+        raise UsageError(
+            f"a token cannot make {rate:g} requests a minute.",
+            hint=f"More than 0, at most {MAX_NUMBER:,.0f}.",
+        )
+    if budget_usd is not None and not 0 <= budget_usd <= MAX_NUMBER:
+        raise UsageError(
+            f"a token cannot have a budget of {budget_usd:g} USD.",
+            hint=f"From 0 to {MAX_NUMBER:,.0f}.",
+        )
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
     text = f"{PREFIX}{id_}_{secret}"
     return text, AccessToken(id_, name, chosen, hashed(text), budget_usd, rate, at)
+
+
+# -- logins: what a browser holds in place of a token ------------------------------------------
+
+# A login is a row among the tokens, so that every server of a store knows it and knows its end.
+# Its scopes are this word and the id of the token it stands for; by itself it opens nothing.
+LOGIN = "login"
+LOGIN_S = 30 * 86_400
+MAX_LOGINS = 20  # of one token at a time; the oldest ends
+
+
+def make_login(token: AccessToken, at: float) -> tuple[str, AccessToken]:
+    """Return a new login of a token: the text of its cookie, and what the store keeps."""
+    id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
+    text = f"{PREFIX}{id_}_{secret}"
+    return text, AccessToken(id_, token.name, (LOGIN, token.id), hashed(text), None, None, at)
+
+
+def is_login(token: AccessToken) -> bool:
+    """Whether a stored token is a login of another one."""
+    return token.scopes[:1] == (LOGIN,)
+
+
+def token_of_login(
+    login: AccessToken, tokens: Iterable[AccessToken], now: float
+) -> AccessToken | None:
+    """Return the token that a login stands for, or None once either has ended."""
+    if not is_login(login) or not 0 <= now - login.created_at <= LOGIN_S:
+        return None
+    good = (token for token in tokens if token.revoked_at is None and not is_login(token))
+    return next((token for token in good if (token.id,) == login.scopes[1:]), None)
+
+
+def surplus_logins(
+    token: AccessToken, tokens: Iterable[AccessToken], now: float
+) -> list[AccessToken]:
+    """Return the logins to remove before another one of a token: old ones, and one too many."""
+    logins = [one for one in tokens if is_login(one)]
+    old = [one for one in logins if now - one.created_at > LOGIN_S]
+    own = [one for one in logins if one.scopes[1:] == (token.id,) and one not in old]
+    own.sort(key=lambda one: one.created_at)
+    return [*old, *own[: max(0, len(own) - MAX_LOGINS + 1)]]
 
 
 def hashed(text: str) -> str:

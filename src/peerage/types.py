@@ -7,12 +7,17 @@ more than a property, and nothing here knows a file or a clock.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from peerage.arguments import checked_fields
+from peerage.errors import MissingExtraError
+from peerage.installation import install_command
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped]
@@ -20,10 +25,12 @@ if TYPE_CHECKING:
 
 OwnVotes = Literal["out", "in", "seed"]
 Order = Literal["balanced", "shuffle", "shared"]
+Seal = Literal["required", "preferred"]  # whether a reply must carry its page's code to count
 Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
+MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
 MAX_HTML_ROWS = 100  # of a table in a notebook
 
@@ -53,13 +60,15 @@ class Tabular:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas data frame."""
-        import pandas
+        with _frames():
+            import pandas
 
         return pandas.DataFrame(self.table())
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars data frame."""
-        import polars
+        with _frames():
+            import polars
 
         return polars.DataFrame(self.table(), strict=False)
 
@@ -80,6 +89,17 @@ class Tabular:
         )
 
 
+@contextmanager
+def _frames() -> Iterator[None]:
+    """Around an import of data frames: one that is missing is an error that says how to get it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"this needs {error.name}.", hint=f"Install it: {install_command('frames')}"
+        ) from None
+
+
 def _html_cell(value: object) -> str:
     if value is None:
         return "–"
@@ -89,6 +109,7 @@ def _html_cell(value: object) -> str:
 # -- who sits at the table ---------------------------------------------------------------------
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class Seat:
     """A member of the council: the name on boards, and how its model is reached."""
@@ -118,12 +139,16 @@ class Seat:
 OMITTED: Mapping[str, Any] = {"omitted": True}  # a field not written where it has its default
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
 
     role: str
     content: str
+
+
+QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may call a question
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,18 +375,21 @@ class Score:
 
     model: str
     value: float | None  # None: it has votes, but the rule cannot value it
-    rank: int
+    rank: int | None  # None: it has votes, but no value to be ranked by
     votes: int
     wins: int
-    confidence: Confidence
+    confidence: Confidence  # how many of the possible votes were cast; no certainty
     share: float
     borda: float
     passed: bool = True
     low: float | None = None  # a 95% interval of the share, where there are votes enough
     high: float | None = None
     mean_score: float | None = None
+    # how many reviewers could have voted for it; None in logs that do not say so
+    possible: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class CommunityCoefficients:
     """The numbers of the community boards."""
@@ -411,7 +439,7 @@ _LIMITS: Mapping[str, tuple[int | None, float | None]] = {
     "anchoring": (20, 0.1),  # ballots
     "consistency": (20, 0.5),  # repeats; sd, at most
     "style": (50, 0.1),  # reviews
-    "sycophancy": (20, 0.5),  # reviews of the pair; sd
+    "pair_departure": (20, 0.5),  # reviews of the pair; sd
     "reasoning_length": (30, 0.2),  # answers
     "agreement": (50, 0.3),  # reviews; at least
     "effective_votes": (50, 0.5),  # sessions; at least, of the panel
@@ -421,6 +449,7 @@ N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
     """The thresholds of an audit, by metric.
@@ -435,6 +464,7 @@ class AuditLimits:
     healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
+@checked_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
     """How ballots are counted and scored; the same ballots may be scored again by others.
@@ -491,6 +521,14 @@ class Dissent:
 
 
 @dataclass(frozen=True, slots=True)
+class NoDecision:
+    """A seat that was to vote and gave no decision: it failed, or its reply cannot be read."""
+
+    seat: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """What the council concludes; `by` is the seat that wrote it, empty if none did."""
 
@@ -501,6 +539,14 @@ class Verdict:
     approved: bool | None = None
     note: str = ""
     dissent: tuple[Dissent, ...] = ()
+    failed: tuple[NoDecision, ...] = field(default=(), metadata=OMITTED)  # of a yes-or-no verdict
+
+    @property
+    def decision(self) -> str:
+        """What a yes-or-no verdict says in a word; empty for another kind."""
+        if self.kind != "binary":
+            return ""
+        return {True: "approved", False: "rejected", None: "undecided"}[self.approved]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
+from fastapi.routing import APIRoute
 
 from peerage import config
+from peerage.doors.http import operations
 from tests.forked import Forks
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +36,17 @@ def test_the_image_runs_a_command_that_exists_as_a_user_without_rights() -> None
     copied = [words[1].split()[:-1] for words in found if words[0] == "COPY"]
     for name in (name for names in copied for name in names if not name.startswith(("-", "/"))):
         assert (ROOT / name).exists(), name
+
+
+def test_the_health_check_of_the_image_asks_a_route_that_sees_the_store() -> None:
+    text = next(words[1] for words in steps() if words[0] == "HEALTHCHECK")
+    (path,) = re.findall(r"127\.0\.0\.1:8400(/[\w/]*)'", text)
+    routes = {
+        route.path: route for route in operations.router.routes if isinstance(route, APIRoute)
+    }
+    assert routes[path].endpoint is operations.store_ready
+    (limit_s,) = re.findall(r"timeout=(\d+)\)", text)
+    assert float(limit_s) > operations.STORE_ANSWERS_S
 
 
 def test_the_image_installs_extras_that_there_are() -> None:

@@ -159,3 +159,29 @@ def test_a_link_that_leads_nowhere_is_seen(tmp_path: Path) -> None:
         encoding="utf-8",
     )
     assert dead_links(page) == ["gone.md", "page.md#gone", "gone.svg"]
+
+
+# -- panels in examples --------------------------------------------------------------------------
+
+SEATS_OPTION = re.compile(r"--seats[ =]([\w.-]+(?:,[\w.-]+)*)")
+EXAMPLES = [
+    *(path for path in DOCUMENTS if path.name != "CHANGELOG.md"),
+    *sorted((ROOT / "src/peerage/doors").rglob("*.py")),
+]
+
+
+def seat_tables(text: str) -> Iterator[list[str]]:
+    """The [[seat]] tables of each block of TOML in a document."""
+    for language, block in FENCE.findall(text):
+        if language == "toml" and "[[seat]]" in block:
+            yield block.split("[[seat]]")[1:]
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_example_shows_two_seats_that_can_only_review_each_other(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    named = [names.split(",") for names in SEATS_OPTION.findall(text)]
+    assert all(len(names) != 2 for names in named), named
+    for tables in seat_tables(text) if path.suffix == ".md" else ():
+        pairs = [table for table in tables if "roles" not in table or '"answer"' in table]
+        assert not (len(pairs) == len(tables) == 2), text

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "src" / "peerage"
 # room, and no room may lean on it.
 FRONT = "the front"
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "types", "text", "shapes", "events"),
+    ("errors", "installation", "arguments", "types", "text", "shapes", "events"),
     ("config", "stats", "plugins", "embedded"),
     ("reviews",),
     ("council", "rules", "biases", "boards", "simulate"),
@@ -27,12 +27,14 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "scoring",
         "verdicts",
         "session",
+        "trial",
         "season",
         "estimate",
         "panel",
         "reports",
         "imports",
         "people",
+        "curation",
         "tokens",
         "service",
     ),

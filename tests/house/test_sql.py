@@ -163,6 +163,25 @@ def test_what_an_engine_runs_is_literal_or_made_by_the_one_builder(path: Path) -
     assert faults(path.read_text(encoding="utf-8")) == []
 
 
+CALLBACKS = {
+    "create_function", "create_aggregate", "create_window_function", "create_collation",
+    "set_authorizer", "set_progress_handler", "set_trace_callback",
+}  # fmt: skip
+
+
+def test_no_query_of_sqlite_calls_back_into_python() -> None:
+    """A query that waits for the interpreter's lock, with its connection locked, may wait for a
+    thread that holds the first and waits for the second.
+    """
+    for path in MODULES:
+        names = {
+            n.attr
+            for n in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(n, ast.Attribute)
+        }
+        assert not names & CALLBACKS, path
+
+
 @pytest.mark.parametrize(
     "code",
     [

@@ -4,12 +4,14 @@ import asyncio
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 
 import pytest
 
 from peerage import Council
 from peerage.errors import InputError, UsageError
 from peerage.imports import export, take, take_export, write_reviews
+from peerage.stores import StoreError
 from tests.stored_boards import files_of_store
 
 SEATS = "".join(f'[[seat]]\nname = "{name}"\nprovider = "simulated"\n' for name in "abc")
@@ -114,6 +116,40 @@ def test_an_export_that_lacks_a_part_or_contradicts_the_store_changes_nothing(
         take_export(third, tmp_path)
     assert rows(tmp_path / "other.db") == before
     assert third.imports() == [] == third.sessions()
+
+
+def refusing(path):
+    """A connection to a store that takes no imports until it is told to."""
+    db = sqlite3.connect(path)
+    db.execute("CREATE TRIGGER full BEFORE INSERT ON imports BEGIN SELECT RAISE(FAIL, 'full'); END")
+    return closing(db)
+
+
+def test_an_import_of_sessions_that_is_cut_off_leaves_nothing_and_can_be_tried_again(
+    full, opened, tmp_path
+):
+    other = opened("other")
+    with refusing(tmp_path / "other.db") as db:
+        with pytest.raises(StoreError):
+            take(other, tmp_path / "b.json", "sessions", lambda: 9.0)
+        assert other.sessions() == [] == other.imports()
+        db.execute("DROP TRIGGER full")
+    assert take(other, tmp_path / "b.json", "sessions", lambda: 9.0).n == 1
+
+
+def test_an_import_of_an_export_that_is_cut_off_leaves_nothing_and_can_be_tried_again(
+    full, opened, tmp_path
+):
+    export(full, tmp_path / "out")
+    other = opened("other")
+    with refusing(tmp_path / "other.db") as db:
+        before = rows(tmp_path / "other.db")
+        with pytest.raises(StoreError):
+            take_export(other, tmp_path / "out")
+        assert rows(tmp_path / "other.db") == before
+        db.execute("DROP TRIGGER full")
+    take_export(other, tmp_path / "out")
+    assert len(other.imports()) == 3
 
 
 def test_ten_wrong_sessions_are_named_and_none_is_taken(store, tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import multiprocessing
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,16 @@ from hypothesis import strategies as st
 
 from peerage import config
 from peerage.engines.duckdb import DuckDB
-from peerage.errors import InputError
+from peerage.errors import InputError, PeerageError
 from peerage.imports import export, take, take_export
+from peerage.people import next_ballot
+from peerage.reports import Reports
+from peerage.reports.options import (
+    AuditOptions,
+    ModelBoardOptions,
+    ReplayOptions,
+    SessionsOptions,
+)
 from peerage.reports.stored_reviews import stored_reviews, synced
 from peerage.stores import Import, open_store
 from tests.stored_boards import board_of_store, files_of_store
@@ -172,6 +181,105 @@ def test_events_that_do_not_add_up_are_refused(index, lines, opened, tmp_path) -
     path.write_text(json.dumps(lines[0]) + "\n")
     with pytest.raises(InputError, match="line 1"):
         take(opened("other"), path, "sessions", lambda: 7.0)
+
+
+FAR = [  # where in which event a number or name stands that later commands would stumble over
+    ("dealt", ("body", "ballots", 0, "order"), ["a", "a"]),
+    ("dealt", ("body", "ballots", 0, "labels"), ["A", "A"]),
+    ("opened", ("body", "law", "rubric"), "invented"),
+    ("opened", ("body", "budget_usd"), 1e308),
+    ("reviewed", ("body", "latency_ms"), -1e308),
+    ("reviewed", ("body", "review"), {"scores": {"A": 1e308}}),
+    ("reviewed", ("body", "review"), {"scores": {"A": 1e12}}),
+    ("reviewed", ("body", "review"), {"marks": {"A": {"accuracy": 1e308}}}),
+    ("reviewed", ("body", "review"), {"claimed": {"A": -1e308}}),
+    ("answered", ("body", "usage"), {"tokens_in": 1, "tokens_out": 1, "cost_usd": 1e308}),
+    ("finished", ("body", "cost_usd"), 1e308),
+]
+READING = {
+    "ranking": [["A"], ["B"]],
+    "scores": {},
+    "marks": {},
+    "claimed": {},
+    "notes": {},
+    "abstained": "",
+    "recovered": "",
+    "flags": [],
+}
+
+
+def with_far(line: dict[str, Any], kind: str, where: tuple[Any, ...], what: Any) -> dict[str, Any]:
+    """A stored session in whose first event of a kind something is replaced."""
+    event = next(one for one in line["events"] if one["kind"] == kind)
+    set_in(event, where, {**READING, **what} if where[-1] == "review" else what)
+    return line
+
+
+@pytest.mark.parametrize(("kind", "where", "what"), FAR)
+def test_a_number_or_name_that_later_commands_stumble_over_is_refused(
+    kind, where, what, lines, opened, tmp_path
+) -> None:
+    path = tmp_path / "out/sessions.jsonl"
+    changed = [lines[0], with_far(lines[1], kind, where, what)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in changed))
+    other = opened("other")
+    with pytest.raises(InputError, match=r"line 2|session two"):
+        take(other, path, "sessions", lambda: 7.0)
+    with pytest.raises(InputError, match=r"line 2|session two"):
+        take_export(other, tmp_path / "out")
+    assert other.sessions() == []
+
+
+def test_a_rubric_of_the_settings_is_known_to_an_import(lines, opened, tmp_path) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_text(json.dumps(with_far(lines[0], "opened", ("body", "law", "rubric"), "mine")))
+    other = opened("other")
+    take(other, path, "sessions", lambda: 7.0, rubrics=["mine"])
+    assert [one.id for one in other.sessions()] == ["one"]
+
+
+@pytest.mark.parametrize(("kind", "where", "what"), FAR)
+def test_what_later_commands_stumble_over_harms_no_other_session_once_stored(
+    kind, where, what, store, lines, tmp_path
+) -> None:
+    """Earlier versions have let it in: the boards and the other session stay as they are."""
+    event = next(
+        one for one in with_far(lines[1], kind, where, what)["events"] if one["kind"] == kind
+    )
+    db = sqlite3.connect(tmp_path / "peerage.db")
+    query = "UPDATE events SET body = ? WHERE session_id = 'two' AND kind = ?"
+    db.execute(query, (json.dumps(event["body"]), kind))
+    db.commit()
+    db.close()
+    reports = Reports(config.changed(config.Settings(), {"store": f"sqlite:///{store.place}"}))
+    vars(reports)["store"] = store
+    rows = reports.board(ModelBoardOptions(since="all")).rows
+    assert {row["appearances"] for row in rows} <= {1, 2}
+    documents = [
+        reports.board(ModelBoardOptions(since="all")).document(),
+        reports.audit(AuditOptions(since="all")).document(),
+        reports.sessions(SessionsOptions()).document(),
+        reports.replay("one", ReplayOptions()).document(),
+        next_ballot(store, "ada").document(reports.settings),
+    ]
+    json.dumps(documents, allow_nan=False)
+    with suppress(PeerageError):  # a sentence, or a document
+        json.dumps(reports.session("two").document(), allow_nan=False)
+
+
+@pytest.mark.parametrize("mark", [1e308, -1e308, 1e12])
+@pytest.mark.parametrize("column", ["score", "mark_accuracy", "words"])
+def test_a_table_with_a_number_that_cannot_be_added_up_is_refused(
+    column, mark, store, tmp_path
+) -> None:
+    names = ["session_id", "reviewer", "candidate", "score", "mark_accuracy", "words"]
+    rows = [["s", "r", "a", 5, 5, 5], ["s", "r", "b", 6, 6, 6]]
+    rows[0][names.index(column)] = mark
+    text = "\n".join(",".join(map(str, row)) for row in [names, *rows])
+    (tmp_path / "r.csv").write_text(text + "\n")
+    with pytest.raises(InputError, match=column):
+        take(store, tmp_path / "r.csv", "reviews", lambda: 7.0)
+    assert store.imports() == []
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"events": ' + "[" * 500 + "]" * 500 + "}"])

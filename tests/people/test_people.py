@@ -158,7 +158,7 @@ def test_a_judged_session_is_in_one_file_of_the_mirror_and_boards_are_as_from_sc
 
 def test_nobody_is_dealt_a_ballot_of_a_session_that_is_not_over(tmp_path):
     async def hold():
-        seats = [Seat(name, provider="simulated") for name in ("ann", "bob")]
+        seats = [Seat(name, provider="simulated") for name in ("ann", "bob", "cyd")]
         async with Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats, seed=1) as council:
             return (await council.ask("Which?")).id
 

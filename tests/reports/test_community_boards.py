@@ -284,7 +284,7 @@ def test_a_model_that_did_not_settle_is_flagged() -> None:
 
 
 def test_unknown_questions_are_refused(seed_opinions: Rows) -> None:
-    with pytest.raises(UsageError, match="no option 'colour'"):
+    with pytest.raises(UsageError, match="no argument 'colour'"):
         board_items(seed_opinions, colour="red")
     with pytest.raises(UsageError, match="reputation cannot be 'peer'"):
         board_items(seed_opinions, reputation="peer")

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import peerage
-from peerage.boards.models import ModelTotals, rating_estimates, rating_estimates_of
+from peerage.boards.model_totals import ModelTotals
+from peerage.boards.models import rating_estimates
+from peerage.boards.win_counts import rating_estimates_of
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError
 from peerage.reports.model_boards import plan_of

@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench._simulated_reviews import Planted, SimulatedSeason, simulated_reviews
+from peerage.boards.model_totals import ModelTotals
+from peerage.boards.score_views import fitted_scores, solve_scores
 from peerage.council.counting import count, tally
 from peerage.engines.duckdb import DuckDB
 from peerage.errors import InputError, UsageError
@@ -20,7 +22,9 @@ from peerage.reports import board_models
 from peerage.reports.model_boards import plan_of
 from peerage.reports.model_reviews import ReviewsTable
 from peerage.reports.options import ModelBoardOptions
+from peerage.reviews.rows import N_FOLDS
 from peerage.rules import rules
+from peerage.rules.elo import ratings_left_out
 from peerage.types import Ballot, OwnVotes, Review, Slot
 
 DAY_S = 86_400.0
@@ -265,7 +269,7 @@ def test_every_rule_on_a_board_is_the_rule_of_its_own_file(season: dict[str, Any
         for one in board.notes["rules"]
     }
     table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all", compare_rules=True))
-    placings = table.placings(plan_of(table))
+    placings = table.placings(plan_of(table)).placings
     for name in ("bradley_terry", "elo", "copeland", "schulze"):
         wanted = rules.get(name).values(placings, tuple("abcde"))
         assert found[name] == pytest.approx({k: float(v) for k, v in wanted.items()}, abs=1e-6)
@@ -282,7 +286,7 @@ def test_a_board_under_another_rule_is_ranked_by_its_value(
     rows = board_models(season, since="all", rule=rule).rows
     values = [row["value"] for row in rows]
     assert values == sorted(values, reverse=rule != "mean_rank")
-    if rule in ("mean_rank", "hybrid", "bradley_terry"):
+    if rule != "copeland":
         assert all(row["value_low"] < row["value"] < row["value_high"] for row in rows)
         assert all(row["rank_low"] <= row["rank"] <= row["rank_high"] for row in rows)
 
@@ -636,3 +640,70 @@ def test_without_truncated_is_the_board_of_the_others_alone() -> None:
 def test_a_table_that_does_not_say_cannot_be_rid_of_cut_off_answers() -> None:
     with pytest.raises(InputError, match="no column `truncated`"):
         board_models(ballot("1", "x", "a b c"), without_truncated=True)
+
+
+# -- intervals of scores and of Elo ------------------------------------------------------------
+
+
+def test_scores_have_intervals_that_narrow_with_the_sessions() -> None:
+    """Both views, over queries: four times the sessions halve the width, more or less."""
+    widths = []
+    for n_sessions in (40, 160):
+        rows = dict(simulated_reviews(SimulatedSeason(n_sessions=n_sessions), Planted(), 3))
+        board = board_models(rows, since="all")
+        for view in ("mean_score", "z_score"):
+            assert all(row[f"{view}_low"] < row[view] < row[f"{view}_high"] for row in board.rows)
+        wide = [row["mean_score_high"] - row["mean_score_low"] for row in board.rows]
+        widths.append(sum(wide) / len(wide))
+    assert widths[0] / widths[1] == pytest.approx(2.0, rel=0.4)
+
+
+def test_the_interval_of_a_score_is_that_of_its_queries_not_of_its_sessions() -> None:
+    """Ten sessions on each of ten queries are ten observations."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for query in range(10):
+        quality = rng.normal(6.0, 1.0, 3)
+        for again in range(10):
+            for name, score in zip("abc", quality, strict=True):
+                row = {"session_id": f"s{query}-{again}", "reviewer": "r", "candidate": name}
+                rows.append({**row, "score": float(score), "query_id": f"q{query}"})
+    asked_again = by_model(rows)
+    alone = by_model([{**row, "query_id": row["session_id"]} for row in rows])
+    for name in "abc":
+        width, narrow = (
+            one[name]["mean_score_high"] - one[name]["mean_score_low"]
+            for one in (asked_again, alone)
+        )
+        assert width > 2.0 * narrow
+
+
+def test_a_score_from_one_query_has_no_interval() -> None:
+    rows = [
+        {"session_id": "s", "reviewer": "r", "candidate": name, "score": score}
+        for name, score in (("a", 7.0), ("b", 5.0))
+    ]
+    for row in by_model(rows).values():
+        assert row["mean_score"] is not None
+        assert row["mean_score_low"] is row["mean_score_high"] is row["z_score_low"] is None
+
+
+def test_the_fit_in_one_step_is_the_one_in_many(season: dict[str, Any]) -> None:
+    """Intervals solve for what `mean_score` comes to by turns."""
+    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all"))
+    totals = ModelTotals(table.sums(plan_of(table)).slice(None))
+    reviewer, model, sums = totals.by_reviewer("scores")
+    _, who = np.unique(reviewer, return_inverse=True)
+    solved = solve_scores(who, model, sums["weight"], sums["score"], len(totals))
+    assert solved == pytest.approx(fitted_scores(totals), abs=1e-9)
+
+
+def test_elo_without_a_fold_is_elo_of_the_other_ballots(season: dict[str, Any]) -> None:
+    table = ReviewsTable(DuckDB(), season, ModelBoardOptions(since="all", rule="elo"))
+    placings, folds = table.placings(plan_of(table))
+    ratings, met = ratings_left_out(placings, "abcde", folds, N_FOLDS)
+    assert met.all()
+    for fold in (0, 17):
+        others = [one for one, at in zip(placings, folds, strict=True) if at != fold]
+        wanted = rules.get("elo").values(others, tuple("abcde"))
+        assert ratings[1 + fold] == pytest.approx([float(wanted[name]) for name in "abcde"])

@@ -232,9 +232,9 @@ def test_an_imported_table_in_parts_gives_the_board_of_its_rows(tmp_path: Path, 
     ]
     DuckDB(folders=[tmp_path]).open(typed).to_native().write_parquet(whole)
     mirror = Mirror(tmp_path / "mirror")
-    files = mirror.keep_parts("reviews-0", [Path(whole).read_bytes()], part_rows=100)
+    files = mirror.keep_table("reviews-0", lambda: [Path(whole).read_bytes()], part_rows=100)
     assert len(files) > 3
-    assert mirror.keep_parts("reviews-0", []) == files  # written once
+    assert mirror.keep_table("reviews-0", list) == files  # written once
     options, engine = ModelBoardOptions(since=since), Counting()
     board = build_model_board(StoredReviews(engine, mirror, files, options))
     assert said(board) == said(board_models(whole, since=since))

@@ -1,15 +1,18 @@
 """The service: sessions as tasks, a bounded queue, watchers, cancellation and shutdown."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from peerage import config
 from peerage.council.fold import fold
-from peerage.errors import NotFoundError
-from peerage.events import NOT_STORED
+from peerage.errors import NotFoundError, UsageError
+from peerage.events import NOT_STORED, stored_event
 from peerage.panel import Council
-from peerage.service import BusyError, Service, SessionRequest
+from peerage.service import BusyError, Service, SessionRequest, asking_token
+from peerage.session import opening
+from peerage.tokens import make_token
 from peerage.types import Seat
 
 
@@ -212,3 +215,118 @@ def test_a_session_of_a_server_that_fell_silent_is_taken_over_and_its_late_write
     assert fold(stored(events)).status == "done"
     assert [event.seq for event in late] == list(range(len(late)))
     assert late == stored(events)
+
+
+# -- the money of tokens -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def paid_service(tmp_path):
+    """Makes a service whose seats cost money, and a token with a budget that asks it."""
+
+    def make(latency_ms=0, **token_options):
+        options = {"latency_ms": latency_ms}
+        seats = [
+            Seat(name, provider="simulated", options=options, price_in=10.0, price_out=100.0)
+            for name in "abc"
+        ]
+        council = Council(store=f"sqlite:///{tmp_path}/s.db", seats=seats, seed=1)
+        one = Service(council)
+        _, token = make_token("Ada", ["run"], 0.0, **token_options)
+        one.store.add_token(token)
+        asking_token.set(token)
+        return one
+
+    return make
+
+
+def spent_usd(service):
+    (token,) = service.store.tokens()
+    return token.spent_usd
+
+
+def test_a_cancelled_session_spends_what_the_calls_that_were_out_may_cost(paid_service):
+    async def run():
+        one = paid_service(latency_ms=60_000, budget_usd=100.0)
+        spent = []
+        for _ in range(2):
+            id_ = await one.start(SessionRequest(query="Why?", budget_usd=40.0))
+            async for events in one.watch(id_):
+                if sum(event.kind == "asked" for event in events) == 3:
+                    break
+            await asyncio.sleep(0.05)  # the calls are out now
+            assert await one.cancel(id_)
+            spent.append(spent_usd(one))
+        await one.close()
+        return spent
+
+    first, second = go(run())
+    assert 0 < first < 40
+    assert second == pytest.approx(2 * first)
+
+
+def test_a_session_that_was_cancelled_before_its_turn_costs_nothing(paid_service):
+    async def run():
+        one = paid_service(latency_ms=60_000, budget_usd=100.0)
+        one._turn = asyncio.Semaphore(0)
+        id_ = await one.start(SessionRequest(query="Why?", budget_usd=40.0))
+        held = spent_usd(one)
+        assert await one.cancel(id_)
+        left = spent_usd(one)
+        await one.close()
+        return held, left
+
+    assert go(run()) == (40.0, 0.0)
+
+
+@pytest.mark.parametrize("n_steps", range(0, 12, 2))
+def test_a_start_that_is_cancelled_gives_the_money_back_and_leaves_no_session_running(
+    paid_service, n_steps
+):
+    async def run():
+        one = paid_service(latency_ms=60_000, budget_usd=100.0)
+        starting = asyncio.create_task(one.start(SessionRequest(query="Why?", budget_usd=40.0)))
+        for _ in range(n_steps):
+            await asyncio.sleep(0.001)
+        starting.cancel()
+        await asyncio.wait([starting])
+        hosted = {} if starting.cancelled() else dict(one._hosted)
+        for id_ in hosted:
+            await one.cancel(id_)
+        unfinished = one.store.unfinished("serve")
+        spent = spent_usd(one)
+        n_left = len(one._hosted)
+        await one.close(grace_s=0)
+        return spent, n_left, unfinished
+
+    spent, n_left, unfinished = go(run())
+    assert (n_left, list(unfinished)) == (0, [])
+    assert spent < 40.0
+
+
+@pytest.mark.parametrize("budget_usd", [1e308, 1e10, -1.0])
+def test_a_budget_has_the_bounds_of_the_configuration(service, budget_usd):
+    with pytest.raises(UsageError):
+        SessionRequest(query="Why?", budget_usd=budget_usd)
+
+    async def ask():
+        one = service()
+        with pytest.raises(UsageError):
+            await one.council.ask("Why?", budget_usd=budget_usd)
+        assert one.store.sessions() == []
+        await one.close()
+
+    go(ask())
+
+
+def test_a_session_that_was_stored_with_an_endless_budget_goes_on(service):
+    async def run():
+        one = service()
+        spec, session_config = one.council._new_session("Why?", "", {"budget_usd": 1e6}, "")
+        opened = opening(replace(spec, budget_usd=1e308), session_config)
+        one.store.append_all([stored_event(spec.id, 0, 0.0, opened)])
+        events = [event async for event in one.council.run(resume=spec.id)]
+        await one.close()
+        return events
+
+    assert fold(go(run())).status == "done"

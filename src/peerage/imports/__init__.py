@@ -7,20 +7,22 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from peerage.config.rubrics import shipped_names
 from peerage.council.documents import is_rankings, read_json, session_of
-from peerage.embedded import located
+from peerage.embedded import is_file, located
 from peerage.engines.duckdb import DuckDB, kinds_of, reported
 from peerage.engines.intake import as_parquet, in_little_memory
 from peerage.engines.sql import listed, quoted, sql
-from peerage.errors import InputError, PeerageError, UsageError
+from peerage.errors import InputError, PeerageError, UsageError, meant, shown
 from peerage.events import (
+    KIND_BY_TYPE,
     STORED_KINDS,
     Answered,
     Dealt,
@@ -32,6 +34,8 @@ from peerage.events import (
     SeatRecord,
     Stored,
     event_document,
+    is_deleted,
+    is_over,
     read_event,
     read_events,
     stored_event,
@@ -44,17 +48,19 @@ from peerage.reports.stored_reviews import (
     review_rows,
 )
 from peerage.reviews.columns import KEYS
-from peerage.shapes import WrongShapeError, from_json, to_json
+from peerage.shapes import MAX_INTEGER, WrongShapeError, from_json, to_json
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
 from peerage.types import Event, Session
 
 KINDS = (*KEYS, "sessions")
+OPENED = KIND_BY_TYPE[Opened]
 MAX_EVENTS = 10_000  # of one session
 MAX_DEPTH = 32  # of a document: a session needs seven
 N_SHOWN = 10
 DIGEST = re.compile("[0-9a-f]{64}")
 EXPORT_FORMAT = 1
+DELETED = "it was deleted, and boards leave it out; to bring it back: peerage delete"
 GIVEN_FILES = {"items": "given-items.jsonl", "opinions": "given-opinions.jsonl"}  # one at a time
 TABLE_FORMATS = {  # by suffix, how a table is written to a file
     ".parquet": "copy exported to ? (format parquet, compression zstd)",
@@ -87,21 +93,28 @@ def take(
     clock: Callable[[], float],
     scale: Sequence[float] = (-1.0, 1.0),
     step: Step = lambda _: None,
+    rubrics: Collection[str] = (),
 ) -> ImportResult:
-    """Import one file of a kind; an error leaves the store as it was."""
+    """Import one file of a kind; an error leaves the store as it was.
+
+    Sessions may be scored by the shipped rubrics and by those named here.
+    """
     if kind not in KINDS:
         raise UsageError(f"cannot import as {kind!r}.", hint=f"Known: {', '.join(KINDS)}.")
-    if not path.is_file():
+    if not is_file(path):
         raise InputError("there is no such file.", place=str(path))
     step("reading")
     with path.open("rb") as data:
         digest = hashlib.file_digest(data, "sha256").hexdigest()
     known = next((i for i in store.imports() if (i.kind, i.hash) == (kind, digest)), None)
     if known is not None:
-        return ImportResult(path.name, kind, known.n_rows, already=True)
+        undo = f"{DELETED} --import {known.id} --undo"
+        deleted = (undo,) if known.deleted_at is not None else ()
+        return ImportResult(path.name, kind, known.n_rows, already=True, flags=deleted)
     at = clock()
     if kind == "sessions":
-        return ImportResult(path.name, kind, take_sessions(store, path, digest, at))
+        n = take_sessions(store, path, digest, at, rubrics)
+        return ImportResult(path.name, kind, n)
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "checked.parquet"
 
@@ -126,7 +139,9 @@ def take(
 # -- sessions -----------------------------------------------------------------------------------
 
 
-def take_sessions(store: Store, path: Path, digest: str, at: float) -> int:
+def take_sessions(
+    store: Store, path: Path, digest: str, at: float, rubrics: Collection[str] = ()
+) -> int:
     """Store the sessions of a file, all or none, and give their number."""
     events: list[Event] = []
     wrong: list[InputError] = []
@@ -143,15 +158,53 @@ def take_sessions(store: Store, path: Path, digest: str, at: float) -> int:
     if wrong:
         listed = "; ".join(f"{error.place}: {error.message}" for error in wrong)
         raise InputError(f"nothing was imported: {listed}", hint=wrong[0].hint)
+    _refuse_unknown_rubrics(events, rubrics)
     ids = {event.session_id for event in events}
     here = [name for name in sorted(ids) if store.events(name)]
     if len(ids) < n or here:
         names = ", ".join(here[:N_SHOWN])
         twice = f"in the store already: session {names}." if here else "an id stands twice."
-        raise InputError(twice, place=str(path), hint="Nothing was imported.")
-    store.append_all(events)
-    store.add_import(Import("sessions", digest, path.name, n, at), ())
+        deleted = any(is_deleted(read_events(store.events(id_))) for id_ in here)
+        hint = "`peerage delete ID --undo` brings back one that was deleted. " if deleted else ""
+        raise InputError(twice, place=str(path), hint=f"{hint}Nothing was imported.")
+    entry = Import("sessions", digest, path.name, n, at)
+    store.add_all(events=events, imports=[(entry, [_id_list(ids)])])
     return n
+
+
+def _id_list(ids: Iterable[str]) -> bytes:
+    """The ids of the sessions that an import brought, as the store keeps them with it."""
+    return json.dumps(sorted(ids)).encode()
+
+
+def check_again(store: Store, entry: Import, scale: Sequence[float]) -> None:
+    """Refuse to bring back a table that does not fit any more with what came in since."""
+    if entry.kind == "sessions":
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / import_file_name(entry)
+        with file.open("wb") as data:
+            data.writelines(store.import_parts(entry.id))
+        try:
+            _check_exported(store, entry.kind, file, scale)
+        except InputError as error:
+            raise InputError(
+                f"{entry.name} cannot be brought back: {error.message}", hint=error.hint
+            ) from None
+
+
+def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> None:
+    """Refuse a session whose rubric is neither in its log nor known here: nobody could score it."""
+    known = {*shipped_names(), *own}
+    for event in events:
+        opened = read_event(event) if event.kind == OPENED else None
+        name = opened.law.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+        if name and name not in known:
+            raise InputError(
+                f"there is no rubric {shown(name)}.",
+                place=f"session {event.session_id}",
+                hint=f"{meant(name, known)} Nothing was imported.",
+            )
 
 
 # -- documents ----------------------------------------------------------------------------------
@@ -187,6 +240,8 @@ def _valid(value: Any, place: str, depth: int = 0) -> Any:
         return [_valid(one, place, depth + 1) for one in value]
     if isinstance(value, dict):
         return {valid_text(name): _valid(one, place, depth + 1) for name, one in value.items()}
+    if isinstance(value, (int, float)) and abs(value) > MAX_INTEGER:
+        raise InputError(f"the number {shown(value)} is out of range.", place=place)
     return value
 
 
@@ -291,8 +346,9 @@ def take_export(
     folder: Path,
     step: Step = lambda _: None,
     scale: Sequence[float] = (-1.0, 1.0),
+    rubrics: Collection[str] = (),
 ) -> list[ImportResult]:
-    """Import the sessions and tables of an export; what is in the store already stays."""
+    """Import the sessions and tables of an export, all or none; what is there already stays."""
     known = {(entry.kind, entry.hash) for entry in store.imports()}
     entries = _manifest(folder)
     new = [entry for entry in entries if (entry.kind, entry.hash) not in known]
@@ -305,20 +361,31 @@ def take_export(
         _check_exported(store, kind, folder / GIVEN_FILES[kind], scale)
     step("storing")
     events = list(_events_not_in(store, folder / "sessions.jsonl"))
+    _refuse_unknown_rubrics(events, rubrics)
     opened = [fact for fact in read_events(events) if isinstance(fact, Opened)]
     seeds = {one.season: one.seed for one in opened if one.season}
-    store.append_all(events)
-    for season, seed in seeds.items():
-        store.season_seed(season, seed)
-    for entry in new:
-        parts = () if entry.kind == "sessions" else chunks(folder / import_file_name(entry))
-        store.add_import(entry, parts)
-    store.add_contributions(contributions)
+    imports = [(entry, _exported_parts(folder, entry)) for entry in new]
+    store.add_all(events=events, seeds=seeds, imports=imports, contributions=contributions)
     n = len({event.session_id for event in events})
     return [
         ImportResult("sessions.jsonl", "sessions", n, already=not n),
         *(ImportResult(e.name, e.kind, e.n_rows, already=e not in new) for e in entries),
     ]
+
+
+def _exported_parts(folder: Path, entry: Import) -> Iterator[bytes]:
+    """What an export holds of an import: the table, or the ids of the sessions it brought."""
+    if entry.kind != "sessions":
+        yield from chunks(folder / import_file_name(entry))
+    elif (listed := folder / _id_list_name(entry)).is_file():
+        ids = read_document(listed.read_bytes(), str(listed))
+        if not isinstance(ids, list) or not all(isinstance(id_, str) for id_ in ids):
+            raise InputError("this is not a list of sessions.", place=str(listed))
+        yield _id_list(ids)
+
+
+def _id_list_name(entry: Import) -> str:
+    return import_file_name(entry).replace(".parquet", ".json")
 
 
 def _manifest(folder: Path) -> list[Import]:
@@ -394,15 +461,17 @@ def export(store: Store, folder: Path) -> dict[str, int]:
     with _whole_or_not_at_all(folder):
         n = 0
         with (folder / "sessions.jsonl").open("w", encoding="utf-8") as out:
-            for session in store.sessions():
-                events = [event_document(event) for event in store.events(session.id)]
+            for session in store.sessions(deleted=None):
+                log = store.events(session.id)
+                events = [event_document(event, with_secret=is_over(log)) for event in log]
                 out.write(json.dumps({"session_id": session.id, "events": events}) + "\n")
                 n += 1
         entries = store.imports()
         for entry in entries:
-            if entry.kind != "sessions":
-                with (folder / import_file_name(entry)).open("wb") as data:
-                    data.writelines(store.import_parts(entry.id))
+            is_table = entry.kind != "sessions"
+            name = import_file_name(entry) if is_table else _id_list_name(entry)
+            with (folder / name).open("wb") as data:
+                data.writelines(store.import_parts(entry.id) if is_table else _ids(store, entry))
         for kind, name in GIVEN_FILES.items():
             lines = [json.dumps(to_json(one)) + "\n" for _, one in store.contributions(kind)]
             if lines:
@@ -410,6 +479,11 @@ def export(store: Store, folder: Path) -> dict[str, int]:
         manifest = to_json(Manifest(EXPORT_FORMAT, tuple(entries)))
         (folder / "export.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     return {"sessions": n, "imports": len(entries)}
+
+
+def _ids(store: Store, entry: Import) -> Iterator[bytes]:
+    """The ids of the sessions that came with an import; none where it does not know them."""
+    yield b"".join(store.import_parts(entry.id)) or _id_list(())
 
 
 @contextmanager

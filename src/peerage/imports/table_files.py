@@ -17,21 +17,25 @@ from peerage.engines.opinion_tables import read_items, read_opinions, read_users
 from peerage.engines.review_tables import (
     as_reviews,
     checked_comparisons,
+    counts_of,
     is_comparisons,
     read_reviews,
     refuse_duplicates,
 )
 from peerage.engines.sql import Sql, listed, quoted, sql
-from peerage.errors import InputError
+from peerage.errors import InputError, how_many
 from peerage.reports.stored_reviews import community_tables, imported
-from peerage.reviews.columns import KEYS, NAMES, is_number
+from peerage.reviews.columns import KEYS, TRIMMED, is_number, renamed
+from peerage.reviews.names import BLANKS, alike_flags
 from peerage.stores import Store
+from peerage.types import MAX_NUMBER
 
 CHUNK_BYTES = 8 << 20
 GROUP_BYTES = 32 << 20  # of rows that are written together
 N_SHOWN = 10
 ROW = "peerage_row"
-TRIMMED = NAMES - {"text"}
+PEOPLE = ("reviewer", "candidate", "contributor", "user_id")
+DRAWN = "place"  # of a lone session it is a large number, drawn from the session's id
 
 
 def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
@@ -51,6 +55,13 @@ def reviews_of(engine: DuckDB, raw: Path, digest: str, target: Path) -> Path:
 def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, ...]]:
     """The table without spaces around its names, and a flag for names that were several before."""
     rows = engine.open(raw).to_native()
+    if new_by_old := renamed(rows.columns):
+        named = listed(sql("{} as {}", quoted(a), quoted(b)) for a, b in new_by_old.items())
+        old = listed(map(quoted, new_by_old))
+        rows = rows.project(sql("* exclude ({}), {}", old, named))
+        usual = target.with_name("renamed.parquet")
+        rows.write_parquet(str(usual))
+        return trimmed(engine, usual, target)
     kinds = kinds_of(rows).items()
     names = [name for name, kind in kinds if name in TRIMMED and kind == "VARCHAR"]
     if not names:
@@ -67,7 +78,7 @@ def trimmed(engine: DuckDB, raw: Path, target: Path) -> tuple[Path, tuple[str, .
 
 def _both(name: str) -> tuple[Sql, Sql]:
     """A column, and the same without the spaces around it."""
-    return quoted(name), sql("trim({}, ' \t\r\n\u00a0')", quoted(name))
+    return quoted(name), sql(f"trim({{}}, '{BLANKS}')", quoted(name))
 
 
 def _merged(rows: Any, name: str) -> str:
@@ -87,6 +98,7 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
     if kind == "reviews":
         table = read_reviews(engine, raw)
         refuse_duplicates(engine, table.frame, table.columns)
+        _refuse_far(engine, table.frame, table.columns)
         _refuse_known(engine, store, raw)
     elif kind == "users":
         read_users(engine, [*community_tables(store, "users"), raw])
@@ -96,6 +108,24 @@ def check(engine: DuckDB, store: Store, kind: str, raw: Path, scale: Sequence[fl
         else:
             read_opinions(engine, raw, community_tables(store, "items") or None, scale=scale)
         _refuse_other_authors(engine, store, raw)
+
+
+def _refuse_far(engine: DuckDB, frame: Frame, columns: Sequence[str]) -> None:
+    """Refuse numbers that no board can add up; what is not finite counts for nothing anyway."""
+    far = {
+        name: ((nw.col(name).abs() > MAX_NUMBER) & nw.col(name).is_finite()).cast(nw.Int64).sum()
+        for name in columns
+        if is_number(name) and name != DRAWN
+    }
+    if not far:
+        return
+    for name, (n,) in engine.arrays(frame.select(**far)).items():
+        if n is not None and n > 0:
+            raise InputError(
+                f"`{name}` is out of range in {how_many(int(n), 'row')}.",
+                hint=f"Numbers go from {-MAX_NUMBER:,.0f} to {MAX_NUMBER:,.0f}."
+                " Nothing was imported.",
+            )
 
 
 def _refuse_other_authors(engine: DuckDB, store: Store, raw: Path) -> None:
@@ -206,6 +236,10 @@ def _group_rows(engine: DuckDB, raw: Path) -> int:
 def flags_of(engine: DuckDB, kind: str, raw: Path, checked: Path, at: float) -> tuple[str, ...]:
     """What is odd about a table without being wrong, by name, with how often and the first ten."""
     flags, table = zone_flags(engine, raw), engine.open(checked)
+    people = [name for name in PEOPLE if name in table.collect_schema().names()]
+    flags += alike_flags(
+        name for column in people for name in counts_of(engine, table, column) if name is not None
+    )
     if kind in ("reviews", "opinions"):
         late = table.filter(nw.col("at") > at)
         flags += row_flags(engine, f"{kind}_in_the_future", late, kind)

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from peerage.arguments import ArgumentError, Kind, checked, instance, optional
 from peerage.engines import Engine, Source, engines, paths_of
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import (
@@ -30,6 +31,7 @@ from peerage.reports.options import (
     ReplayOptions,
     ReviewerBoardKeywords,
     ReviewerBoardOptions,
+    ReviewSelection,
     RingsKeywords,
     RingsOptions,
     ScoreOptions,
@@ -40,6 +42,7 @@ from peerage.types import (
     AuditLimits,
     CommunityCoefficients,
     Event,
+    Rubric,
     ScoringOptions,
 )
 
@@ -47,27 +50,31 @@ if TYPE_CHECKING:
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
+    from peerage.council.documents import Step
     from peerage.engines.mirror import Mirror
     from peerage.reports.community_boards import CommunityBoards
-    from peerage.reports.sessions import SessionList, StoredSession
+    from peerage.reports.sessions import ImportList, SessionList, StoredSession
     from peerage.scoring import Scored
     from peerage.stores import Store
 
 NO_OPINIONS: Mapping[str, Any] = dict.fromkeys(
     ("item_id", "contributor", "reviewer", "opinion", "category", "at"), ()
 )
-NO_REVIEWS_YET = InputError(
-    "the store has no reviews yet.",
-    hint="Hold a season with `peerage run`, or `peerage import FILE --as reviews`.",
-)
-NO_OPINIONS_YET = InputError(
-    "the store has no opinions yet.", hint="`peerage import FILE --as opinions` brings them."
-)
+NO_REVIEWS_YET = "the store has no reviews yet."
+REVIEWS_HINT = "Hold a season with `peerage run`, or `peerage import FILE --as reviews`."
+NO_OPINIONS_YET = "the store has no opinions yet. `peerage import FILE --as opinions` brings them."
 
 
 # -- over tables, from Python ------------------------------------------------------------------
 
+TABLE = Kind(
+    "a table",
+    lambda value: value is not None,
+    "Give a path, or a table of polars, pandas, pyarrow or DuckDB.",
+)
 
+
+@checked(ModelBoardKeywords, reviews=TABLE)
 def board_models(
     reviews: Source,
     *,
@@ -84,9 +91,18 @@ def board_models(
     """
     tables = InputTables(reviews, item_weights, against=against, engine=engine)
     with tables.as_parquet() as files:
-        return _model_board(files, ModelBoardOptions(**options))
+        chosen = ModelBoardOptions(**cast("dict[str, Any]", options))
+        return _model_board(files, chosen, rubric=_default_rubric(chosen))
 
 
+def _default_rubric(options: ReviewSelection) -> Rubric | None:
+    """The rubric whose ceilings hold where marks are weighed anew and nothing is configured."""
+    from peerage import config
+
+    return config.Settings().rubric_for("") if options.weights else None
+
+
+@checked(ContributorBoardKeywords, opinions=TABLE)
 def board_contributors(
     opinions: Source, users: Source | None = None, **keywords: Unpack[ContributorBoardKeywords]
 ) -> Board:
@@ -95,6 +111,7 @@ def board_contributors(
         return boards.board()
 
 
+@checked(ReviewerBoardKeywords, opinions=TABLE)
 def board_reviewers(
     opinions: Source, users: Source | None = None, **keywords: Unpack[ReviewerBoardKeywords]
 ) -> Board:
@@ -103,6 +120,7 @@ def board_reviewers(
         return boards.board()
 
 
+@checked(ItemBoardKeywords, opinions=TABLE)
 def board_items(
     opinions: Source, users: Source | None = None, **keywords: Unpack[ItemBoardKeywords]
 ) -> Board:
@@ -111,6 +129,7 @@ def board_items(
         return boards.board()
 
 
+@checked(RingsKeywords, opinions=TABLE)
 def find_rings(
     opinions: Source, users: Source | None = None, **keywords: Unpack[RingsKeywords]
 ) -> Rings:
@@ -127,10 +146,13 @@ def _community_boards(
     fields = dict(keywords)
     beside = {name: fields.pop(name) for name in BESIDE_OPTIONS if name in fields}
     options, coefficients = kind(**fields), beside.pop("coefficients", None)
+    if not isinstance(coefficients, CommunityCoefficients | None):
+        raise ArgumentError("coefficients must be CommunityCoefficients.")
     with InputTables(opinions=opinions, users=users, **beside).as_parquet() as files:
         yield read_community_boards(files, options, coefficients)
 
 
+@checked(AuditKeywords, reviews=TABLE, limits=optional(instance("AuditLimits", AuditLimits)))
 def audit(
     reviews: Source,
     *,
@@ -147,7 +169,8 @@ def audit(
 
     with InputTables(reviews, engine=engine).as_parquet() as files:
         limits = limits or AuditLimits()
-        return audit_reviews(files.runner(), files.reviews, AuditOptions(**options), limits)
+        chosen = AuditOptions(**cast("dict[str, Any]", options))
+        return audit_reviews(files.runner(), files.reviews, chosen, limits, _default_rubric(chosen))
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +188,12 @@ class InputTables:
 
     def runner(self) -> Engine:
         """The engine, started; a master is a cluster's, so it goes with Spark."""
-        if not isinstance(self.engine, str):
+        if isinstance(self.engine, Engine):
             return self.engine
+        if not isinstance(self.engine, str):
+            raise ArgumentError(
+                "engine must be an engine or its name.", hint='As in engine="duckdb".'
+            )
         make: Any = engines.get(self.engine)
         if self.master is not None and self.engine != "spark":
             raise UsageError(f"--master is not for {self.engine}.", hint="Add --engine spark.")
@@ -225,7 +252,7 @@ class Reports:
             board = agreeing(
                 boards.board(), boards.table.engine, tables.against, boards if tune else None
             )
-            return replace(board, hint=hint)
+            return replace(board, hint=hint or board.hint)
 
     def audit(self, options: AuditOptions) -> Audit:
         """What can be said of the reviewers of many sessions."""
@@ -237,9 +264,10 @@ class Reports:
             if reviews is None:
                 _, reviews, flags = self._stored_reviews()
             if not reviews:
-                raise NO_REVIEWS_YET
-            limits = self.settings.audit.limits
-            audit = audit_reviews(tables.runner(), reviews, options, limits)
+                raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
+            limits, rubric = self.settings.audit.limits, self.settings.rubric_for("")
+            audit = audit_reviews(tables.runner(), reviews, options, limits, rubric)
+        flags = (*audit.views.get("flags", ()), *flags)
         return replace(audit, views={**audit.views, "flags": flags}) if flags else audit
 
     def rings(self, options: RingsOptions) -> Rings:
@@ -249,13 +277,21 @@ class Reports:
             return replace(boards.rings, hint=hint)
 
     def sessions(self, options: SessionsOptions) -> SessionList:
-        """The latest sessions of the store."""
-        from peerage.reports.sessions import SessionList, session_entry
+        """The latest sessions of the store that fit the options."""
+        from peerage.reports.sessions import SessionList, find_sessions, session_entry
 
         store = self.store
-        listings = store.sessions(limit=options.limit, before=options.before)
+        listings = find_sessions(store, options)
         entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
-        return SessionList(tuple(entries))
+        plain = SessionsOptions(limit=options.limit)
+        return SessionList(tuple(entries), filtered=options != plain)
+
+    def imports(self, *, deleted: bool = False) -> ImportList:
+        """The tables that were imported; those that were deleted only where they are asked for."""
+        from peerage.reports.sessions import ImportList
+
+        listed = self.store.imports()
+        return ImportList(tuple(one for one in listed if (one.deleted_at is not None) == deleted))
 
     def session(self, prefix: str) -> StoredSession:
         """One session as it was scored then, by its id or the beginning of it."""
@@ -270,11 +306,15 @@ class Reports:
         return replayed(self._events(prefix), self.settings, options)
 
     def score(
-        self, document: object, options: ScoreOptions, source: str = "ballots"
+        self,
+        document: object,
+        options: ScoreOptions,
+        source: str = "ballots",
+        step: Step | None = None,
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.council.documents import sessions_of
+        from peerage.council.documents import sessions_of, told, untold
         from peerage.scoring import score_session
 
         settings = self.settings
@@ -286,7 +326,10 @@ class Reports:
             safety_score_cap=settings.council.safety_score_cap,
             limits=settings.audit.limits,
         )
-        return [score_session(session, scoring) for session in sessions_of(document, source)]
+        step = step or untold
+        sessions = sessions_of(document, source, step)
+        scored = told(sessions, step, "sessions scored")
+        return [score_session(session, scoring, step) for session in scored]
 
     def audit_session(self, prefix: str) -> Audit:
         """The audit of one session: mostly that one session is too few."""
@@ -302,7 +345,7 @@ class Reports:
         """The Parquet files of every review in the store, held here or imported."""
         _, files, _ = self._stored_reviews()
         if not files:
-            raise NO_REVIEWS_YET
+            raise InputError(NO_REVIEWS_YET, hint=REVIEWS_HINT)
         return files
 
     def items(self) -> list[dict[str, Any]]:
@@ -324,15 +367,18 @@ class Reports:
     def _models(self, tables: InputTables, options: ModelBoardOptions) -> Board:
         from peerage.reports.model_reviews import NO_REVIEWS
 
+        rubric = self.settings.rubric_for(options.category or "")
         if tables.reviews is not None:
-            return _model_board(tables, options)
+            return _model_board(tables, options, rubric=rubric)
         mirror, files, flags = self._stored_reviews()
         if not files:
             nothing = replace(tables, reviews=NO_REVIEWS, engine="duckdb", master=None)
-            return replace(_model_board(nothing, options), hint=str(NO_REVIEWS_YET))
+            options = options.model_copy(update=dict.fromkeys(("panel", "without"), ()))
+            options = options.model_copy(update={"season": None, "weights": ""})
+            return replace(_model_board(nothing, options), hint=f"{NO_REVIEWS_YET} {REVIEWS_HINT}")
         has_sums = tables.item_weights is None and tables.engine != "spark"
         tables = replace(tables, reviews=files)
-        board = _model_board(tables, options, mirror if has_sums else None)
+        board = _model_board(tables, options, mirror if has_sums else None, rubric)
         return replace(board, flags=(*board.flags, *flags))
 
     def _stored_reviews(self) -> tuple[Mirror, list[Path], tuple[str, ...]]:
@@ -347,16 +393,14 @@ class Reports:
 
         Without opinions, what was imported into the store stands for each table that is not named.
         """
-        from peerage.reports.stored_reviews import community_tables
+        from peerage.reports.stored_reviews import community_files
 
         if tables.opinions is None:
-            stored: dict[str, Any] = {
-                kind: community_tables(self.store, kind) or None
-                for kind in ("opinions", "items", "users")
-                if getattr(tables, kind) is None
-            }
+            kinds = [k for k in ("opinions", "items", "users") if getattr(tables, k) is None]
+            files_by_kind = community_files(self.store, kinds).items()
+            stored: dict[str, Any] = {kind: files or None for kind, files in files_by_kind}
             tables = replace(tables, **stored)
-        hint = "" if tables.opinions is not None else str(NO_OPINIONS_YET)
+        hint = "" if tables.opinions is not None else NO_OPINIONS_YET
         if not any((tables.opinions, tables.items, tables.users)):  # then no engine is needed
             tables = replace(tables, engine="duckdb", master=None)
         if hint:
@@ -374,7 +418,10 @@ class Reports:
 
 
 def _model_board(
-    tables: InputTables, options: ModelBoardOptions, mirror: Mirror | None = None
+    tables: InputTables,
+    options: ModelBoardOptions,
+    mirror: Mirror | None = None,
+    rubric: Rubric | None = None,
 ) -> Board:
     """The board of a table of reviews, or of a mirror's files and the sums beside them."""
     from peerage.reports.community_boards import agreeing
@@ -383,9 +430,9 @@ def _model_board(
 
     engine = tables.runner()
     reviews = (
-        ReviewsTable(engine, tables.reviews, options, tables.item_weights)
+        ReviewsTable(engine, tables.reviews, options, tables.item_weights, rubric)
         if mirror is None
-        else StoredReviews(engine, mirror, tables.reviews or (), options)
+        else StoredReviews(engine, mirror, tables.reviews or (), options, rubric)
     )
     return agreeing(build_model_board(reviews), engine, tables.against)
 

@@ -34,20 +34,26 @@ from peerage.engines.review_tables import (
 )
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
+from peerage.reports.recounts import select_reviews
 from peerage.reviews.columns import MARK, is_number
+from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import Rows, has_duplicates
 from peerage.reviews.times import span_s
-from peerage.types import Audit, AuditLimits
+from peerage.types import Audit, AuditLimits, Rubric
 
 T = TypeVar("T")
 FEW_ROWS = 2_000_000  # that one block holds
 
 
 def audit_reviews(
-    engine: Engine, reviews: Source, options: AuditOptions, limits: AuditLimits
+    engine: Engine,
+    reviews: Source,
+    options: AuditOptions,
+    limits: AuditLimits,
+    rubric: Rubric | None = None,
 ) -> Audit:
     """What can be said of the reviewers of a table of reviews."""
-    table = read_reviews(engine, reviews)
+    table = select_reviews(engine, read_reviews(engine, reviews), options, rubric)
     window = span_s(options.since)
     earliest = None if window is None or table.latest is None else table.latest - window
     frame = since(table, earliest, None)
@@ -68,6 +74,9 @@ def audit_reviews(
     names = rows.reading.names["reviewer"]
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
+    views |= options.chosen
+    if flags := (*table.flags, *alike_flags(names)):
+        views["flags"] = flags
     if people := rows.people():
         views["people"] = people
     audit = replace(audit, views=views)

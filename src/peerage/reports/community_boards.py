@@ -13,7 +13,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from peerage.boards import Board
+from peerage.boards import Board, all_left_out
 from peerage.boards.against import Trial, compare, tune
 from peerage.boards.community import (
     ByPerson,
@@ -40,6 +40,7 @@ from peerage.boards.rings import Rings, find_rings, flagged_rows
 from peerage.engines import Engine, Source
 from peerage.engines.intake import row_flags, zone_flags
 from peerage.engines.opinion_tables import Opinions, read_opinions
+from peerage.engines.review_tables import trimmed_names
 from peerage.errors import InputError, UsageError, how_many
 from peerage.reports.options import (
     CommunityBoardOptions,
@@ -243,12 +244,15 @@ class CommunityBoards:
         return replace(board, columns=columns, flags=() if model.converged else (flag,))
 
     def _echoed(self, board: Board) -> Board:
-        return replace(board, parameters=self.parameters(), flags=(*self.flags, *board.flags))
+        parameters = self.parameters()
+        n_outside = parameters["opinions_left_out"]
+        hint = all_left_out(n_outside, "opinion") if not parameters["opinions"] else ""
+        return replace(board, parameters=parameters, flags=(*self.flags, *board.flags), hint=hint)
 
     def parameters(self) -> dict[str, Any]:
         """Everything a board was computed under, and what was left out of it."""
         options, iterated, as_of = self.options, self.reputation, self.counting.as_of
-        n, n_own, n_superseded = self.sums["counts"].sums[0].astype(int).tolist()
+        n, n_own, n_superseded, n_outside = self.sums["counts"].sums[0].astype(int).tolist()
         return {
             **asdict(self.coefficients),
             "scale": list(self.coefficients.scale),
@@ -261,6 +265,7 @@ class CommunityBoards:
             "literal": options.literal,
             "without_flagged": options.without_flagged,
             "opinions": n,
+            "opinions_left_out": n_outside,
             "own_left_out": n_own,
             "superseded_left_out": n_superseded,
         }
@@ -305,9 +310,8 @@ def read_outside(engine: Engine, source: Source) -> dict[str, float]:
             hint=f"Name columns: {', '.join(NAMES)}; values: score, rank. "
             f"It has: {', '.join(columns[:20])}.",
         )
-    scores = engine.arrays(
-        opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
-    )
+    named = opened.select(nw.col(key).cast(nw.String), nw.col(value).cast(nw.Float64))
+    scores = engine.arrays(trimmed_names(named, [key]))
     sign = -1.0 if value == "rank" else 1.0
     names, values = scores[key].tolist(), np.asarray(scores[value], dtype=np.float64)
     nameless = np.array([name is None for name in names], dtype=bool)

@@ -4,40 +4,48 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from peerage.boards import Board
+from peerage.boards import Board, all_left_out
 from peerage.boards.model_sums import ModelSums, Plan
+from peerage.boards.model_totals import ModelTotals
 from peerage.boards.models import (
     COLUMNS,
     MEANS,
     MIN_REVIEWERS,
     Estimates,
-    ModelTotals,
     board_columns,
+    common_values,
     head_to_head,
+    left_out_estimates,
     length_controlled,
+    n_groups,
     n_voters,
     plain,
     rating_estimates,
+    rivals_covered,
     standing,
-    win_counts_columns,
 )
 from peerage.boards.reputation import peer_weights
+from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.plugins import PluginError
-from peerage.reports.model_reviews import ReviewsTable
-from peerage.reviews.rows import N_CLUSTERS, Floats
+from peerage.reports.model_reviews import FoldedPlacings, ReviewsTable
+from peerage.reviews.names import alike_flags
+from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
 from peerage.reviews.times import iso
 from peerage.rules import rules
+from peerage.rules.elo import ratings_left_out
+from peerage.rules.hybrid import check_scale
 from peerage.types import Placing
 
 MAX_PLACED_ROWS = 500_000  # for rules that read one ballot after another
 COMPARED = ("borda", "bradley_terry", "elo", "mean_rank", "hybrid", "copeland", "schulze")  # first
+MIN_COVERED = 0.9  # of the rivals of any two models; below it shares are put on common rivals
 POINT = ("model", "share", "share_low", "share_high", "appearances")
 TOO_MANY = "too many ballots to read one after another"
 MAX_WEEKS = 520
@@ -56,7 +64,8 @@ def build_model_board(reviews: ReviewsTable) -> Board:
     if counts is not None and counts.n > N_CLUSTERS:
         late = reviews.n_after(time.time())
         flags = [f"reviews_in_the_future:{late}"] if late else []
-        notes = {"sessions": counts.n, "reviews": 2 * counts.n}
+        flags += [*reviews.flags, *alike_flags(counts.models)]
+        notes = {"sessions": counts.n, **_review_counts(reviews, 2 * counts.n)}
         return _board(reviews, win_counts_columns(counts), notes, flags)
     return _board_of_sums(reviews)
 
@@ -65,12 +74,14 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     options = reviews.options
     flags = [f"scores_not_finite:{reviews.not_finite}"] if reviews.not_finite else []
     if reviews.n_rows == 0:
-        return _board(reviews, {name: [] for name in COLUMNS}, {}, flags)
+        return _board(reviews, {name: [] for name in COLUMNS}, _review_counts(reviews, 0), flags)
     notes: dict[str, Any] = {}
     plan = plan_of(reviews)
     if options.reputation == "peer":
         plan, notes["reviewer_weights"], more = _weighed(reviews, plan)
         flags += more
+    if options.rule == "hybrid" and (ends := reviews.score_ends()) is not None:
+        check_scale(*ends)
     sums = reviews.sums(plan)
     whole = ModelTotals(sums.slice(None))
     two_way = options.interval == "two-way"
@@ -80,19 +91,28 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
             f"{are} too few to speak for others; two-way needs {MIN_REVIEWERS}.",
             hint="Use --interval sessions.",
         )
+    slices = range(len(reviews.categories)) if options.by_category else (None,)
+    parts = [whole if at is None else ModelTotals(sums.slice(at)) for at in slices]
+    covered = min((rivals_covered(part) for part in parts), default=1.0)
+    meetings: list[ModelSums | None] = [None] * len(parts)
+    if options.rule == "borda" and covered < MIN_COVERED:
+        by_cluster = reviews.sums(meetings_plan(plan))
+        meetings = [by_cluster.slice(at) for at in slices]
     if options.by_category:
-        columns = _by_category(reviews, sums, two_way)
+        columns = _by_category(reviews, parts, two_way, meetings)
     else:
         ranked = _other_rule(reviews, plan, whole)
-        columns = board_columns(whole, options.rule, two_way=two_way, ranked=ranked)
-    notes |= {"sessions": whole.count("sessions"), "reviews": whole.count("rows")}
+        columns = board_columns(
+            whole, options.rule, two_way=two_way, ranked=ranked, meetings=meetings[0]
+        )
+    notes |= {"sessions": whole.count("sessions"), **_review_counts(reviews, whole.count("rows"))}
     if options.length_controlled:
         slope = length_controlled(whole)[1]
         notes["length_slope"] = None if slope is None else round(slope, 12)
     if options.matrix:
         notes["matrix"] = head_to_head(whole, list(dict.fromkeys(columns["model"])))
     if options.compare_rules:
-        notes["rules"] = _compared(reviews, plan, whole)
+        notes["rules"] = _compared(reviews, plan, whole, meetings[0])
     if options.history:
         notes["history"] = _history(reviews, plan)
     counts = {
@@ -105,7 +125,15 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     counted += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
     if two_way:
         counted += _without_interval(columns)
-    return _board(reviews, columns, notes, counted + flags)
+    flags += [*reviews.flags, *alike_flags(sums.names)]
+    if n_apart := max((n_groups(part) for part in parts), default=1) - 1:
+        counted.append(f"models_that_never_met:{n_apart + 1}")
+    return _board(reviews, columns, notes, counted + flags, covered)
+
+
+def _review_counts(reviews: ReviewsTable, n_inside: int) -> dict[str, int]:
+    """How many reviews are in the window, and how many it leaves out."""
+    return {"reviews": n_inside, "reviews_left_out": reviews.n_outside(n_inside)}
 
 
 def _without_interval(columns: Mapping[str, list[Any]]) -> list[str]:
@@ -153,13 +181,32 @@ def plan_of(reviews: ReviewsTable) -> Plan:
         influence=options.interval == "two-way",
         pairs=options.matrix or options.compare_rules or options.rule == "bradley_terry",
         lengths=options.length_controlled,
+        rivals=True,
+    )
+
+
+def meetings_plan(plan: Plan) -> Plan:
+    """Only who met whom, by cluster, of the sessions and votes of a plan."""
+    return Plan(
+        own_votes=plan.own_votes,
+        models=False,
+        n_slices=plan.n_slices,
+        by_category=plan.by_category,
+        earliest=plan.earliest,
+        meetings=True,
+        weight_by_name=plan.weight_by_name,
     )
 
 
 def _board(
-    reviews: ReviewsTable, columns: dict[str, list[Any]], notes: dict[str, Any], flags: list[str]
+    reviews: ReviewsTable,
+    columns: dict[str, list[Any]],
+    notes: dict[str, Any],
+    flags: list[str],
+    covered: float | None = None,
 ) -> Board:
     options = reviews.options
+    ranked_by = next(name for name in ("value", "share_common", "share") if name in columns)
     parameters = {
         "since": options.since,
         "as_of": None if reviews.latest is None else iso(reviews.latest),
@@ -169,9 +216,13 @@ def _board(
         "level": 0.95,
         "reputation": options.reputation,
         "item_weights": reviews.item_weights is not None,
+        "ranked_by": ranked_by,
+        "coverage": None if covered is None else plain(covered),
         **({"without_truncated": True} if options.without_truncated else {}),
+        **options.chosen,
     }
-    return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes})
+    hint = "" if notes["reviews"] else all_left_out(notes["reviews_left_out"], "review")
+    return Board("models", columns, parameters, tuple(flags), {"rule": options.rule, **notes}, hint)
 
 
 def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float], list[str]]:
@@ -201,12 +252,16 @@ def _weighed(reviews: ReviewsTable, plan: Plan) -> tuple[Plan, dict[str, float],
     return replace(plan, weight_by_name=by_name), weights, flags
 
 
-def _by_category(reviews: ReviewsTable, sums: ModelSums, two_way: bool) -> dict[str, list[Any]]:
+def _by_category(
+    reviews: ReviewsTable,
+    parts: Sequence[ModelTotals],
+    two_way: bool,
+    meetings: Sequence[ModelSums | None],
+) -> dict[str, list[Any]]:
     """The rows of every category's own board, one board after the other."""
     columns: dict[str, list[Any]] = {"category": [], **{name: [] for name in COLUMNS}}
-    for at, name in enumerate(reviews.categories):
-        totals = ModelTotals(sums.slice(at))
-        part = board_columns(totals, reviews.options.rule, two_way=two_way)
+    for name, totals, met in zip(reviews.categories, parts, meetings, strict=True):
+        part = board_columns(totals, reviews.options.rule, two_way=two_way, meetings=met)
         columns["category"] += [name] * len(part["model"])
         for column, values in part.items():
             columns.setdefault(column, []).extend(values)
@@ -250,15 +305,31 @@ def _other_rule(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> Estim
         return None
     if name == "bradley_terry":
         return rating_estimates(totals)
-    if reviews.n_rows > MAX_PLACED_ROWS:
+    if reviews.n_asked_for > MAX_PLACED_ROWS:
         raise UsageError(
-            f"{name} reads one ballot after another, and {reviews.n_rows} reviews are too "
+            f"{name} reads one ballot after another, and {reviews.n_asked_for} reviews are too "
             f"many for it ({MAX_PLACED_ROWS} at most).",
             hint="Use borda or bradley_terry, or a shorter window.",
         )
+    ballots = reviews.placings(plan)
+    values = _by_ballots(ballots.placings, totals, name)
+    if name == "elo":
+        return _elo_estimates(ballots, totals, values)
     nothing = np.full(len(totals), np.nan)
-    values = _by_ballots(reviews.placings(plan), totals, name)
     return Estimates(values, nothing, nothing, lower_is_better=rule.lower_is_better)
+
+
+def _elo_estimates(ballots: FoldedPlacings, totals: ModelTotals, values: Floats) -> Estimates:
+    """Elo ratings with intervals: all ballots are played again without each fold of queries."""
+    names = sorted(totals.models)
+    ratings, met = ratings_left_out(ballots.placings, names, ballots.folds, N_FOLDS)
+    there = np.zeros((N_FOLDS, len(names)), dtype=bool)  # whether a fold has a ballot of the model
+    index = {name: at for at, name in enumerate(names)}
+    for placing, fold in zip(*ballots, strict=True):
+        there[fold, [index[name] for name in placing.doubled]] = True
+    left_out = np.where(there & met[1:], ratings[1:], np.nan)
+    order = [index[name] for name in totals.models]
+    return left_out_estimates(values, left_out[:, order], lower_is_better=False)
 
 
 def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floats:
@@ -267,16 +338,22 @@ def _by_ballots(placings: list[Placing], totals: ModelTotals, name: str) -> Floa
     return np.array([float(values.get(model, np.nan)) for model in totals.models])
 
 
-def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[dict[str, Any]]:
+def _compared(
+    reviews: ReviewsTable, plan: Plan, totals: ModelTotals, meetings: ModelSums | None
+) -> list[dict[str, Any]]:
     """Every rule's values and ranks; one that would have to read too many ballots says so."""
-    many = reviews.n_rows > MAX_PLACED_ROWS
-    placings = [] if many else reviews.placings(plan)
+    many = reviews.n_asked_for > MAX_PLACED_ROWS
+    placings = [] if many else reviews.placings(plan).placings
     compared: list[dict[str, Any]] = []
     for name in (*COMPARED, *(other for other in rules.names() if other not in COMPARED)):
         rule = rules.get(name)
         head = {"rule": name, "unit": rule.unit, "lower_is_better": rule.lower_is_better}
         try:
-            if name in MEANS:
+            if name == "hybrid" and (ends := reviews.score_ends()) is not None:
+                check_scale(*ends)
+            if name == "borda" and meetings is not None:
+                values = common_values(totals)
+            elif name in MEANS:
                 values = totals.mean(*MEANS[name])
             elif name == "bradley_terry":
                 values = rating_estimates(totals).value
@@ -285,7 +362,7 @@ def _compared(reviews: ReviewsTable, plan: Plan, totals: ModelTotals) -> list[di
                 continue
             else:
                 values = _by_ballots(placings, totals, name)
-        except PluginError as error:
+        except (PluginError, UsageError) as error:
             compared.append({**head, "note": error.message, "rows": []})
             continue
         order, rank = standing(values, totals.column("wins"), totals.models, rule.lower_is_better)

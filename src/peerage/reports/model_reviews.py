@@ -6,12 +6,11 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,8 +25,10 @@ from peerage.boards.model_sums import (
     by_session,
     slices_of,
 )
-from peerage.boards.models import ModelTotals, WinCounts
+from peerage.boards.model_totals import ModelTotals
+from peerage.boards.win_counts import WinCounts
 from peerage.engines import Engine, Frame, Source
+from peerage.engines.derived import digest_of
 from peerage.engines.mirror import Mirror
 from peerage.engines.review_tables import (
     Reviews,
@@ -39,21 +40,30 @@ from peerage.engines.review_tables import (
     read_reviews,
     refuse_duplicates,
     since,
+    trimmed_names,
 )
 from peerage.errors import InputError
 from peerage.reports.options import ModelBoardOptions
+from peerage.reports.recounts import select_reviews
 from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.columns import MARK, REVIEWS, required
-from peerage.reviews.rows import N_CLUSTERS, Rows, chunks, rows_and_units, unit_of
+from peerage.reviews.rows import (
+    N_CLUSTERS,
+    N_FOLDS,
+    Rows,
+    chunks,
+    folds_of,
+    rows_and_units,
+    unit_of,
+)
 from peerage.reviews.times import instant_s, span_s
 from peerage.reviews.votes import votes
-from peerage.types import Placing
+from peerage.types import Placing, Rubric
 
 T = TypeVar("T")
 
-UNREADABLE = (OSError, ValueError, KeyError, TypeError)
 CHUNK_ROWS = 131_072  # what a processor's cache holds
-FORMAT = 5  # of the files of sums: another one is not read
+FORMAT = 6  # of the files of sums: another one is not read
 SMALL_SEGMENT_BYTES = 200_000
 HEAD = ("columns", "n_rows", "not_finite", "latest")  # what files and tables have alike
 POINTS_BY_WINNER = {"model_a": 1.0, "model_b": 0.0}  # of model_a; any other winner is a tie
@@ -73,9 +83,10 @@ class ReviewsTable:
         source: Source,
         options: ModelBoardOptions,
         item_weights: Source | None = None,
+        rubric: Rubric | None = None,
     ) -> None:
         self.engine, self.source, self.options = engine, source, options
-        self.item_weights = item_weights
+        self.item_weights, self.rubric = item_weights, rubric
         self._describe(*(getattr(self.reviews, name) for name in HEAD))
 
     def _describe(
@@ -97,7 +108,14 @@ class ReviewsTable:
 
     @cached_property
     def reviews(self) -> Reviews:
-        return read_reviews(self.engine, self.source)
+        """The table, of which the options may choose a part or weigh the marks anew."""
+        table = read_reviews(self.engine, self.source)
+        return select_reviews(self.engine, table, self.options, self.rubric)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """What is odd about the table itself."""
+        return self.reviews.flags
 
     @property
     def _end(self) -> float | None:
@@ -109,12 +127,30 @@ class ReviewsTable:
         return frame if category is None else frame.filter(nw.col("category") == category)
 
     @cached_property
-    def _rows(self) -> Frame:
-        """The rows that the options ask for, but for the beginning of the window."""
-        frame = self._chosen(since(self.reviews, None, self._end))
+    def _asked_for(self) -> Frame:
+        """The rows that the options ask for, whatever their time."""
+        frame = self._chosen(self.reviews.frame)
         if not self.options.without_truncated:
             return frame
         return frame.filter(nw.col("truncated").is_null() | (nw.col("truncated") < 1))
+
+    @cached_property
+    def _rows(self) -> Frame:
+        """The rows that the options ask for, but for the beginning of the window."""
+        return since(replace(self.reviews, frame=self._asked_for), None, self._end)
+
+    def n_outside(self, n_inside: int) -> int:
+        """How many of the rows asked for are left out, where so many are in the window."""
+        if self.earliest is None and self._end is None:
+            return 0
+        return max(0, self.n_asked_for - n_inside)
+
+    @cached_property
+    def n_asked_for(self) -> int:
+        """How many rows the options ask for, whatever their time."""
+        if self.options.takes_all:
+            return self.n_rows
+        return int(self.engine.arrays(self._asked_for.select(nw.len().alias("n")))["n"][0])
 
     @cached_property
     def categories(self) -> tuple[str, ...]:
@@ -146,6 +182,7 @@ class ReviewsTable:
             nw.col("item_id").cast(nw.String).alias("weighed_item"),
             nw.col("weight").cast(nw.Float64).alias("item_weight"),
         )
+        table = trimmed_names(table, ["weighed_item"])
         return frame.join(table, left_on=key, right_on="weighed_item", how="left")
 
     def win_counts(self) -> WinCounts | None:
@@ -159,7 +196,9 @@ class ReviewsTable:
             return None
         counts = comparisons.counts
         if (self.earliest, options.as_of, options.category) != (None, None, None):
-            frame = since(replace(self.reviews, frame=comparisons.frame), self.earliest, self._end)
+            frame = since(replace(self.reviews, frame=comparisons.frame), self.earliest, None)
+            if self._end is not None and "at" in self.columns:
+                frame = frame.filter((nw.col("at") <= self._end) | nw.col("at").is_null())
             counts = count_comparisons(self.engine, self._chosen(frame))
         if counts["by_itself"].any():
             return None
@@ -188,6 +227,18 @@ class ReviewsTable:
         late = self.reviews.frame.filter(nw.col("at") > instant).select(nw.len().alias("n"))
         return int(self.engine.arrays(late)["n"][0])
 
+    def score_ends(self) -> tuple[float, float] | None:
+        """The least and the largest score of the window; None without any."""
+        if "score" not in self.columns:
+            return None
+        rows = self.frame.filter(nw.col("score").is_finite())
+        if self.earliest is not None:
+            rows = rows.filter((nw.col("at") >= self.earliest) | nw.col("at").is_null())
+        score = nw.col("score")
+        ends = self.engine.arrays(rows.select(low=score.min(), high=score.max()))
+        low, high = (np.float64(ends[name][0]) for name in ("low", "high"))
+        return (float(low), float(high)) if np.isfinite([low, high]).all() else None
+
     def first_s(self) -> float | None:
         """When the window begins, or the first review in it."""
         if self.earliest is not None:
@@ -208,10 +259,11 @@ class ReviewsTable:
     def _judged_answers(self) -> Frame:
         return self.frame
 
-    def placings(self, plan: Plan) -> list[Placing]:
+    def placings(self, plan: Plan) -> FoldedPlacings:
         """Every ballot as rules take it: by time, then session, round and reviewer."""
         numbers = [name for name in ("rank", "score", "round", "at") if name in self.columns]
-        columns = self.engine.arrays(self.frame.select(*required(REVIEWS), *numbers))
+        texts = [*required(REVIEWS), *(["query_id"] if "query_id" in self.columns else [])]
+        columns = self.engine.arrays(self.frame.select(*texts, *numbers))
         return placings_of(rows_and_units(columns, numbers)[0], plan)
 
 
@@ -263,8 +315,10 @@ def sums_of_frame(
         query_id="query_id" in columns,
         clusters=True,
     )
+    units = units_of(engine, frame, columns)
+    plan = replace(plan, fold_by_cluster=folds_of(units))
     tables = fold_rows(engine, frame, reading, partial(summed, plan=plan), merge_tables)
-    return ModelSums(names, units_of(engine, frame, columns), tables)
+    return ModelSums(names, units, tables)
 
 
 def units_of(engine: Engine, frame: Frame, columns: Collection[str]) -> tuple[str, ...] | None:
@@ -278,7 +332,14 @@ def units_of(engine: Engine, frame: Frame, columns: Collection[str]) -> tuple[st
     return tuple(sorted(units)) if len(units) <= N_CLUSTERS else None
 
 
-def placings_of(rows: Rows, plan: Plan) -> list[Placing]:
+class FoldedPlacings(NamedTuple):
+    """Ballots in the order of time, and the fold of each one's query."""
+
+    placings: list[Placing]
+    folds: list[int]
+
+
+def placings_of(rows: Rows, plan: Plan) -> FoldedPlacings:
     """The ballots of some whole sessions, in the order of time."""
     n_names = len(rows.names)
     answers = np.unique(rows.session.astype(np.int64) * n_names + rows.candidate)
@@ -295,7 +356,8 @@ def placings_of(rows: Rows, plan: Plan) -> list[Placing]:
     order = counted[np.lexsort(tuple(key[counted] for key in keys))]
     ends = np.flatnonzero(np.diff(cast.ballot[order])) + 1
     score = rows.numbers.get("score", np.full(rows.n, np.nan))
-    placings = []
+    folds = rows.cluster % N_FOLDS
+    result = FoldedPlacings([], [])
     for ballot in np.split(order, ends) if len(order) else []:
         names = [rows.names[code] for code in rows.candidate[ballot].tolist()]
         doubled = dict(zip(names, cast.doubled[ballot].tolist(), strict=True))
@@ -307,8 +369,9 @@ def placings_of(rows: Rows, plan: Plan) -> list[Placing]:
         }
         reviewer = rows.names[int(rows.reviewer[ballot[0]])]
         shown = int(cast.shown[cast.ballot[ballot[0]]])
-        placings.append(Placing(reviewer, shown, doubled, first, scores))
-    return placings
+        result.placings.append(Placing(reviewer, shown, doubled, first, scores))
+        result.folds.append(int(folds[rows.session[ballot[0]]]))
+    return result
 
 
 # -- everything that a store holds ---------------------------------------------------------------
@@ -336,11 +399,15 @@ class StoredReviews(ReviewsTable):
     """
 
     def __init__(
-        self, engine: Engine, mirror: Mirror, files: Sequence[Path], options: ModelBoardOptions
+        self,
+        engine: Engine,
+        mirror: Mirror,
+        files: Sequence[Path],
+        options: ModelBoardOptions,
+        rubric: Rubric | None = None,
     ) -> None:
-        self.engine, self.mirror, self.options = engine, mirror, options
+        self.engine, self.mirror, self.options, self.rubric = engine, mirror, options, rubric
         self.source = list(files)
-        self._digests: dict[Path, str] = {}
         engine.admit(mirror.folders)
         self.facts = {file: self._facts(file) for file in files}
         known = self.facts.values()
@@ -351,15 +418,18 @@ class StoredReviews(ReviewsTable):
             max((facts.latest for facts in known if facts.latest is not None), default=None),
         )
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Nothing: names were trimmed when they were stored."""
+        return ()
+
     def win_counts(self) -> None:
         """Not counted: every comparison was stored as reviews."""
 
     @property
     def _is_whole(self) -> bool:
         """Whether the options leave out no rows but those before the window."""
-        options = self.options
-        limits = (options.category, options.as_of, options.without_truncated)
-        return limits == (None, None, False)
+        return self.options.takes_all and self.options.as_of is None
 
     @cached_property
     def apart(self) -> bool:
@@ -392,6 +462,7 @@ class StoredReviews(ReviewsTable):
         plan, numbers = fitted(plan, facts.columns)
         if self._is_small(file):
             rows, units = rows_and_units(self.engine.arrays(frame), numbers)
+            plan = replace(plan, fold_by_cluster=folds_of(units))
             return ModelSums(facts.names, units, summed(rows, plan))
         return sums_of_frame(self.engine, frame, facts.columns, facts.names, plan, numbers)
 
@@ -445,18 +516,12 @@ class StoredReviews(ReviewsTable):
 
         The name has a hash of the file and of what it is about.
         """
-        if file not in self._digests:
-            size = file.stat().st_size
-            with file.open("rb") as data:  # the end of a Parquet file describes all of it
-                data.seek(max(0, size - 65_536))
-                self._digests[file] = hashlib.blake2b(data.read()).hexdigest()
-        text = json.dumps([FORMAT, self._digests[file], about], sort_keys=True, default=str)
+        text = json.dumps([FORMAT, digest_of(file), about], sort_keys=True, default=str)
         name = f"sums-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.bin"
-        with suppress(*UNREADABLE):
-            return read(_load((self.mirror.folder / name).read_bytes()))
+        if (body := self.mirror.read_kept(name)) is not None:
+            return read(_load(body))
         value = make()
-        with suppress(OSError):  # a folder that cannot be written to costs only time
-            self.mirror.keep(name, [_dump(value)])
+        self.mirror.keep(name, _dump(value))
         return value
 
     def _judged_answers(self) -> Frame:

@@ -6,19 +6,29 @@ A new option is one field, with its description, default and allowed values.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Self, TypedDict
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from peerage.engines import Engine, Source
 from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
-from peerage.types import CommunityCoefficients, OwnVotes, ScoringOptions
+from peerage.types import MAX_NUMBER, CommunityCoefficients, OwnVotes, ScoringOptions
 
 SCORING = ScoringOptions()  # the defaults
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
 MAX_SESSIONS = 1_000_000  # in one list
+MAX_WEIGHT = 1_000_000.0
+MAX_SEARCH = 500  # characters
 
 ReputationKind = Literal["fixed", "iterate"]
 VerdictKind = Literal["synthesis", "debate", "binary", "tie_breaker", "none"]
@@ -84,10 +94,86 @@ Category = Annotated[str | None, Field(description="One category only.")]
 NOT_RANKED = "Also those that are not ranked."
 
 
+# -- which reviews -----------------------------------------------------------------------------
+
+
+def _as_names(value: Any) -> Any:
+    """One name as a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+def weights_text(weights: Mapping[str, float]) -> str:
+    """Weights by dimension as the text that says the same."""
+    return ",".join(f"{name}={weight}" for name, weight in weights.items())
+
+
+def _as_weights(value: Any) -> Any:
+    """A mapping as its text; what is a text already stays."""
+    return weights_text(value) if isinstance(value, Mapping) else value
+
+
+def parse_weights(text: str) -> dict[str, float]:
+    """The weights in a text such as `accuracy=0.5,clarity=0.5`, by dimension."""
+    weights: dict[str, float] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, number = (piece.strip() for piece in part.partition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if not (name and equals and 0 <= weight <= MAX_WEIGHT):
+            raise UsageError(
+                f"weights: {shown(part)} is not a dimension with its weight.",
+                hint="As in accuracy=0.5,clarity=0.5; a weight is a number from 0 on.",
+            )
+        if name in weights:
+            raise UsageError(f"weights: {shown(name)} is given twice.")
+        weights[name] = weight
+    if text.strip() and not any(weights.values()):
+        raise UsageError("weights: no dimension weighs anything.", hint="As in accuracy=1.")
+    return weights
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_as_names)]
+
+
+class ReviewSelection(Options):
+    """Which reviews are read, and how marks are weighed."""
+
+    season: str | None = Field(
+        default=None, description="Only sessions of this season, by its id or its beginning."
+    )
+    panel: Names = Field(
+        default=(),
+        description="Only sessions in which all of these sat, as candidates or reviewers.",
+    )
+    without: Names = Field(default=(), description="Leave out these reviewers.")
+    weights: Annotated[str, BeforeValidator(_as_weights), _checked(parse_weights)] = Field(
+        default="",
+        description="Weigh marks anew: accuracy=0.5,clarity=0.5; what is not named weighs nothing.",
+    )
+
+    @property
+    def weight_by_dimension(self) -> dict[str, float]:
+        return parse_weights(self.weights)
+
+    @property
+    def selects(self) -> bool:
+        """Whether any review is left out or counted anew."""
+        return bool(self.chosen)
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What was given of these, for what is made of the reviews to echo."""
+        values = self.model_dump(include=set(ReviewSelection.model_fields))
+        given = {name: value for name, value in values.items() if value not in (None, (), "")}
+        return {n: list(value) if isinstance(value, tuple) else value for n, value in given.items()}
+
+
 # -- boards ------------------------------------------------------------------------------------
 
 
-class ModelBoardOptions(Options):
+class ModelBoardOptions(ReviewSelection):
     """How a board of models is made; every field is echoed in its parameters.
 
     A window ends at `as_of`, by default at the latest time in the table, so that the same
@@ -114,6 +200,11 @@ class ModelBoardOptions(Options):
         default=False, description="Leave out answers that were cut off at their length limit."
     )
     history: Literal["week"] | None = Field(default=None, description="Also each week's shares.")
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether no review is left out but those outside the window, and none counts anew."""
+        return self.category is None and not (self.without_truncated or self.selects)
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -192,7 +283,7 @@ BOARD_OPTIONS: dict[str, type[ModelBoardOptions | CommunityBoardOptions]] = {
 }
 
 
-class AuditOptions(Options):
+class AuditOptions(ReviewSelection):
     """Which reviews an audit reads, and whose findings it shows."""
 
     since: Since = "all"
@@ -212,6 +303,39 @@ class SessionsOptions(Options):
     before: str | None = Field(
         default=None, description="Only those opened before the session of this id."
     )
+    search: str = Field(
+        default="",
+        max_length=MAX_SEARCH,
+        description="Only those that hold this text: question, id, tags, names of models.",
+    )
+    tag: str | None = Field(default=None, description="Only those with this tag.")
+    season: str | None = Field(
+        default=None, description="Only those of this season, by its id or its beginning."
+    )
+    category: Category = None
+    status: str | None = Field(
+        default=None, description="Only those that ended so: done, no_quorum, …, or unfinished."
+    )
+    deleted: bool = Field(default=False, description="Those that were deleted, not the others.")
+
+
+class DeleteOptions(Options):
+    """What boards, audits and lists are to leave out, or not to leave out any more."""
+
+    sessions: Names = Field(default=(), description="Ids of sessions, or their beginnings.")
+    seasons: Names = Field(default=(), description="Every session of this season; repeatable.")
+    imports: Names = Field(
+        default=(), description="This imported table, by its number, hash or file; repeatable."
+    )
+    undo: bool = Field(default=False, description="Bring back what was deleted.")
+
+
+class TagOptions(Options):
+    """Which sessions get which tags, and lose which."""
+
+    sessions: Names = Field(default=(), description="Ids of sessions, or their beginnings.")
+    add: Names = Field(default=(), description="Tags to add, a word each.")
+    remove: Names = Field(default=(), description="Tags to remove.")
 
 
 class ScoreOptions(Options):
@@ -240,6 +364,15 @@ class ReplayOptions(Options):
     )
 
 
+def _refuse_truth(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError("expected a number, got true or false")
+    return value
+
+
+NO_TRUTH = BeforeValidator(_refuse_truth)
+
+
 class CouncilOptions(ReplayOptions):
     """How sessions are held; what is not given is as configured."""
 
@@ -247,8 +380,15 @@ class CouncilOptions(ReplayOptions):
         default=None, description="What the council concludes with."
     )
     chair: str | None = Field(default=None, description="The seat that concludes.")
-    seed: int | None = Field(default=None, description="Orders and draws follow from it.")
-    budget_usd: float | None = Field(default=None, ge=0, description="Never spend more than this.")
+    seed: Annotated[int | None, NO_TRUTH] = Field(
+        default=None,
+        ge=-(2**63),
+        le=2**63 - 1,
+        description="Orders and draws follow from it.",
+    )
+    budget_usd: Annotated[float | None, NO_TRUTH] = Field(
+        default=None, ge=0, le=MAX_NUMBER, description="Never spend more than this."
+    )
 
     def flags(self) -> dict[str, object]:
         """What was given, under the names that the configuration has for it."""
@@ -281,6 +421,10 @@ class RunOptions(CouncilOptions):
 
     concurrency: int = Field(default=16, ge=1, le=4096, description="Sessions at a time.")
     resume: bool = Field(default=True, description="Go on where an earlier run stopped.")
+    season: str = Field(
+        default="",
+        description="Go on with the season of this id (or its beginning), as `run` named it.",
+    )
     dry_run: bool = Field(
         default=False, description="Say how many calls it would take and about what cost."
     )
@@ -300,7 +444,16 @@ class WindowKeywords(TypedDict, total=False):
     category: str | None
 
 
-class ModelBoardKeywords(WindowKeywords, total=False):
+class SelectionKeywords(TypedDict, total=False):
+    """The fields of `ReviewSelection`."""
+
+    season: str | None
+    panel: str | Sequence[str]
+    without: str | Sequence[str]
+    weights: str | Mapping[str, float]
+
+
+class ModelBoardKeywords(WindowKeywords, SelectionKeywords, total=False):
     """The fields of `ModelBoardOptions`."""
 
     rule: str
@@ -347,7 +500,7 @@ class ContributorBoardKeywords(ReviewerBoardKeywords, total=False):
     by: RankedBy
 
 
-class AuditKeywords(TypedDict, total=False):
+class AuditKeywords(SelectionKeywords, total=False):
     """The fields of `AuditOptions`."""
 
     since: str

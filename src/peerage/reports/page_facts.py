@@ -17,43 +17,50 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from peerage.boards import Board
-from peerage.boards.model_sums import ModelSums, Plan
+from peerage.boards.model_sums import ModelSums, Plan, by_session
 from peerage.council.counting import count, places
 from peerage.council.fold import fold, person_review
 from peerage.council.safety import screen
 from peerage.engines import engines
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, PeerageError, UsageError
-from peerage.events import Answered, Fact, Failed, PersonReviewed, Reviewed, read_events
+from peerage.events import (
+    Answered,
+    AskedAgain,
+    Fact,
+    Failed,
+    PersonReviewed,
+    Reviewed,
+    read_events,
+)
 from peerage.reports import InputTables, Reports
 from peerage.reports.model_boards import build_model_board
-from peerage.reports.model_reviews import ReviewsTable, fitted, placings_of, summed
+from peerage.reports.model_reviews import (
+    FoldedPlacings,
+    ReviewsTable,
+    fitted,
+    placings_of,
+    summed,
+)
 from peerage.reports.options import ModelBoardOptions
-from peerage.reviews.columns import MARK, REVIEWS, is_number, required
+from peerage.reports.recounts import HeldRows, held_rows, known_names, recount
+from peerage.reviews.columns import MARK
 from peerage.reviews.rows import (
     N_CLUSTERS,
-    Bools,
     Floats,
     Ints,
-    Rows,
-    ballot_codes,
-    clusters_of,
-    group,
-    rows_and_units,
-    unit_of,
+    folds_of,
 )
+from peerage.reviews.times import span_s
 from peerage.stats.correlations import correlation
 from peerage.stats.ranking import kendall_tau
 from peerage.stores import Store
-from peerage.types import Event, Placing, Response, Rubric, ScoringOptions, Session, is_cut_off
+from peerage.types import Event, Response, Rubric, ScoringOptions, Session, is_cut_off
 
 T = TypeVar("T")
-GATED_SCORE = 0.0
-DECIMALS = 9
 MAX_POINTS = 2_000  # of a scatter
 N_SESSIONS = 500  # the latest, over which facts are counted
 N_SCREENED = 5_000  # the latest, in which answers are screened
@@ -62,46 +69,13 @@ N_SCREENED = 5_000  # the latest, in which answers are screened
 # -- all stored reviews in memory ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRows:
-    """Reviews ballot by ballot: the columns of their table, and the same with names as codes."""
-
-    columns: Mapping[str, NDArray[Any]]
-    rows: Rows
-    sessions: tuple[str, ...]  # the id of each
-    units: tuple[str, ...]  # what each session is an observation of
-
-    def code(self, name: str) -> int:
-        """The code of a name, −1 where nobody has it."""
-        return self.rows.names.index(name) if name in self.rows.names else -1
-
-    def number(self, name: str) -> Floats:
-        """A column of numbers, NaN where there is none."""
-        return self.rows.numbers.get(name, np.full(self.rows.n, np.nan))
-
-    def ballots(self) -> Ints:
-        """The ballot of each row, by number: one reviewer in one session and round."""
-        return group(*ballot_codes(self.rows)).code
-
-    def only(self, keep: Bools) -> HeldRows:
-        """Some of the rows, with the sessions that are left."""
-        rows = self.rows
-        there = np.bincount(rows.session[keep], minlength=rows.n_sessions) > 0
-        left = np.flatnonzero(there).tolist()
-        sessions, units = (tuple(known[i] for i in left) for known in (self.sessions, self.units))
-        is_whole = len(left) == rows.n_sessions
-        cluster, n_clusters = (rows.cluster, rows.n_clusters) if is_whole else clusters_of(units)
-        some = replace(
-            rows,
-            n_clusters=n_clusters,
-            cluster=cluster,
-            session=(np.cumsum(there) - 1)[rows.session[keep]],
-            reviewer=rows.reviewer[keep],
-            candidate=rows.candidate[keep],
-            numbers={name: values[keep] for name, values in rows.numbers.items()},
-        )
-        columns = {name: values[keep] for name, values in self.columns.items()}
-        return HeldRows(columns, some, sessions, units)
+def within(held: HeldRows, since: str) -> HeldRows:
+    """The rows of a window that ends with the latest review, as boards count: whole sessions."""
+    span, at = span_s(since), held.number("at")
+    if span is None or np.isnan(at).all():
+        return held
+    ended = by_session(held.rows, at, np.fmax)
+    return held.only(~(ended < np.nanmax(at) - span)[held.rows.session])
 
 
 class HeldReviews(ReviewsTable):
@@ -113,15 +87,26 @@ class HeldReviews(ReviewsTable):
         newest = None if np.isnan(at).all() else float(np.nanmax(at))
         self._describe(tuple(held.columns), held.rows.n, 0, newest)
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """None: names were trimmed when they were stored."""
+        return ()
+
+    @property
+    def n_asked_for(self) -> int:
+        """The number of rows in memory."""
+        return self.held.rows.n
+
     def win_counts(self) -> None:
         """Not counted: every comparison was stored as reviews."""
 
     def sums(self, plan: Plan) -> ModelSums:
         rows, units = self.held.rows, tuple(sorted(set(self.held.units)))
         known = units if len(units) <= N_CLUSTERS else None
-        return ModelSums(rows.names, known, summed(rows, fitted(plan, self.columns)[0]))
+        plan = replace(fitted(plan, self.columns)[0], fold_by_cluster=folds_of(known))
+        return ModelSums(rows.names, known, summed(rows, plan))
 
-    def placings(self, plan: Plan) -> list[Placing]:
+    def placings(self, plan: Plan) -> FoldedPlacings:
         return placings_of(self.held.rows, plan)
 
     def n_after(self, instant: float) -> int:
@@ -132,6 +117,13 @@ class HeldReviews(ReviewsTable):
         if self.earliest is not None or np.isnan(at).all():
             return self.earliest
         return float(np.nanmin(at))
+
+    def score_ends(self) -> tuple[float, float] | None:
+        score = self.held.number("score")
+        if self.earliest is not None:
+            score = score[~(self.held.number("at") < self.earliest)]
+        known = score[np.isfinite(score)]
+        return (float(known.min()), float(known.max())) if len(known) else None
 
     def truncated(self) -> dict[str, int]:
         rows, cut_off = self.held.rows, self.held.number("truncated") >= 1
@@ -147,24 +139,29 @@ def stored_rows(reports: Reports) -> HeldRows | None:
         files = reports.review_files()
     except InputError:  # there are none yet
         return None
-    return _rows_of(tuple(files))
+    return _rows_of(tuple(map(FileState.of, files)))
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as it is now: one that is written again has the same path and another state."""
+
+    path: Path
+    n_bytes: int
+    changed_ns: int
+    number: int  # the inode, which a file that replaces another has of its own
+
+    @classmethod
+    def of(cls, path: Path) -> FileState:
+        about = path.stat()
+        return cls(path, about.st_size, about.st_mtime_ns, about.st_ino)
 
 
 @lru_cache(maxsize=2)
-def _rows_of(files: tuple[Path, ...]) -> HeldRows:
+def _rows_of(files: tuple[FileState, ...]) -> HeldRows:
     engine = engines.get("duckdb")()
-    table = read_reviews(engine, list(files))
-    numbers = [name for name in table.columns if is_number(name) or name == "at"]
-    texts = [*required(REVIEWS), *(n for n in ("query_id", "category") if n in table.columns)]
-    keys = [n for n in ("session_id", "reviewer", "round", "candidate") if n in table.columns]
-    columns = engine.arrays(table.frame.select(*texts, *numbers).sort(*keys))
-    rows, _ = rows_and_units(columns, numbers)
-    ids = columns["session_id"].tolist()
-    queries = columns["query_id"].tolist() if "query_id" in columns else [None] * len(ids)
-    query_by_session = dict(zip(ids, queries, strict=True))
-    sessions = tuple(sorted(query_by_session))
-    units = tuple(unit_of(session, query_by_session[session]) for session in sessions)
-    return HeldRows(columns, rows, sessions, units)
+    table = read_reviews(engine, [file.path for file in files])
+    return held_rows(engine, table)
 
 
 # -- counted otherwise ---------------------------------------------------------------------------
@@ -173,10 +170,6 @@ def _rows_of(files: tuple[Path, ...]) -> HeldRows:
 class WhatIfOptions(ModelBoardOptions):
     """How a board of models would be made; what is not given stays as it was recorded."""
 
-    without: tuple[str, ...] = Field(default=(), description="Reviewers to leave out.")
-    weights: Mapping[str, float] = Field(
-        default_factory=dict, description="Weights of the rubric's dimensions, of any sum."
-    )
     ceiling: bool = Field(default=True, description="Whether low accuracy caps the score.")
     gate: bool = Field(default=False, description="Whether answers that fail the gate go last.")
     calibrated: bool = Field(
@@ -185,7 +178,7 @@ class WhatIfOptions(ModelBoardOptions):
 
     @property
     def changes_rows(self) -> bool:
-        """Whether rows have to be counted anew, beyond what any board can do."""
+        """Whether rows have to be counted anew."""
         return bool(self.without or self.weights or not self.ceiling or self.gate)
 
     @property
@@ -204,88 +197,42 @@ def what_if_board(
     held = stored_rows(reports) if options.changes_rows else None
     if held is None:
         return reports.board(options.plain)
-    changed, plain = counted_otherwise(held, options, rubric, failed), options.plain
-    if (
-        plain.category is None
-        and plain.as_of is None
-        and not (plain.by_category or plain.without_truncated)
-    ):
-        return build_model_board(HeldReviews(changed, plain))
-    return replace(reports, tables=InputTables(changed.columns)).board(plain)
+    changed = _counted_under(held, options, rubric, failed)
+    rest = options.plain.model_copy(update={"without": (), "weights": ""})
+    if rest.takes_all and rest.as_of is None and not rest.by_category:
+        board = build_model_board(HeldReviews(changed, rest))
+    else:
+        board = replace(reports, tables=InputTables(changed.columns)).board(rest)
+    return replace(board, parameters={**board.parameters, **options.chosen})
 
 
-def counted_otherwise(
+def _counted_under(
     held: HeldRows,
     options: WhatIfOptions,
     rubric: Rubric | None,
-    failed: Collection[tuple[str, str]] = (),
+    failed: Collection[tuple[str, str]],
 ) -> HeldRows:
-    """The same reviews, with ranks and scores as other options would have made them.
+    """The rows as they count under the options.
 
     A ballot is one reviewer's, so that those of others stay the same when a reviewer is left out.
     """
-    rows, columns = held.rows, held.columns
-    score = held.number("score").copy()
-    marked = _overall(rows, options, rubric)
-    changed = ~np.isnan(marked)
-    score[changed] = marked[changed]
-    gated = np.zeros(rows.n, dtype=bool)
-    if options.gate and failed:
-        failing = set(failed)
-        answers = zip(columns["session_id"].tolist(), columns["candidate"].tolist(), strict=True)
-        gated = np.array([answer in failing for answer in answers], dtype=bool)
-        score[gated & ~np.isnan(score)] = GATED_SCORE
-    numbers = {"score": score, "rank": _ranked(held, score, changed | gated, gated)}
-    rows = replace(rows, numbers={**rows.numbers, **numbers})
-    held = replace(held, columns={**columns, **numbers}, rows=rows)
+    held = recount(
+        held,
+        rubric,
+        options.weight_by_dimension,
+        ceiling=options.ceiling,
+        failed=failed if options.gate else (),
+    )
     if not options.without:
         return held
-    keep = np.array([name not in options.without for name in rows.names], dtype=bool)[rows.reviewer]
-    if not keep.any():
-        raise UsageError("nobody is left to review.", hint="Leave out fewer reviewers.")
-    return held.only(keep)
-
-
-def _overall(rows: Rows, options: WhatIfOptions, rubric: Rubric | None) -> Floats:
-    """Each row's weighed marks under the ceilings, NaN where they stay as they were."""
-    marks = {
-        name.removeprefix(MARK): values
-        for name, values in rows.numbers.items()
-        if name.startswith(MARK)
-    }
-    recorded = {name: float(weight) for name, weight in rubric.weights.items()} if rubric else {}
-    weights = options.weights or recorded
-    if "accuracy" not in marks or not (options.weights or not options.ceiling):
-        return np.full(rows.n, np.nan)
-    total, weighed = np.zeros(rows.n), np.zeros(rows.n)
-    for name in (name for name in weights if name in marks):
-        marked = ~np.isnan(marks[name])
-        total += weights[name] * np.where(marked, marks[name], 0.0)
-        weighed += weights[name] * marked
-    accuracy = marks["accuracy"]
-    weighed[np.isnan(accuracy) | (weighed == 0)] = np.nan
-    # Rounded, so that sums which are equal on paper are equal here.
-    overall = np.round(total / weighed, DECIMALS)
-    for below, at_most in rubric.ceilings if rubric and options.ceiling else ():
-        overall = np.where(accuracy < float(below), np.minimum(overall, float(at_most)), overall)
-    return overall
-
-
-def _ranked(held: HeldRows, score: Floats, changed: Bools, gated: Bools) -> Floats:
-    """Ranks within each ballot that has changed, ties at their mean; the old rank parts equals."""
-    old, ballot = held.number("rank"), held.ballots()
-    touched = np.bincount(ballot, changed)[ballot] > 0
-    at = np.flatnonzero(touched & ~(np.isnan(old) & np.isnan(score)))
-    best_first = np.where(np.isnan(score), np.inf, -score)
-    keys = np.stack([np.where(np.isnan(old), np.inf, old), best_first, gated, ballot])[:, at]
-    order = np.lexsort(keys)  # by ballot, and then as it ranks
-    at, keys = at[order], keys[:, order]
-    differs = (keys[:, 1:] != keys[:, :-1]).any(axis=0)
-    tie = np.cumsum(np.append(True, differs)[: len(at)]) - 1
-    place = np.arange(len(at)) - np.searchsorted(keys[-1], keys[-1]) + 1.0
-    ranks = np.where(touched, np.nan, old)
-    ranks[at] = (np.bincount(tie, place) / np.bincount(tie))[tie]
-    return ranks
+    rows = held.rows
+    reviewers = {rows.names[code] for code in np.unique(rows.reviewer).tolist()}
+    left_out = known_names(options.without, reviewers, "reviewer")
+    if left_out >= reviewers:
+        raise UsageError("no reviewer is left.", hint="Leave out fewer reviewers.")
+    return held.only(
+        np.array([name not in left_out for name in rows.names], dtype=bool)[rows.reviewer]
+    )
 
 
 # -- one model -----------------------------------------------------------------------------------
@@ -455,7 +402,7 @@ def reveal(events: list[Event], person: str, options: ScoringOptions) -> Reveal 
         return None
     ballot, review = person_review(session, by_person[0])
     mine = places(count(ballot, review))
-    council = {score.model: score.rank for score in session.scores}
+    council = {score.model: score.rank for score in session.scores if score.rank is not None}
     reviews = {(review.reviewer, review.round): review for review in session.reviews}
     last = {b.reviewer: b for b in session.ballots if (b.reviewer, b.round) in reviews}
     by_reviewer = {
@@ -487,15 +434,18 @@ def _agreement(name: str, mine: Mapping[str, int], theirs: Mapping[str, int]) ->
 
 # -- what the log says of models: cost, cut-off answers, unread replies ---------------------------
 
-# What was read of a store's finished sessions, by reader and id, while the store is open.
-_READ: WeakKeyDictionary[Any, dict[tuple[Any, str], Any]] = WeakKeyDictionary()
+# What each reader has made of a store's latest finished sessions, while the store is open: by id,
+# the last place of the log that was read and the value. It holds the sessions last asked for.
+_READ: WeakKeyDictionary[Store, dict[Any, dict[str, tuple[int, Any]]]] = WeakKeyDictionary()
 # All answers that fail the gate, for the state of the store that they were read in.
-_FAILING: WeakKeyDictionary[Any, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
+_FAILING: WeakKeyDictionary[Store, tuple[object, frozenset[tuple[str, str]]]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """Counts of one model: answers, what they cost, and its reviews that gave no vote."""
+    """Counts of one model: answers, what they cost, and of its reviews those that gave no vote,
+    those asked for once more, and those counted without their code.
+    """
 
     n_answers: int = 0
     n_cut_off: int = 0
@@ -503,6 +453,8 @@ class ModelFacts:
     cost_usd: float = 0.0
     n_reviews: int = 0
     n_unread: int = 0
+    n_asked_again: int = 0
+    n_unsealed: int = 0
 
     @property
     def cost_each(self) -> float | None:
@@ -538,15 +490,21 @@ def gate_failures(store: Store, n: int = N_SCREENED) -> frozenset[tuple[str, str
 
 
 def _latest(store: Store, n: int, read: Callable[[str, Iterable[Fact]], T]) -> list[T]:
-    """What is read of each of the latest sessions that are over, as of no events where it fails."""
-    known = _READ.setdefault(store, {})
-    ids = [listed.id for listed in store.sessions(limit=n) if listed.status]
-    for id_ in ids:
-        if (read, id_) not in known:
-            known[read, id_] = read(id_, ())
-            with suppress(PeerageError):  # it has its own flag on boards
-                known[read, id_] = read(id_, read_events(store.events(id_)))
-    return [known[read, id_] for id_ in ids]
+    """What is read of each of the latest sessions that are over, as of no events where it fails.
+
+    A session is read again when its log has grown: a season may add seats to it.
+    """
+    by_reader = _READ.setdefault(store, {})
+    known, latest = by_reader.get(read, {}), dict[str, tuple[int, T]]()
+    for id_, last_seq in store.finished_logs(n).items():
+        if id_ in known and known[id_][0] == last_seq:
+            latest[id_] = known[id_]
+            continue
+        latest[id_] = last_seq, read(id_, ())
+        with suppress(PeerageError):  # it has its own flag on boards
+            latest[id_] = last_seq, read(id_, read_events(store.events(id_)))
+    by_reader[read] = latest
+    return [value for _, value in latest.values()]
 
 
 def _added(facts: Iterable[tuple[str, ModelFacts]]) -> dict[str, ModelFacts]:
@@ -570,7 +528,10 @@ def _model_facts(fact: Fact) -> tuple[str, ModelFacts] | None:
             return fact.seat, ModelFacts(1, cut_off, priced, cost or 0.0)
         case Reviewed():
             unread = int(fact.review is None or not fact.review.ranking)
-            return fact.reviewer, ModelFacts(n_reviews=1, n_unread=unread)
+            unsealed = int(fact.review is not None and "unsealed" in fact.review.flags)
+            return fact.reviewer, ModelFacts(n_reviews=1, n_unread=unread, n_unsealed=unsealed)
+        case AskedAgain(stage="review"):
+            return fact.seat, ModelFacts(n_asked_again=1)
         case Failed(stage="review"):
             return fact.seat, ModelFacts(n_reviews=1, n_unread=1)
     return None

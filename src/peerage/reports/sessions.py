@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from peerage import config
 from peerage.config import Settings
-from peerage.council.ballots import parse_decision
 from peerage.council.counting import count, dissent_of, note_of, places, with_names
+from peerage.council.fences import without_marks
 from peerage.council.fold import fold, person_review, reviewed_ballots
+from peerage.council.foreign import decision_in
+from peerage.council.refusals import looks_like_a_refusal
 from peerage.errors import InputError, UnreadableError
 from peerage.events import (
     Advised,
@@ -32,17 +35,18 @@ from peerage.events import (
     Tallied,
     billed_calls,
     call_made,
+    is_deleted,
     opening_of,
     panel_of,
     read_events,
     since_extended,
+    tags_of,
     total_cost,
-    without_readings,
 )
-from peerage.reports.options import ReplayOptions
+from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored, last_round, recorded_options, score_session
 from peerage.shapes import to_json
-from peerage.stores import Listing
+from peerage.stores import Import, Listing, Store, full_season
 from peerage.types import (
     Ballot,
     Counted,
@@ -62,6 +66,7 @@ from peerage.types import (
 )
 
 UNFINISHED = "unfinished"
+SEARCHED_AT_ONCE = 500
 
 
 # -- what there is to show -----------------------------------------------------------------------
@@ -75,6 +80,10 @@ class AnswerView:
     score: Score | None  # None: it was not ranked
     gate: Gate | None  # None: it was not screened
     given: bool  # judged, not asked for
+
+    @property
+    def looks_like_a_refusal(self) -> bool:
+        return looks_like_a_refusal(self.response.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +175,8 @@ class SessionView:
     bill: Bill
     bill_by_seat: Mapping[str, Bill]
     bill_by_stage: Mapping[str, Bill]
+    deleted: bool = False  # boards, audits and lists leave it out
+    tags: tuple[str, ...] = ()
 
     @property
     def is_finished(self) -> bool:
@@ -228,6 +239,8 @@ class StoredSession:
             bill=bill_of(calls),
             bill_by_seat=_bills_by(calls, "seat"),
             bill_by_stage=_bills_by(calls, "stage"),
+            deleted=is_deleted(facts),
+            tags=tags_of(facts),
         )
 
     def document(self) -> dict[str, Any]:
@@ -238,14 +251,16 @@ class StoredSession:
             "status": view.status,
             "opened_at": view.opened_at,
             "season": view.season,
+            "deleted": view.deleted,
+            "tags": list(view.tags),
             "query": asdict(session.query),
             "seed": session.seed,
             "ordinal": session.ordinal,
             "seats": [asdict(seat) for seat in view.seats],
-            "responses": [asdict(one) | {"truncated": one.truncated} for one in session.responses],
+            "responses": [_response_document(one) for one in session.responses],
             "failures": [asdict(failure) for failure in session.failures],
             "missing": [asdict(one) for one in view.missing],
-            "verdict": asdict(session.verdict) if session.verdict else None,
+            "verdict": _verdict_document(session.verdict) if session.verdict else None,
             "dissent": [asdict(words) for words in view.dissent],
             "advice": [asdict(one) for one in view.advice],
             "not_heard": list(view.not_heard),
@@ -363,9 +378,11 @@ def _advice(facts: Sequence[Fact], kind: str) -> tuple[AdviceView, ...]:
     replies = lately or [fact for fact in facts if isinstance(fact, Advised)]
     if kind != "binary":
         return tuple(AdviceView(fact.seat, fact.text) for fact in replies)
-    decisions = [parse_decision(fact.text) for fact in replies]
+    decisions = [fact.decision or decision_in(fact.text) for fact in replies]
     return tuple(
-        AdviceView(fact.seat, fact.text, decision.approved, decision.reasons)
+        AdviceView(
+            fact.seat, fact.text, decision.approved, tuple(map(without_marks, decision.reasons))
+        )
         for fact, decision in zip(replies, decisions, strict=True)
     )
 
@@ -379,7 +396,8 @@ def _dissent(session: Session, scored: Scored | None) -> tuple[Dissent, ...]:
 
 def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:
     """What an unfinished session waits for, in the order in which it would come."""
-    heard = {(one.stage, one.round, one.seat) for fact in facts if (one := call_made(fact))}
+    calls = (call_made(fact) for fact in facts)
+    heard = {(one.stage, one.round, one.seat) for one in calls if one and one.is_outcome}
     panel, lately = panel_of(facts), since_extended(facts)
 
     def silent(stage: str, round_: int, seats: Iterable[str]) -> Missing:
@@ -411,6 +429,44 @@ class SessionEntry(Listing):
     unpriced_calls: int = 0
 
 
+def find_sessions(store: Store, options: SessionsOptions) -> list[Listing]:
+    """The latest sessions that fit the options, in the order in which they were opened."""
+    season = None if options.season is None else full_season(store, options.season)
+    status = "" if options.status == UNFINISHED else options.status
+    latest = partial(
+        store.sessions,
+        season,
+        category=options.category,
+        status=status,
+        tag=options.tag,
+        deleted=options.deleted,
+    )
+    text, before = options.search.strip().casefold(), options.before
+    if not text:
+        return latest(limit=options.limit, before=before)
+    matches: list[Listing] = []  # the latest first
+    while len(matches) < options.limit and (page := latest(limit=SEARCHED_AT_ONCE, before=before)):
+        matches += [one for one in reversed(page) if _mentions(store, one, text)]
+        before = page[0].id
+    return matches[: options.limit][::-1]
+
+
+def _mentions(store: Store, listed: Listing, text: str) -> bool:
+    """Whether a session's question, id, tags or names of models hold a text."""
+    known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
+    if any(text in word.casefold() for word in known):
+        return True
+    try:
+        facts = list(read_events(store.opening_events(listed.id)))
+    except UnreadableError:
+        return False
+    words = [word for seat in panel_of(facts) for word in (seat.name, seat.model, seat.family)]
+    for fact in facts:
+        if isinstance(fact, Opened):
+            words += [fact.query.text, *(fact.answers or ())]
+    return any(text in word.casefold() for word in words)
+
+
 def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
     """A listed session with its winner and its cost, from its log."""
     listing = replace(listing, status=listing.status or UNFINISHED)
@@ -434,6 +490,7 @@ class SessionList(Tabular):
     """Stored sessions, one line each."""
 
     sessions: tuple[SessionEntry, ...]
+    filtered: bool = False  # whether others may be there that were not asked for
 
     def __repr__(self) -> str:
         return f"SessionList({len(self.sessions)} sessions)"
@@ -447,6 +504,24 @@ class SessionList(Tabular):
         return {"sessions": self.rows}
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class ImportList(Tabular):
+    """The tables that were imported, one line each."""
+
+    imports: tuple[Import, ...]
+
+    def __repr__(self) -> str:
+        return f"ImportList({len(self.imports)} tables)"
+
+    def table(self) -> dict[str, list[Any]]:
+        listed = [asdict(one) for one in self.imports]
+        return {name: [one[name] for one in listed] for name in (listed[0] if listed else ())}
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of the list."""
+        return {"imports": self.rows}
+
+
 # -- scored again, and as JSON -------------------------------------------------------------------
 
 
@@ -457,8 +532,8 @@ def rescored(session: Session, options: ScoringOptions) -> Scored:
 
 
 def replayed(events: Sequence[Event], settings: Settings, options: ReplayOptions) -> Scored:
-    """Read and score the session of a log again, as set but for these options."""
-    session = fold(without_readings(events))
+    """Score the session of a log again, as set but for these options; readings stay as stored."""
+    session = fold(events)
     if not session.ballots:
         raise InputError(f"session {session.id} has no ballots to score.")
     changes = options.model_dump(exclude_none=True)
@@ -486,6 +561,20 @@ def positions(session: Session) -> dict[str, Any]:
     }
 
 
+def _response_document(response: Response) -> dict[str, Any]:
+    """An answer's fields, and what is to be known about it."""
+    return {
+        **asdict(response),
+        "truncated": response.truncated,
+        "looks_like_a_refusal": looks_like_a_refusal(response.text),
+    }
+
+
+def _verdict_document(verdict: Verdict) -> dict[str, Any]:
+    """A verdict's fields; of a yes-or-no verdict also the word for its decision."""
+    return asdict(verdict) | ({"decision": verdict.decision} if verdict.decision else {})
+
+
 def _cost_document(view: SessionView) -> dict[str, Any]:
     """What a session's calls cost, as far as it is known, by seat and by stage."""
     bill = view.bill
@@ -506,7 +595,7 @@ def answer_of(session: Session) -> str:
     if verdict is None:
         best = session.scores[0].model if session.scores else ""
         return next((r.text for r in session.responses if r.model == best), "")
-    if verdict.approved is None:
+    if not verdict.decision:
         return verdict.text or verdict.note
-    word = "Approved" if verdict.approved else "Not approved"
-    return "\n\n".join(part for part in (f"{word}: {verdict.note}.", verdict.text) if part)
+    first = f"{verdict.decision.capitalize()}: {verdict.note}."
+    return f"{first}\n\n{verdict.text}" if verdict.text else first

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -21,11 +20,14 @@ from peerage.engines.sql import is_safe
 from peerage.errors import InputError, PeerageError, UnreadableError, few
 from peerage.events import (
     KIND_BY_TYPE,
+    Deleted,
     Extended,
     Finished,
     Opened,
     PersonReviewed,
+    Restored,
     SeatRecord,
+    is_deleted,
     opening_of,
     panel_of,
     query_in,
@@ -35,15 +37,17 @@ from peerage.events import (
 from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
-from peerage.types import Ballot, Counted, Event, Query, Review, Rubric, Session
+from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rubric, Session
 
 T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
 MAX_NAME_CHARACTERS = 1_000  # of a name or an id in the table
 MAX_TEXT_CHARACTERS = 2_000  # of an answer: its style shows by then
 SEGMENT_CONTRIBUTIONS = 100_000
+MAX_LOOKS = 3  # at a store that something comes into meanwhile
 FINISHED, EXTENDED = KIND_BY_TYPE[Finished], KIND_BY_TYPE[Extended]
 PERSON_REVIEWED = KIND_BY_TYPE[PersonReviewed]
+DELETED, RESTORED = KIND_BY_TYPE[Deleted], KIND_BY_TYPE[Restored]
 CONTRIBUTED = {kind: tuple(COLUMNS_BY_TABLE[kind]) for kind in ("opinions", "items")}
 NOBODY: Mapping[str, str] = MappingProxyType({})
 IMPORT_FILE = re.compile(r"[a-z]{1,20}-[0-9a-f]{16}\.parquet")
@@ -61,7 +65,8 @@ def review_rows(
     is in its first row. `asked_first` has the question that first came with each id.
     """
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
-    panel, balanced = panel_of(facts), opening_of(events).law.order == "balanced"
+    panel, opened = panel_of(facts), opening_of(events)
+    balanced = opened.law.order == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
     texts = {response.model: response.text for response in session.responses}
@@ -69,14 +74,15 @@ def review_rows(
         deal = _deal(session, ballot) if balanced else None
         for row in _rows(session, panel, ballot, review, rubric):
             text = texts.pop(row["candidate"], "")[:MAX_TEXT_CHARACTERS]
-            row |= {"query_id": query_id, "text": text or None}
+            row |= {"query_id": query_id, "season": opened.season or None, "text": text or None}
             yield row | {"at": ended_at, "deal": deal, "place": place}
     for event in events:
         if isinstance(fact := read_event(event), PersonReviewed):
             ballot, review = person_review(session, fact)
             deal = None if fact.place is None else _deal(session, ballot)
             for row in _rows(session, panel, ballot, review, rubric):
-                row |= {"query_id": query_id, "at": event.at, "person": 1}
+                row |= {"query_id": query_id, "season": opened.season or None}
+                row |= {"at": event.at, "person": 1}
                 yield row | {"deal": deal, "place": fact.place}
 
 
@@ -173,16 +179,38 @@ def stored_reviews(store: Store, rubric_of: RubricOf) -> tuple[Mirror, list[Path
 
     With them comes a flag for the sessions that could not be read, if there are any.
     """
-    mirror = synced(store, rubric_of)
-    files = [*mirror.segments, *imported(store, mirror, "reviews")]
+
+    def read() -> tuple[Mirror, list[Path]]:
+        mirror = synced(store, rubric_of)
+        # Where every session is deleted, the segments are empty.
+        own = mirror.segments if store.finished_logs(1) else []
+        return mirror, [*own, *imported(store, mirror, "reviews")]
+
+    mirror, files = _at_one_moment(store, read)
     names = [name if name.isprintable() else repr(name) for name in mirror.left_out]
     flags = (f"sessions_left_out:{len(names)}: {few(names)}",) if names else ()
     return mirror, files, flags
 
 
+def _at_one_moment(store: Store, read: Callable[[], T]) -> T:
+    """Read several tables of a store as they were together.
+
+    What one transaction brings, in sessions and tables, is seen as a whole or not at all: where
+    something came in meanwhile they are read again. A store that changes all the time is read
+    a few times.
+    """
+    version = store.version()
+    for _ in range(MAX_LOOKS):
+        value = read()
+        before, version = version, store.version()
+        if version == before:
+            break
+    return value
+
+
 def imported(store: Store, mirror: Mirror, kind: str) -> list[Path]:
     """The files of the imported tables of a kind, as they were checked."""
-    entries = [entry for entry in store.imports() if entry.kind == kind]
+    entries = [one for one in store.imports() if one.kind == kind and one.deleted_at is None]
 
     def write(mirror: Mirror) -> list[Path]:
         return [file for entry in entries for file in _files_of(store, mirror, entry)]
@@ -198,6 +226,11 @@ def _where_it_can(write: Callable[[Mirror], T], mirror: Mirror) -> T:
         return write(mirror.elsewhere())
 
 
+def community_files(store: Store, kinds: Sequence[str]) -> dict[str, list[Path]]:
+    """The files of several tables of a community, as they were together."""
+    return _at_one_moment(store, lambda: {kind: community_tables(store, kind) for kind in kinds})
+
+
 def community_tables(store: Store, kind: str) -> list[Path]:
     """The files of a community's opinions, items or users, imported or given one at a time."""
     contributed = _contributed(store, kind) if kind in CONTRIBUTED else []
@@ -206,7 +239,7 @@ def community_tables(store: Store, kind: str) -> list[Path]:
 
 def mirror_of(store: Store, table: str = "reviews") -> Mirror:
     """The mirror of a table of this store, as it was last written."""
-    return Mirror(store.mirror_folder, table, store.origin(table))
+    return Mirror(store.mirror_folder, table, store.origin(table), partial(store.marks, table))
 
 
 def _updated(
@@ -234,17 +267,19 @@ def _contributed(store: Store, kind: str) -> list[Path]:
 
     def write(mirror: Mirror, numbered: Sequence[tuple[int, Contribution]]) -> None:
         rows = ({name: getattr(row, name) for name in CONTRIBUTED[kind]} for _, row in numbered)
-        mirror.write(rows, mirror.synced_to + 1, numbered[-1][0], ())
+        mirror.write(rows, numbered[-1][0])
 
     newer = partial(store.contributions, kind)
     return _updated(mirror_of(store, kind), newer, SEGMENT_CONTRIBUTIONS, write).segments
 
 
 def _files_of(store: Store, mirror: Mirror, entry: Import) -> list[Path]:
-    name, parts = import_file_name(entry), store.import_parts(entry.id)
-    if entry.kind == "reviews" and entry.n_rows > PART_ROWS:
-        return mirror.keep_parts(name.removesuffix(".parquet"), parts)
-    return [mirror.keep(name, parts)]
+    is_split = entry.kind == "reviews" and entry.n_rows > PART_ROWS
+    return mirror.keep_table(
+        import_file_name(entry).removesuffix(".parquet"),
+        partial(store.import_parts, entry.id),
+        PART_ROWS if is_split else None,
+    )
 
 
 def import_file_name(entry: Import) -> str:
@@ -263,11 +298,11 @@ def synced(store: Store, rubric_of: RubricOf) -> Mirror:
         asked_first, grown = opened()
         # One of which more was said since is in the new segment, whole, and in no other.
         sessions = dict.fromkeys(session_id for _, session_id, _ in reviewed)
-        judged = {session_id for _, session_id, kind in reviewed if kind == PERSON_REVIEWED}
-        mirror.drop(judged | (grown & sessions.keys()))
+        changed = {session_id for _, session_id, kind in reviewed if kind != FINISHED}
         unread: list[str] = []
         rows = _readable_rows(store, rubric_of, sessions, asked_first, unread)
-        mirror.write(rows, mirror.synced_to + 1, reviewed[-1][0], unread)
+        again = changed | (grown & sessions.keys())
+        mirror.write(rows, reviewed[-1][0], unread, again)
 
     return _updated(mirror_of(store), store.reviewed_after, SEGMENT_SESSIONS, write)
 
@@ -282,9 +317,11 @@ def _readable_rows(
     """The rows of sessions; one that cannot be read adds its id to `unread` and has no rows."""
     for session_id in sessions:
         try:
-            events = store.events(session_id)
+            events = _as_finished(store.events(session_id))
+            if not events:
+                continue
             rubric = rubric_of(opening_of(events))
-            rows = [checked(row) for row in review_rows(_as_finished(events), rubric, asked_first)]
+            rows = [checked(row) for row in review_rows(events, rubric, asked_first)]
         except PeerageError:
             unread.append(valid_text(session_id)[:MAX_NAME_CHARACTERS])
         else:
@@ -292,8 +329,14 @@ def _readable_rows(
 
 
 def _as_finished(events: list[Event]) -> list[Event]:
-    """The log up to its last end, and what people said of it since; not what goes on now."""
-    end = max(event.seq for event in events if event.kind == FINISHED)
+    """The log up to its last end, and what people said of it since; not what goes on now.
+
+    Empty where the session is left out, or never came to an end.
+    """
+    end = max((event.seq for event in events if event.kind == FINISHED), default=None)
+    marks = [event for event in events if event.kind in (DELETED, RESTORED)]
+    if end is None or is_deleted(read_events(marks)):
+        return []
     return [event for event in events if event.seq <= end or event.kind == PERSON_REVIEWED]
 
 
@@ -313,6 +356,7 @@ def _fitting(name: str, value: Any) -> Any:
         return valid_text(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise UnreadableError(f"{name} is no number")
-    if not math.isfinite(value) or (kind == "BIGINT" and abs(value) > MAX_INTEGER):
+    most = MAX_INTEGER if kind == "BIGINT" or name == "at" else MAX_NUMBER
+    if not abs(value) <= most:
         raise UnreadableError(f"{name} is out of range")
     return value

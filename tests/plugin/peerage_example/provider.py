@@ -20,5 +20,6 @@ class Echo(Provider):
             if on_text is not None:
                 on_text(text)  # whoever watches sees it as it comes
         else:
-            text = json.dumps({"ranking": [f"Response {slot.label}" for slot in call.ballot.slots]})
+            labels = [f"Response {slot.label}" for slot in call.ballot.slots]
+            text = json.dumps({"ballot": call.code, "ranking": labels})
         return Reply(text, Usage(len(call.prompt.split()), len(text.split())))
