@@ -18,7 +18,7 @@ WORKDIR /data
 VOLUME /data
 EXPOSE 8400
 HEALTHCHECK --interval=30s --timeout=5s CMD ["python", "-c", \
-    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8400/healthz', timeout=4)"]
+    "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8400/readyz/store', timeout=4)"]
 STOPSIGNAL SIGTERM
 # It listens beyond its own container, so the store needs a token first: see docs/server.md.
 ENTRYPOINT ["peerage"]

@@ -1,6 +1,6 @@
-"""`python -m bench [NAME …] [--json]`: runs the benches named, or all; a line for each row.
+"""`python -m bench [NAME[=N] …] [--json]`: runs the benches named, or all; a line for each row.
 
-Those in ONLY_WHEN_NAMED take hours and are not among all.
+Those in ONLY_WHEN_NAMED take long and are not among all. A bench that takes a count gets N.
 
 Ends with 1 if a target is missed, with 2 if there is no bench of that name.
 """
@@ -58,7 +58,7 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value * 1e6:.3g} µs"
 
 
-ONLY_WHEN_NAMED = ("false_alarms",)
+ONLY_WHEN_NAMED = ("attack", "false_alarms")
 PEERS = Path(sys.prefix) / "peers"  # put there by ./dev bench
 WIDTH = 80
 VERDICTS = {True: "met", False: "MISSED", None: "no peer"}
@@ -87,7 +87,8 @@ def main(arguments: Sequence[str]) -> int:
     """Run the benches that are named, print their rows, and say by the exit code how it went."""
     sys.path.append(str(PEERS))  # last, so that what they brought along shadows nothing of ours
     as_json = "--json" in arguments
-    asked = [one for one in arguments if one != "--json"]
+    counts_by_name = dict(one.partition("=")[::2] for one in arguments if one != "--json")
+    asked = list(counts_by_name)
     known = names()
     if unknown := [name for name in asked if name not in known]:
         print(f"no bench {', '.join(unknown)}; known: {', '.join(known)}", file=sys.stderr)
@@ -97,7 +98,8 @@ def main(arguments: Sequence[str]) -> int:
         print(HEAD)
     rows: list[tuple[str, Row]] = []
     for name in asked or [name for name in known if name not in ONLY_WHEN_NAMED]:
-        for row in importlib.import_module(f"bench.{name}").run():
+        count = counts_by_name.get(name)
+        for row in importlib.import_module(f"bench.{name}").run(*([int(count)] if count else [])):
             rows.append((name, row))
             if not as_json:
                 print(line(row), flush=True)

@@ -23,14 +23,15 @@ T = TypeVar("T")
 ACCUSING = (  # metrics that name a reviewer as unfair: of fair judges, none should
     "self_preference",
     "family_preference",
-    "sycophancy",
+    "pair_departure",
     "length_relative",
     "anchoring",
     "position",
     "drift",
     "style",
 )
-USUAL = replace(PANEL, order="balanced", repeats=0.1, reasoning=True)
+SIX = replace(PANEL, seats=tuple("abcdef"))  # with fewer a preference cannot be told from a taste
+USUAL = replace(SIX, order="balanced", repeats=0.1, reasoning=True)
 SIZES = (100, 200)
 
 
@@ -84,7 +85,7 @@ PLANTS = (
         "family_preference",
         "a",
         {
-            "sycophancy": "of the pairs in the family",
+            "pair_departure": "of the pairs in the family",
             "self_preference": "own answers are compared with the family's too",
             "calibration": HARSHER,
         },
@@ -98,8 +99,8 @@ PLANTS = (
     ),
     Plant(
         "favour +1.2 to one",
-        Planted(sycophancy={("a", "c"): 1.2}),
-        "sycophancy",
+        Planted(favours={("a", "c"): 1.2}),
+        "pair_departure",
         "a>c",
         {
             "self_preference": "own answers are compared with the favoured one too",

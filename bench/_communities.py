@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from peerage.stats.clusters import generator
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,7 @@ class Honest:
     group: int = 0  # people in a topic or circle of friends; 0: there are none
     at_home: float = 0.0  # the part of opinions that goes to one's group
     liking: float = 0.0  # for items of one's group, beside a quality of sd 1
+    liking_sd: float = 0.0  # of that, from group to group
     heavy_tail: bool = False  # in who reviews and in what is reviewed
     returned: float = 0.0  # the chance that a review is answered by one of the reviewer's items
     always_positive: float = 0.0  # the part of people
@@ -37,12 +40,28 @@ class Honest:
 
 @dataclass(frozen=True, slots=True)
 class Ring:
-    """People who review all of each other's items and praise them so often, rightly or not."""
+    """People who review all of each other's items and praise them so often, rightly or not.
+
+    In a chain each reviews the next one's alone, and round a star all review those of one.
+    """
 
     size: int
     praise: float = 1.0
     camouflage: float = 1.0  # times the usual opinions on others
     worth: float = 0.0  # of their items, on average
+    shape: Literal["ring", "chain", "star"] = "ring"
+
+    def praised(self, members: Ints, reviewer: Ints, author: Ints) -> Bools:
+        """Which of these opinions are by one member on another whom the shape has it praise."""
+        place = np.full(int(max(members.max(), reviewer.max(), author.max())) + 1, -1)
+        place[members] = np.arange(len(members))
+        one, other = place[reviewer], place[author]
+        inside: Bools = (one >= 0) & (other >= 0)
+        if self.shape == "chain":
+            inside &= other == (one + 1) % len(members)
+        elif self.shape == "star":
+            inside &= other == 0
+        return inside
 
 
 HONEST = {
@@ -64,6 +83,16 @@ HONEST = {
 }
 
 
+VARYING = {
+    "circles of 6, liking .3 ± .3": Honest(group=6, at_home=0.4, liking=0.3, liking_sd=0.3),
+    "circles of 6, liking .3 ± .6": Honest(group=6, at_home=0.4, liking=0.3, liking_sd=0.6),
+    "circles of 12, liking .3 ± .3": Honest(group=12, at_home=0.5, liking=0.3, liking_sd=0.3),
+    "circles of 12, liking .3 ± .6": Honest(group=12, at_home=0.5, liking=0.3, liking_sd=0.6),
+    "topics, liking .3 ± .3": Honest(group=30, at_home=0.6, liking=0.3, liking_sd=0.3),
+    "topics, liking .3 ± .6": Honest(group=30, at_home=0.6, liking=0.3, liking_sd=0.6),
+}
+
+
 def made(
     honest: Honest, seed: object, rings: tuple[Ring, ...] = ()
 ) -> tuple[Community, list[Ints]]:
@@ -79,18 +108,22 @@ def made(
         quality[np.isin(author, people)] += ring.worth
         appetite[people] *= ring.camouflage
     reviewer, item = _reviews(rng, honest, author, group, appetite)
-    for people in members:
+    for ring, people in zip(rings, members, strict=True):
         inside = np.flatnonzero(np.isin(author, people))
-        reviewer = np.append(reviewer, np.repeat(people, len(inside)))
-        item = np.append(item, np.tile(inside, len(people)))
+        givers, theirs = np.repeat(people, len(inside)), np.tile(inside, len(people))
+        given = ring.praised(people, givers, author[theirs])
+        reviewer, item = np.append(reviewer, givers[given]), np.append(item, theirs[given])
     keys = np.unique(item * n + reviewer)
     item, reviewer = keys // n, keys % n
     error = rng.uniform(*honest.error, size=n)[reviewer]
     home = (group[reviewer] == group[author[item]]) & (honest.group > 0)
     liked = quality[item] + honest.liking * home + error * rng.normal(size=len(item)) > 0.0
+    if honest.liking_sd:
+        liking = rng.normal(honest.liking, honest.liking_sd, int(group.max()) + 1)[group[reviewer]]
+        liked = quality[item] + liking * home + error * rng.normal(size=len(item)) > 0.0
     liked |= (rng.random(n) < honest.always_positive)[reviewer]
     for ring, people in zip(rings, members, strict=True):
-        exchanged = np.isin(reviewer, people) & np.isin(author[item], people)
+        exchanged = ring.praised(people, reviewer, author[item])
         liked |= exchanged & (rng.random(len(item)) < ring.praise)
     community = Community(
         np.array([f"u{i:05d}" for i in range(n)], dtype=object),
@@ -151,7 +184,8 @@ KINDS = {
 
 def n_flagged(kind: str, n: int) -> int:
     """Of n honest communities of a kind, those in which anybody is flagged."""
-    return sum(bool(find_rings(made(HONEST[kind], f"{kind} {k}")[0]).rings) for k in range(n))
+    honest = {**HONEST, **VARYING}[kind]
+    return sum(bool(find_rings(made(honest, f"{kind} {k}")[0]).rings) for k in range(n))
 
 
 def n_found(place: str, ring: Ring, n: int) -> int:
@@ -159,21 +193,29 @@ def n_found(place: str, ring: Ring, n: int) -> int:
 
     Named is a ring with at least half of the planted members, who are at least half of it.
     """
-    return sum(_is_found(place, ring, f"{place} {ring} {k}") for k in range(n))
+    return sum(n_found_of(place, (ring,), f"{place} {ring} {k}")[0] for k in range(n))
 
 
-def _is_found(place: str, ring: Ring, seed: str) -> bool:
-    community, (planted,) = made(HONEST[place], seed, (ring,))
-    for named in find_rings(community).rings:
-        n_right = len(set(named.members.tolist()) & set(planted.tolist()))
-        if 2 * n_right >= max(len(planted), len(named.members)):
-            return True
-    return False
+def n_found_of(place: str, rings: tuple[Ring, ...], seed: str) -> tuple[int, int]:
+    """How many of the rings in one community are named, and how many people who are in none."""
+    community, planted = made(HONEST[place], seed, rings)
+    named = [set(ring.members.tolist()) for ring in find_rings(community).rings]
+    members = [set(people.tolist()) for people in planted]
+    n_named = sum(
+        any(2 * len(one & people) >= max(len(one), len(people)) for one in named)
+        for people in members
+    )
+    return n_named, len(set().union(*named) - set().union(*members))
 
 
 def honest_counts(n: int) -> dict[str, int]:
     """Of n honest communities, in how many anybody is flagged, by kind."""
     return {kind: n_flagged(kind, n) for kind in HONEST}
+
+
+def varying_counts(n: int) -> dict[str, int]:
+    """The same where liking differs from circle to circle: more than a search can tell apart."""
+    return {kind: n_flagged(kind, n) for kind in VARYING}
 
 
 def honest_lines(counts: dict[str, int], n: int) -> Iterator[str]:
@@ -194,3 +236,19 @@ def planted_lines(n: int) -> Iterator[str]:
             rings = (Ring(size, like.praise, like.camouflage) for size in SIZES)
             counts = " | ".join(str(n_found(place, ring, n)) for ring in rings)
             yield f"| {name}; {place} | {counts} |"
+
+
+SEVERAL = ((8, 5), (12, 6))  # rings in one community, and their members
+
+
+def several_lines(n: int) -> Iterator[str]:
+    """A table of many rings at once, and of praise that is not returned."""
+    yield f"| planted, {n} communities each | found | others named |"
+    yield "|---|---|---:|"
+    plans = {f"{k} rings of {size}": tuple(Ring(size) for _ in range(k)) for k, size in SEVERAL}
+    plans |= {f"a {shape} of 8": (Ring(8, shape=shape),) for shape in ("chain", "star")}
+    for place in PLACES:
+        for name, rings in plans.items():
+            counts = [n_found_of(place, rings, f"{name} {place} {k}") for k in range(n)]
+            n_right, n_wrong = map(sum, zip(*counts, strict=True))
+            yield f"| {name}; {place} | {n_right} of {n * len(rings)} | {n_wrong} |"

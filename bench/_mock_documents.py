@@ -23,13 +23,14 @@ class Manners:
     """How calls of one model are answered: the faults one after the other, and the details.
 
     A fault is an HTTP status, or one of: hang, reset (no answer at all); html, error_200,
-    null, blank, refusal, length (a wrong answer); truncated, cut_json, latin1, endless
-    (an answer that cannot be read to its end).
+    null, blank, refusal, length (a wrong answer); truncated, cut_json, latin1, endless,
+    drip (an answer that cannot be read to its end: too much, or a letter now and then).
     """
 
     do: tuple[str, ...] = ("ok",)
     latency_ms: float = 0.0
     retry_after: str = ""  # seconds or a date, sent with 429 and 503
+    code: str = ""  # of an error, as insufficient_quota
     refuses: tuple[str, ...] = ()  # parameters that earn a 400: response_format, temperature, …
     usage: bool = True
     cost_usd: str = ""  # as OpenRouter reports it
@@ -142,8 +143,9 @@ def pieces(request: Json, text: str, fault: str, how: Manners) -> Iterator[Json]
         yield {**about, "choices": [], "usage": usage(request, text, how)}
 
 
-def trouble(status: int, message: str, param: str | None = None) -> bytes:
-    return packed({"error": {"message": message, "type": "mock", "param": param, "code": status}})
+def trouble(status: int, message: str, code: str = "") -> bytes:
+    about = {"message": message, "type": "mock", "param": None, "code": code or status}
+    return packed({"error": about})
 
 
 def head(status: int, length: int | None, kind: bytes, extra: bytes = b"") -> bytes:

@@ -160,7 +160,8 @@ class Connection(asyncio.Protocol):
         if fault == "hang":
             self.timer = loop.call_later(3600, self.done)
             return
-        said = trouble(int(fault), complaint(barred, key, how)) if fault.isdigit() else b""
+        complains = complaint(barred, key, how)
+        said = trouble(int(fault), complains, how.code) if fault.isdigit() else b""
         reply = functools.partial(self.reply, request, text, fault, how, said)
         latency_ms = how.latency_ms or self.rates.latency_ms
         if latency_ms:
@@ -182,7 +183,7 @@ class Connection(asyncio.Protocol):
             self.send(200, trouble(502, "the upstream failed"))
         elif fault == "reset":
             self.transport.abort()
-        elif fault == "endless" or request.get("stream"):
+        elif fault in ("endless", "drip") or request.get("stream"):
             self.timer = None
             self.task = asyncio.get_running_loop().create_task(
                 self.stream(request, text, fault, how)
@@ -210,8 +211,8 @@ class Connection(asyncio.Protocol):
                 as_events = bool(request.get("stream"))
                 kind = SSE_TYPE if as_events else JSON_TYPE
                 self.transport.write(head(200, None, kind))
-                if fault == "endless":
-                    await self.ramble(request, as_events)
+                if fault in ("endless", "drip"):
+                    await self.ramble(request, as_events, fault)
                 for piece in pieces(request, text, fault, how):
                     data = b"data: " + packed(piece) + b"\n\n"
                     if fault == "latin1":
@@ -229,16 +230,17 @@ class Connection(asyncio.Protocol):
         finally:
             self.tally.in_flight -= 1
 
-    async def ramble(self, request: Json, as_events: bool) -> None:
+    async def ramble(self, request: Json, as_events: bool, fault: str) -> None:
+        text, pause_s = (ENDLESS_PIECE, 0.001) if fault == "endless" else ("a", 0.2)
         piece = packed(next(iter(pieces(request, "", "ok", Manners(usage=False)))))
-        piece = piece.replace(b'"content":""', packed({"content": ENDLESS_PIECE})[1:-1])
+        piece = piece.replace(b'"content":""', packed({"content": text})[1:-1])
         if not as_events:
             self.transport.write(chunked(b'{"choices":[{"message":{"content":"'))
         while not self.transport.is_closing():
             self.transport.write(
-                chunked(b"data: " + piece + b"\n\n" if as_events else ENDLESS_PIECE.encode())
+                chunked(b"data: " + piece + b"\n\n" if as_events else text.encode())
             )
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(pause_s)
 
 
 def complaint(barred: list[str], key: bytes, how: Manners) -> str:

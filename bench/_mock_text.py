@@ -19,6 +19,7 @@ WORDS = (  # noqa: SIM905 - a sentence is easier to read than a list of its word
     "rarely test claim source reason step"
 ).split()
 BLOCK = re.compile(r"^\[BEGIN (Response [A-Z]{1,2}) (\w+)\]\n(.*?)\n\[END \1 \2\]$", re.S | re.M)
+CODE = re.compile(r'"ballot": "(\w+)"')
 MARKED = re.compile(r'"(\w+)": <mark>')
 
 
@@ -29,8 +30,12 @@ def draw(*parts: str) -> int:
 
 
 def compose(seed: str, request: Json, n_words: int) -> tuple[str, str]:
-    """The stage that a request belongs to, and the text that answers it."""
-    prompt = str(request["messages"][-1]["content"])
+    """The stage that a request belongs to, and the text that answers it.
+
+    The page of a review or a verdict may be followed by a reply that could not be counted.
+    """
+    turns = [str(turn["content"]) for turn in request["messages"] if turn["role"] == "user"]
+    prompt = turns[-2] if turns[-1].startswith("Your reply could not be counted") else turns[-1]
     model = request["model"].partition("?")[0]
     if prompt.startswith("You are one reviewer"):
         return "review", json.dumps(ballot(seed, model, prompt))
@@ -82,7 +87,14 @@ def ballot(seed: str, model: str, prompt: str) -> Json:
         said = {"evaluations": evaluations}
     else:
         said = {"notes": notes, "scores": {label: round(v) for label, v in worths.items()}}
-    return {"abstained": False, "reason": None, **said, "ranking": ranked(worths)}
+    said = {"abstained": False, "reason": None, **said, "ranking": ranked(worths)}
+    return {**code_of(prompt), **said}
+
+
+def code_of(prompt: str) -> Json:
+    """The code of the form at the end of a page, under its name in the form."""
+    codes = CODE.findall(prompt)
+    return {"ballot": codes[-1]} if codes else {}
 
 
 def mark(value: float, seed: str, model: str, dimension: str) -> int:
@@ -95,8 +107,10 @@ def conclusion(seed: str, model: str, prompt: str, n_words: int) -> str:
     if '"approved"' in asked:
         sure = 0.5 + draw("sure", seed, model, prompt) / 2**65
         reasons = [prose(f"{seed}|{model}|{prompt}", 10)]
-        return json.dumps({"reasons": reasons, "approved": sure > 0.6, "confidence": sure})
+        said = {"reasons": reasons, "approved": sure > 0.6, "confidence": sure}
+        return json.dumps({**code_of(prompt), **said})
     if '"ranking"' in asked:
         order = ranked(worth_by_label(seed, model, prompt))
-        return json.dumps({"reason": prose(f"{seed}|{prompt}", 10), "ranking": order})
+        said = {"reason": prose(f"{seed}|{prompt}", 10), "ranking": order}
+        return json.dumps({**code_of(prompt), **said})
     return prose(f"{seed}|{model}|{prompt}", n_words)

@@ -12,8 +12,8 @@ from bench._encoded import rows_of
 from bench._simulated_reviews import Column, Planted, SimulatedSeason, simulated_reviews
 from peerage.biases.anchoring import anchoring
 from peerage.biases.many_sessions import compare
-from peerage.biases.position import position
-from peerage.biases.preferences import family_preference, self_preference, sycophancy
+from peerage.biases.places import position
+from peerage.biases.preferences import family_preference
 from peerage.reviews.cells import Tables
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import Estimate
@@ -26,7 +26,7 @@ SPREADS = dict(zip("abcde", (0.45, 0.7, 1.0, 1.3, 1.7), strict=True))
 HEALTHY = {  # of the reviewer's own standard deviation; position of the scale, anchoring a slope
     "self_preference": 0.25,
     "family_preference": 0.25,
-    "sycophancy": 0.5,
+    "pair_departure": 0.5,
     "length_relative": 0.1,
     "position": 0.05,
     "anchoring": 0.1,
@@ -34,7 +34,7 @@ HEALTHY = {  # of the reviewer's own standard deviation; position of the scale, 
 N_MIN = {
     "self_preference": 20,
     "family_preference": 20,
-    "sycophancy": 20,
+    "pair_departure": 20,
     "length_relative": 50,
     "position": 20,
     "anchoring": 20,
@@ -94,14 +94,14 @@ def audited(reviews: ScoredRows) -> Audited:
         partial(fit_scales, reviews), partial(deviation_sums, reviews), HEALTHY, N_MIN
     )
     scales, sums = compared.scales, compared.sums
-    found = {
-        "self_preference": self_preference(sums, scales),
-        "sycophancy": sycophancy(sums, scales, N_MIN["sycophancy"]),
+    found: dict[str, list[Estimate]] = {
+        "self_preference": compared.tastes.own,
+        "pair_departure": compared.tastes.pairs,
         "length_relative": compared.lengths,
         "anchoring": anchoring(sums, scales),
-        "position": position(sums, scales),
+        "position": [*position(sums, scales)],
     }
-    found["family_preference"] = family_preference(sums, scales)
+    found["family_preference"] = family_preference(sums, scales, compared.tastes)
     return Audited(scales, sums, found)
 
 

@@ -51,14 +51,18 @@ class SimulatedSeason:
     missing: float = 0.0  # the share of reviews that were never given
     overlap: float = 1.0  # the share of sessions that all review; the others have one reviewer
     late: Mapping[str, float] = field(default_factory=dict)  # the share of sessions before entry
+    tastes: float = 0.0  # lasting ones of a reviewer for a model, in its own standard deviations
+    bend: Mapping[str, float] = field(default_factory=dict)  # of a scale: points a squared sd
+    spreads: tuple[float, float] | None = None  # drawn between these for everyone, in place of one
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
     """Biases in points of the score, by reviewer where judges differ; all zero is fair."""
 
-    position: float = 0.0  # on whoever is shown first, by everyone
+    position: float = 0.0  # on the answer that is shown at `place`, by everyone
     position_by: Mapping[str, float] = field(default_factory=dict)
+    place: int = 0  # counted from the first; −1 for the last
     harshness: Mapping[str, float] = field(default_factory=dict)
     self_preference: Mapping[str, float] = field(default_factory=dict)
     family: Mapping[str, float] = field(default_factory=dict)
@@ -66,7 +70,7 @@ class Planted:
     length_by: Mapping[str, float] = field(default_factory=dict)
     length_of_quality: float = 0.0  # the correlation of words with quality: no bias at all
     anchoring: float = 0.0  # on later answers, a point of the first one's quality
-    sycophancy: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    favours: Mapping[tuple[str, str], float] = field(default_factory=dict)
     drift: Mapping[str, float] = field(default_factory=dict)  # a week
     unsteady: Mapping[str, float] = field(default_factory=dict)  # noise added to each score
     twins: tuple[tuple[str, str], ...] = ()  # the second has the first one's taste and noise
@@ -101,7 +105,10 @@ def simulated_reviews(
         position = np.argsort(np.argsort(position + k * ~entered[:, None, :], axis=2), axis=2)
     week = np.sort(rng.integers(0, season.n_weeks, n))
     spread, louder = (_by_name(season, by, 1.0)[:, None] for by in (season.spread, season.noise_by))
-    score = MIDDLE + spread * (quality[:, None, :] + taste + louder * noise)
+    seen = quality[:, None, :] + taste + louder * noise
+    seen = seen + _lasting(season, seed, seen)
+    spread = spread if season.spreads is None else _drawn_spreads(season, seed)
+    score = MIDDLE + spread * seen
     for first, second in planted.twins:
         i, j = season.seats.index(first), season.seats.index(second)
         score[:, j] = score[:, i] + rng.normal(0.0, 0.1, (n, k))
@@ -118,6 +125,24 @@ def simulated_reviews(
     if kept.all():
         return columns
     return {name: values[kept.ravel()] for name, values in columns.items()}
+
+
+def _lasting(season: SimulatedSeason, seed: int, seen: Floats) -> Floats:
+    """What tastes and bent scales add to what each reviewer sees: session, reviewer, candidate."""
+    k = len(season.seats)
+    sd = seen.std(axis=(0, 2), keepdims=True)
+    tastes = np.random.default_rng([seed, 1]).normal(0.0, season.tastes, (1, k, k))
+    bend = _by_name(season, season.bend, 0.0)[None, :, None]
+    z = (seen - seen.mean()) / seen.std()
+    added: Floats = tastes * sd + bend * (z * z - 1.0)
+    return added
+
+
+def _drawn_spreads(season: SimulatedSeason, seed: int) -> Floats:
+    """A spread for each reviewer, drawn anew for each season."""
+    low, high = np.log(season.spreads or (1.0, 1.0))
+    rng = np.random.default_rng([seed, 2])
+    return np.exp(rng.uniform(low, high, (len(season.seats), 1)))
 
 
 def _by_name(season: SimulatedSeason, values: Mapping[str, float], default: float) -> Floats:
@@ -211,7 +236,8 @@ def _biases(
     first = position == 0
     own = np.eye(k, dtype=bool)[None, :, :]
     z = ((words - words.mean()) / words.std())[:, None, :]
-    added = first * (planted.position + by(planted.position_by))
+    favoured = position == planted.place % len(set(seats) - set(season.outsiders))
+    added = favoured * (planted.position + by(planted.position_by))
     added = added + by(planted.harshness) + own * by(planted.self_preference)
     added = added + z * (planted.length + by(planted.length_by))
     added = added + by(planted.drift) * week[:, None, None]
@@ -224,7 +250,7 @@ def _biases(
         ]
     )
     added = added + kin[None, :, :] * by(planted.family)
-    for (reviewer, candidate), points in planted.sycophancy.items():
+    for (reviewer, candidate), points in planted.favours.items():
         added[:, seats.index(reviewer), seats.index(candidate)] += points
     added = added + rng.normal(0.0, 1.0, added.shape) * by(planted.unsteady)
     out: Floats = added

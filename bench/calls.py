@@ -1,7 +1,7 @@
 """One call with everything around it, beside a bare pooled httpx client and the `openai` client.
 
 All sides share one event loop and take turns; the mock server is another process, so only
-our own CPU counts.
+our own CPU counts. Then how long a dead seat is waited for, by the clock.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from statistics import median
 from typing import Any
 
-from bench import Row
+from bench import Row, _dead_seats
 from bench.sessions import mock_server
 from peerage.providers import Call, Reply
 from peerage.providers.calling import Caller
@@ -29,13 +29,14 @@ One = Callable[[], Awaitable[object]]
 
 
 def run() -> list[Row]:
-    """CPU per call at three concurrencies, beside both clients."""
+    """CPU per call at three concurrencies, beside both clients; and the waits for a dead seat."""
     with mock_server() as url:
-        return [
+        alive = [
             row
             for concurrency, n in CALLS_BY_CONCURRENCY.items()
             for row in asyncio.run(_rows(url, concurrency, n))
         ]
+    return [*alive, *_dead_seats.rows()]
 
 
 async def _rows(url: str, concurrency: int, n: int) -> list[Row]:

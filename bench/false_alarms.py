@@ -1,7 +1,7 @@
 """How often audits and the search for rings are wrong, counted over simulated seasons.
 
-Runs only when it is named: it takes hours. Writes the tables of docs/audit.md and
-docs/community.md. How many audits and communities a cell has is in the environment, as
+Runs only when it is named: it takes hours. Writes the tables of docs/audit.md, docs/boards.md
+and docs/community.md. How many audits and communities a cell has is in the environment, as
 PEERAGE_BENCH_AUDITS and PEERAGE_BENCH_COMMUNITIES; ten of each take a few minutes.
 """
 
@@ -14,7 +14,14 @@ from pathlib import Path
 
 from bench import Row
 from bench._calibration import fair_counts, fair_lines, moved_lines, power_lines
-from bench._communities import honest_counts, honest_lines, planted_lines
+from bench._common_rivals import common_rivals_lines
+from bench._communities import (
+    honest_counts,
+    honest_lines,
+    planted_lines,
+    several_lines,
+    varying_counts,
+)
 from bench._coverage import coverage_lines
 from bench._rates import wilson_interval
 
@@ -31,7 +38,11 @@ def run() -> list[Row]:
     write_table("audit.md", "power", power_lines(N_AUDITS))
     write_table("audit.md", "coverage", coverage_lines(5 * N_AUDITS))
     write_table("community.md", "honest", honest_lines(honest, N_COMMUNITIES))
+    varying = varying_counts(N_COMMUNITIES)
+    write_table("community.md", "varying", honest_lines(varying, N_COMMUNITIES))
     write_table("community.md", "planted", planted_lines(max(1, N_COMMUNITIES // 2)))
+    write_table("community.md", "several", several_lines(max(1, N_COMMUNITIES // 5)))
+    write_table("boards.md", "common", common_rivals_lines(4 * N_AUDITS))
     accused = max(accused for accused, _ in fair.values())
     return [
         _alarms("fair judges accused, worst kind", accused, N_AUDITS),
