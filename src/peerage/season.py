@@ -19,7 +19,6 @@ from contextlib import AbstractAsyncContextManager, aclosing, nullcontext, suppr
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from peerage.council.fold import fold
 from peerage.errors import BudgetError, InputError, UnreadableError
 from peerage.events import (
     Extended,
@@ -41,6 +40,7 @@ from peerage.stores import Lease, SessionTakenError, Store
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
+from peerage.view import fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
 LOOK_S = 1.0  # between looks at what other processes run

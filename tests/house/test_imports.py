@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "tasks",
         "scoring",
+        "view",
         "verdicts",
         "session",
         "trial",

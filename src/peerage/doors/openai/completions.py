@@ -7,14 +7,13 @@ from contextlib import aclosing
 from typing import Any
 
 from peerage.doors.openai.deliberation import Outcome, ProgressLine, Step, VerdictWords, tokens
-from peerage.reports.sessions import answer_of
 
 Json = dict[str, Any]
 
 
 def completion(head: Json, outcome: Outcome, url: str) -> Json:
     """Return a chat completion that was not streamed."""
-    message = {"role": "assistant", "content": answer_of(outcome.session), "refusal": None}
+    message = {"role": "assistant", "content": outcome.view.conclusion, "refusal": None}
     choice = _choice(outcome, message=message)
     return {**head, "object": "chat.completion", "choices": [choice], **_account(outcome, url)}
 
@@ -53,7 +52,7 @@ async def completion_chunks(
 
 def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
     """Return the one choice of a reply, with why it ended if it has."""
-    reason = None if outcome is None else "length" if outcome.is_cut_off else "stop"
+    reason = None if outcome is None else "length" if outcome.view.is_cut_off else "stop"
     return {"index": 0, **content, "finish_reason": reason, "logprobs": None}
 
 

@@ -13,7 +13,6 @@ from peerage.config.rubrics import rubric_names
 from peerage.doors.cli.demo import N_SESSIONS, SEED, demo_seats, run_demo_season
 from peerage.doors.http.access import READ, RUN, Serving, client_of
 from peerage.doors.http.operations import PanelCheck
-from peerage.doors.web.session_picture import SessionPicture
 from peerage.doors.web.templating import PageRoute, dollars, page
 from peerage.errors import how_many
 from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
@@ -26,6 +25,7 @@ from peerage.service import Service
 from peerage.stores import Listing, Store, without_password
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
+from peerage.view import SessionView
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
@@ -150,14 +150,14 @@ def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
         events = service.store.events(one.id)
         recent.append(session_entry(one, events))
         if not one.status and service.hosts(one.id):
-            progress[one.id] = progress_words(SessionPicture.of(events, service.settings))
+            progress[one.id] = progress_words(SessionView.of(events, service.settings))
     return {"recent": recent, "progress": progress}
 
 
-def progress_words(picture: SessionPicture) -> str:
+def progress_words(view: SessionView) -> str:
     """How far a running session is."""
-    counts = {"answers": picture.n_answered, "reviews": picture.n_reviewed}.get(picture.stage)
-    return f"{picture.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
+    counts = {"answers": view.n_answered, "reviews": view.n_reviewed}.get(view.stage)
+    return f"{view.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
 
 
 def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
