@@ -474,8 +474,9 @@ class SessionView:
 
     @property
     def best(self) -> tuple[AnswerView, ...]:
-        """The answers ranked first; none where nothing was scored."""
-        return tuple(one for one in self.answers if one.score and one.score.rank == 1)
+        """The answers ranked first; none where no vote counts."""
+        ranked = (one for one in self.answers if one.score and one.score.votes)
+        return tuple(one for one in ranked if one.score and one.score.rank == 1)
 
     @cached_property
     def bill(self) -> Bill:

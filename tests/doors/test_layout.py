@@ -50,10 +50,9 @@ from peerage.events import (
     stored_event,
 )
 from peerage.providers.money import Price
-from peerage.reports.sessions import SessionEntry
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import AccessToken, Import
+from peerage.stores import AccessToken, Import, Listing
 from peerage.types import (
     Audit,
     Ballot,
@@ -289,7 +288,7 @@ def tokens(names):
 def sessions(names):
     return sessions_table(
         [
-            SessionEntry(
+            Listing(
                 f"0190e6a2-7b1c-{i:04}-9a51",
                 "",
                 i,
@@ -530,7 +529,7 @@ def test_a_board_is_drawn_where_it_has_one_number_to_draw():
 
 
 def test_a_column_with_nothing_in_it_takes_no_room():
-    listed = [SessionEntry("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
     assert "category" not in " ".join(drawn(sessions_table(listed), 60))
 
 

@@ -279,13 +279,10 @@ class Reports:
 
     def sessions(self, options: SessionsOptions) -> SessionList:
         """The latest sessions of the store that fit the options."""
-        from peerage.reports.sessions import SessionList, find_sessions, session_entry
+        from peerage.reports.sessions import SessionList, find_sessions, with_status
 
-        store = self.store
-        listings = find_sessions(store, options)
-        entries = (session_entry(listing, store.events(listing.id)) for listing in listings)
-        plain = SessionsOptions(limit=options.limit)
-        return SessionList(tuple(entries), filtered=options != plain)
+        listed = tuple(map(with_status, find_sessions(self.store, options)))
+        return SessionList(listed, filtered=options != SessionsOptions(limit=options.limit))
 
     def imports(self, *, deleted: bool = False) -> ImportList:
         """The tables that were imported; those that were deleted only where they are asked for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,13 +10,13 @@ from peerage import config
 from peerage.config import Settings
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.errors import InputError, UnreadableError
-from peerage.events import Opened, Tallied, billed_calls, panel_of, read_events
+from peerage.events import Opened, panel_of, read_events
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
 from peerage.stores import Import, Listing, Store, full_season
-from peerage.types import Event, Response, Session, Tabular, Verdict
-from peerage.view import UNFINISHED, SessionView, bill_of
+from peerage.types import Response, Session, Tabular, Verdict
+from peerage.view import UNFINISHED, SessionView
 
 SEARCHED_AT_ONCE = 500
 
@@ -119,15 +118,6 @@ def replayed(view: SessionView, settings: Settings, options: ReplayOptions) -> S
 # -- many sessions, a line each ------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SessionEntry(Listing):
-    """One session in a list of them, with what came of it."""
-
-    winner: str = ""  # several names where they are tied; empty where nobody was ranked
-    cost_usd: float = 0.0  # as far as it is known
-    unpriced_calls: int = 0
-
-
 def find_sessions(store: Store, options: SessionsOptions) -> list[Listing]:
     """The latest sessions that fit the options, in the order in which they were opened."""
     season = None if options.season is None else full_season(store, options.season)
@@ -166,29 +156,16 @@ def _mentions(store: Store, listed: Listing, text: str) -> bool:
     return any(text in word.casefold() for word in words)
 
 
-def session_entry(listing: Listing, events: Iterable[Event]) -> SessionEntry:
-    """A listed session with its winner and its cost, from its log."""
-    listing = replace(listing, status=listing.status or UNFINISHED)
-    try:
-        facts = list(read_events(events))
-    except UnreadableError:
-        return SessionEntry(**asdict(listing))
-    tallies = [fact for fact in facts if isinstance(fact, Tallied)]
-    best = [one.model for one in tallies[-1].scores if one.rank == 1] if tallies else []
-    bill = bill_of(billed_calls(facts))
-    return SessionEntry(
-        **asdict(listing),
-        winner=", ".join(best),
-        cost_usd=bill.usd,
-        unpriced_calls=bill.n_unpriced,
-    )
+def with_status(listing: Listing) -> Listing:
+    """A listed session whose status is told in a word also where it is not finished."""
+    return replace(listing, status=listing.status or UNFINISHED)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class SessionList(Tabular):
     """Stored sessions, one line each."""
 
-    sessions: tuple[SessionEntry, ...]
+    sessions: tuple[Listing, ...]
     filtered: bool = False  # whether others may be there that were not asked for
 
     def __repr__(self) -> str:

@@ -7,21 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from peerage.errors import PeerageError, UnreadableError
 from peerage.events import (
     KIND_BY_TYPE,
+    Advised,
+    Answered,
+    AskedAgain,
     Deleted,
     Extended,
+    Failed,
     Finished,
     Opened,
     PersonReviewed,
     Restored,
+    Reviewed,
     Tagged,
+    Tallied,
+    billed_calls,
     read_event,
+    total_cost,
 )
 from peerage.text import valid_text, valid_values
 from peerage.types import Event
@@ -37,6 +46,9 @@ EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 99
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
 LISTED = frozenset(  # told in lists
     KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged)
+)
+RESULTS = frozenset(  # told in lists as well, where they can be read
+    KIND_BY_TYPE[kind] for kind in (Answered, AskedAgain, Reviewed, Advised, Failed, Tallied)
 )
 NUMBERED = frozenset(  # read by row: they change what boards count
     KIND_BY_TYPE[kind] for kind in (Finished, PersonReviewed, Deleted, Restored)
@@ -75,6 +87,9 @@ class Listing:
     status: str  # "" while it is not finished
     deleted_at: float | None = None  # since when it is left out of boards, audits and lists
     tags: tuple[str, ...] = ()
+    winner: str = ""  # several names where they are tied; empty where no vote counts
+    cost_usd: float = 0.0  # so far, as far as it is known
+    unpriced_calls: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +175,8 @@ class EventRow:
     ended: tuple[float | None, str, str] | None = None  # when and how; neither where it goes on
     deleted: tuple[float | None, str] | None = None  # since when, and which session
     tagged: tuple[str, str] | None = None  # with which tags, and which session
+    won: tuple[str, str] | None = None  # by whom, and which session
+    billed: tuple[float, int, str] | None = None  # USD, calls without a price, and which session
 
 
 def event_row(event: Event) -> EventRow:
@@ -191,7 +208,31 @@ def event_row(event: Event) -> EventRow:
         return EventRow(columns, deleted=(event.at if isinstance(fact, Deleted) else None, id_))
     if isinstance(fact, Tagged):
         return EventRow(columns, tagged=(listed_tags(fact.tags), id_))
-    return EventRow(columns)
+    return _with_result(EventRow(columns), event) if event.kind in RESULTS else EventRow(columns)
+
+
+def _with_result(row: EventRow, event: Event) -> EventRow:
+    """The row of an event that says who won, or what a call cost; one that is unreadable as it is.
+
+    An amount of nothing is not added.
+    """
+    id_ = stored_text(event.session_id)
+    try:
+        fact = read_event(event)
+    except UnreadableError:
+        return row
+    if isinstance(fact, Tallied):
+        best = (score.model for score in fact.scores if score.rank == 1 and score.votes)
+        return replace(row, won=(stored_text(", ".join(best)), id_))
+    usd, n_unpriced = total_cost(billed_calls([fact] if fact else []))
+    return replace(row, billed=(usd, n_unpriced, id_)) if usd or n_unpriced else row
+
+
+def result_rows(rows: Iterable[tuple[Any, ...]]) -> Iterator[EventRow]:
+    """What stored events say of who won and what calls cost; those that are unreadable left out."""
+    for row in rows:
+        with suppress(UnreadableError):
+            yield _with_result(EventRow(()), stored_event_of(row))
 
 
 def listed_tags(tags: Iterable[str]) -> str:
@@ -249,11 +290,12 @@ def stored_event_of(row: tuple[Any, ...]) -> Event:
 
 def listing(row: tuple[Any, ...]) -> Listing:
     """A line of the list; of one that earlier versions let in malformed, only the id."""
-    *first, deleted_at, tags = row
+    *first, deleted_at, tags, winner, cost_usd, unpriced_calls = row
     id_, _, ordinal, _, _, opened_at, finished_at, _ = first
     fits = is_integer(ordinal) and _is_time(opened_at)
     fits = fits and (finished_at is None or _is_time(finished_at))
     if not fits:
         return Listing(id_, "", 0, "", "", 0.0, None, UNREADABLE, deleted_at)
     listed = Listing(*first)
-    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()))
+    result = {"winner": winner, "cost_usd": cost_usd, "unpriced_calls": unpriced_calls}
+    return replace(listed, deleted_at=deleted_at, tags=tuple(tags.split()), **result)

@@ -67,7 +67,8 @@ UNFINISHED = """
     ORDER BY leases.ends_at, leases.session_id
 """
 LATEST = """
-    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags
+    SELECT id, season, ordinal, query, category, opened_at, finished_at, status, deleted_at, tags,
+        winner, cost_usd, unpriced_calls
     FROM sessions WHERE (CAST(? AS TEXT) IS NULL OR season = ?)
         AND (CAST(? AS TEXT) IS NULL OR category = ?)
         AND (CAST(? AS TEXT) IS NULL OR status = ?)

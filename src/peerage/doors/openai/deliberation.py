@@ -15,6 +15,7 @@ from peerage.view import SessionView
 WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
 WHY_NOTHING = {
+    "done": "no vote counts, so that no answer stands first.",
     "no_quorum": "too few seats answered to review each other.",
     "cancelled": "the session was cancelled before its verdict.",
 }
@@ -106,7 +107,7 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                 yield ProgressLine(line)
             if (step := _step(fact, view, words)) is not None:
                 yield step
-    if not view.is_finished or not view.session.scores:
+    if not view.is_finished or not view.session.scores or not view.conclusion:
         raise _no_verdict(view)
     if rest := words.rest(view.conclusion):
         yield VerdictWords(rest)

@@ -38,9 +38,9 @@ from peerage.errors import how_many
 if TYPE_CHECKING:
     from peerage.council.remarks import Remark, ReviewView
     from peerage.doors.cli.terminal import Terminal
-    from peerage.reports.sessions import ImportList, SessionEntry, SessionList
+    from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
-    from peerage.stores import Import
+    from peerage.stores import Import, Listing
     from peerage.types import Audit, Failure, Response, ScoringOptions, Session
     from peerage.view import AnswerView, Bill, SessionView
 
@@ -518,7 +518,7 @@ def imports_table(imports: Sequence[Import]) -> TextTable:
     return table
 
 
-def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
+def sessions_table(listed: Sequence[Listing]) -> TextTable:
     """The sessions of a store, in the order in which they were opened."""
     has_tags, has_seasons = (any(map(attrgetter(n), listed)) for n in ("tags", "season"))
     table = TextTable(

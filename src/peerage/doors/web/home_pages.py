@@ -19,7 +19,7 @@ from peerage.estimate import BYTES_PER_TOKEN, REPLY_TOKENS, TOKENS_PER_ANSWER
 from peerage.panel import Council
 from peerage.providers.money import price_of, usd
 from peerage.reports.options import SessionsOptions
-from peerage.reports.sessions import find_sessions, session_entry
+from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import Listing, Store, without_password
@@ -147,17 +147,19 @@ def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
     """The lines of the list: who won, what it cost; and by id how far those are that run here."""
     recent, progress = [], {}
     for one in listed:
-        events = service.store.events(one.id)
-        recent.append(session_entry(one, events))
+        recent.append(with_status(one))
         if not one.status and service.hosts(one.id):
-            progress[one.id] = progress_words(SessionView.of(events, service.settings))
+            progress[one.id] = progress_words(service.view_of(one.id))
     return {"recent": recent, "progress": progress}
 
 
-def progress_words(view: SessionView) -> str:
-    """How far a running session is."""
-    counts = {"answers": view.n_answered, "reviews": view.n_reviewed}.get(view.stage)
-    return f"{view.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
+def progress_words(view: SessionView | None) -> str:
+    """How far a running session is; one that is not taken up yet waits."""
+    if view is None:
+        return "waits"
+    with view.lock:
+        counts = {"answers": view.n_answered, "reviews": view.n_reviewed}.get(view.stage)
+        return f"{view.stage} {counts[0]} of {counts[1]}" if counts else "verdict"
 
 
 def about_cost(seats: Sequence[Seat], query: str, verdict: str) -> str:
