@@ -26,6 +26,7 @@ from peerage.events import (
     Failed,
     Finished,
     SeatRecord,
+    bill_of,
     billed_calls,
     panel_of,
     read_events,
@@ -37,7 +38,7 @@ from peerage.stores import Lease, SessionTakenError, Store
 from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
-from peerage.view import SessionView, bill_of, fold
+from peerage.view import SessionView, fold
 
 N_LATEST = 100  # sessions whose cost says what the next ones may cost
 LOOK_S = 1.0  # between looks at what other processes run
