@@ -25,6 +25,7 @@ from peerage.reviews.columns import (
     renamed,
     required,
 )
+from peerage.reviews.lengths import LengthLimits, length_limits
 from peerage.reviews.names import BLANKS, merged_flags
 from peerage.reviews.rows import N_PANEL, Rows
 
@@ -322,6 +323,15 @@ def names_in(engine: Engine, frame: Frame) -> tuple[str, ...]:
     """The names of reviewers and candidates, sorted."""
     sides = (counts_of(engine, frame, column) for column in ("reviewer", "candidate"))
     return tuple(sorted({name for side in sides for name in side}))
+
+
+def limits_in(engine: Engine, frame: Frame, names: tuple[str, ...]) -> LengthLimits:
+    """The lengths beyond which each candidate's answers are outliers, from one small grouping."""
+    counts = engine.arrays(frame.group_by("candidate", "words").agg(nw.len().alias("n")))
+    place = {name: i for i, name in enumerate(names)}
+    candidate = np.array([place[name] for name in counts["candidate"].tolist()], dtype=np.int64)
+    words, n = (counts[name].astype(np.float64) for name in ("words", "n"))
+    return length_limits(candidate, words, n, len(names))
 
 
 def reading_of(
