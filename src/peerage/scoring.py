@@ -9,10 +9,7 @@ from typing import Any, get_args, overload
 
 from peerage import config
 from peerage.arguments import FLAG, checked, instance, optional
-from peerage.biases.one_session import audit_session
-from peerage.config import Settings
-from peerage.council.counting import count, has_vote, tally
-from peerage.council.documents import (
+from peerage.ballot_files import (
     Step,
     is_rankings,
     session_of,
@@ -20,6 +17,9 @@ from peerage.council.documents import (
     told,
     untold,
 )
+from peerage.biases.one_session import audit_session
+from peerage.config import Settings
+from peerage.council.counting import count, has_vote, tally
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.council.safety import safety_metadata, screen
 from peerage.errors import UsageError, few, how_many

@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("providers", "stores", "engines"),
     (
         "tasks",
+        "ballot_files",
         "scoring",
         "verdicts",
         "session",

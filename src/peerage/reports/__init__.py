@@ -47,10 +47,10 @@ from peerage.types import (
 )
 
 if TYPE_CHECKING:
+    from peerage.ballot_files import Step
     from peerage.boards import Board
     from peerage.boards.rings import Rings
     from peerage.config import Settings
-    from peerage.council.documents import Step
     from peerage.engines.mirror import Mirror
     from peerage.reports.community_boards import CommunityBoards
     from peerage.reports.sessions import ImportList, SessionList, StoredSession
@@ -314,7 +314,7 @@ class Reports:
     ) -> list[Scored]:
         """The sessions of a ballots document, scored; rubrics and limits are the settings'."""
         from peerage import config
-        from peerage.council.documents import sessions_of, told, untold
+        from peerage.ballot_files import sessions_of, told, untold
         from peerage.scoring import score_session
 
         settings = self.settings

@@ -283,7 +283,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
     """Whether the result is a list: for a list of sessions, and for rows of several."""
-    from peerage.council.documents import is_rankings, is_rows
+    from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
     return isinstance(document, list) and (len(documents) > 1 or not bare)
@@ -298,7 +298,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 def _document(file: str) -> Any:
     """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
-    from peerage.council.documents import read_json
+    from peerage.ballot_files import read_json
     from peerage.engines.intake import rows_in
 
     suffix = Path(file).suffix.lower()
