@@ -463,6 +463,7 @@ class Council:
         )
         return spec, _recorded_config(self.settings, opened, id_)
 
+    @checked(name=TEXT, keep=FLAG)
     def season(self, name: str, *, keep: bool = True) -> Season:
         """The season of that name under these options; its seed is drawn once, and kept if it may.
 
@@ -487,6 +488,7 @@ class Council:
         seed = self.store.season_seed(id_, _seed(self.settings)) if keep else str(council.seed or 0)
         return Season(id_, seed, self.session_config, tuple(before), self.settings.lease_s)
 
+    @checked(beginning=TEXT)
     def begun_season(self, beginning: str) -> Season:
         """The season of this id, or of the one that begins so, to go on with under these options.
 

@@ -90,6 +90,7 @@ class Scored(Tabular):
         best = [repr(one.model) for one in self.scores if one.rank == 1]
         how = "tied for first" if best[1:] else "first"
         first = f", {few(best, MAX_NAMED)} {how}" if best else ""
+        first = first if self.n_counted else ", no ballot counted"
         return f"Scored({how_many(len(self.scores), 'candidate')} by {self.options.rule}{first})"
 
     @property

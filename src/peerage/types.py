@@ -31,6 +31,7 @@ Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "cl
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
 MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
+EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
 MAX_HTML_ROWS = 100  # of a table in a notebook
 

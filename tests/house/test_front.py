@@ -112,6 +112,8 @@ SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyw
     "Council.ask": (lambda: council().ask("Why?", veredict="binary"), "verdict"),
     "Council.ask_sync": (lambda: council().ask_sync("Why?", sytem="Be brief."), "system"),
     "Council.run": (lambda: council().run("Why?", aswers={}), "answers"),
+    "Council.season": (lambda: council().season("s", keeep=True), "keep"),
+    "Council.begun_season": (lambda: council().begun_season(begining="ab"), "beginning"),
     "Council.from_config": (lambda: peerage.Council.from_config(flag={}), "flags"),
     "Seat": (lambda: peerage.Seat("a", modle="m"), "model"),
     "Turn": (lambda: peerage.Turn("user", contents="Hi."), "content"),
@@ -142,7 +144,8 @@ def test_a_slip_in_a_keyword_is_refused_when_a_function_is_called(name):
 
 def test_every_public_name_that_is_called_has_a_test_of_slips():
     results = {"Scored", "__version__"}
-    methods = {f"Council.{name}" for name in ("ask", "ask_sync", "run", "from_config")}
+    names = ("ask", "ask_sync", "run", "from_config", "season", "begun_season")
+    methods = {f"Council.{name}" for name in names}
     assert set(SLIPS) == (set(peerage.__all__) - results) | methods
 
 
@@ -160,6 +163,8 @@ def test_every_public_name_that_is_called_has_a_test_of_slips():
         (lambda: council().ask("Why?", answers=["Yes."]), "answers must be a mapping"),
         (lambda: council().ask("Why?", budget_usd="2"), "budget_usd must be a number"),
         (lambda: council().ask_sync(resume=3), "resume must be a text"),
+        (lambda: council().season(3), "name must be a text, not 3"),
+        (lambda: council().begun_season(None), "beginning must be a text, not None"),
         (lambda: peerage.score([["a", "b"]], {"rule": "elo"}), "options must be ScoringOptions"),
         (lambda: peerage.score([["a", "b"]], rubric=3), "rubric must be a rubric or its name"),
         (lambda: peerage.audit(ROWS, limits={}), "limits must be AuditLimits"),
@@ -188,6 +193,11 @@ def test_a_tie_is_not_told_as_one_winner():
     tied = peerage.score([["a", "b", "c"], ["b", "a", "c"]])
     assert repr(tied) == "Scored(3 candidates by borda, 'a', 'b' tied for first)"
     assert repr(peerage.score([["a", "b"]])) == "Scored(2 candidates by borda, 'a' first)"
+
+
+@pytest.mark.parametrize("ballots", [[["a"]], [["a", "a"]]])
+def test_nobody_is_first_where_no_ballot_is_counted(ballots):
+    assert repr(peerage.score(ballots)).endswith(" by borda, no ballot counted)")
 
 
 def test_results_are_tables_with_a_short_name_and_escaped_html():
