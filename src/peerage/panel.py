@@ -69,7 +69,17 @@ from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id,
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import MAX_NUMBER, Event, Order, OwnVotes, Query, Seat, Session, Turn
+from peerage.types import (
+    MAX_NUMBER,
+    OLD_OWN_VOTES,
+    Event,
+    Order,
+    OwnVotes,
+    Query,
+    Seat,
+    Session,
+    Turn,
+)
 from peerage.verdicts import conclusion_of
 
 T = TypeVar("T")
@@ -475,7 +485,7 @@ class Council:
         for number in itertools.count():
             identity = [
                 name,
-                council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True),
+                _as_first_named(council),
                 dict(self.settings.rubric_by_category),
                 number,
             ]
@@ -497,9 +507,9 @@ class Council:
         config = self.session_config(opened.query.category)
         spec = SessionSpec(id_, opened.query, opened.seed, opened.ordinal, id_)
         place, again = f"season {id_}", "Configure it as it was, or leave --season out."
-        law = opening(spec, config).law
-        for name in (field.name for field in fields(law)):
-            then, now = getattr(opened.law, name), getattr(law, name)
+        options = opening(spec, config).options
+        for name in (field.name for field in fields(options)):
+            then, now = getattr(opened.options, name), getattr(options, name)
             if then != now:
                 message = f"it was begun with {name} = {shown(str(then))}, not {shown(str(now))}."
                 raise ConfigError(message, place=place, hint=again)
@@ -582,6 +592,15 @@ class LoopThread:
         self._executor.shutdown()
 
 
+def _as_first_named(council: config.CouncilSettings) -> dict[str, Any]:
+    """Return what makes a season: the options that are not defaults, in the words of old ids."""
+    options = council.model_dump(exclude={"budget_usd", "deadline_s"}, exclude_defaults=True)
+    first_words = {new: old for old, new in OLD_OWN_VOTES.items()}
+    if "own_votes" in options:
+        options["own_votes"] = first_words.get(options["own_votes"], options["own_votes"])
+    return options
+
+
 def _seed(settings: config.Settings) -> str:
     """The seed that is set, or one that is drawn now."""
     seed = settings.council.seed
@@ -628,7 +647,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     def as_recorded(seats: Sequence[Seat]) -> tuple[Seat, ...]:
         return tuple(replace(seat, roles=recorded[seat.name].roles) for seat in seats)
 
-    options, law = recorded_options(settings, opened), opened.law
+    options, recorded_as = recorded_options(settings, opened), opened.options
     if options.rubric is not None and not options.rubric.dimensions:
         texts = {d.name: d for d in config.rubric(options.rubric.name, settings).dimensions}
         dimensions = tuple(texts[name] for name in options.rubric.weights if name in texts)
@@ -638,8 +657,8 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
         seats=as_recorded(current.seats),
         chairs=as_recorded(current.chairs),
         scoring=options,
-        order=cast("Order", law.order),
-        verdict=law.verdict or current.verdict,
+        order=cast("Order", recorded_as.order),
+        verdict=recorded_as.verdict or current.verdict,
     )
 
 

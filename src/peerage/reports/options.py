@@ -22,7 +22,13 @@ from pydantic import (
 from peerage.engines import Engine, Source
 from peerage.errors import UsageError, meant, shown
 from peerage.reviews.times import instant_s, span_s
-from peerage.types import MAX_NUMBER, CommunityCoefficients, OwnVotes, ScoringOptions
+from peerage.types import (
+    MAX_NUMBER,
+    CommunityCoefficients,
+    OwnVotes,
+    ScoringOptions,
+    current_own_votes,
+)
 
 SCORING = ScoringOptions()  # the defaults
 MEANS = ("borda", "mean_rank", "hybrid")  # rules that are means over sessions
@@ -83,8 +89,9 @@ RUBRICS = "general, original, coding, creative, factual, or one of your own"
 OWN = "Votes for oneself: left out, counted, or dropped with the place kept."
 Rule = Annotated[str, _checked(_rule), Field(description=RULES)]
 RuleIfGiven = Annotated[Rule | None, Field(description=RULES)]
-Own = Annotated[OwnVotes, Field(description=OWN)]
-OwnIfGiven = Annotated[OwnVotes | None, Field(description=OWN)]
+OLD_WORDS = BeforeValidator(current_own_votes)
+Own = Annotated[OwnVotes, OLD_WORDS, Field(description=OWN)]
+OwnIfGiven = Annotated[OwnVotes | None, OLD_WORDS, Field(description=OWN)]
 Since = Annotated[str, _checked(span_s), Field(description="How far back: 30d, 12h, 4w or all.")]
 AsOf = Annotated[
     Annotated[str | float, _checked(instant_s)] | None,

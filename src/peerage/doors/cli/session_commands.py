@@ -102,7 +102,7 @@ def ask(
     opened = opening_of(events)
     stored = StoredSession(fold(events), events, recorded_options(settings, opened))
     _show_asked(stored, common, full)
-    return exit_code(stored.session, opened.law.verdict) if code is None else code
+    return exit_code(stored.session, opened.options.verdict) if code is None else code
 
 
 def _text_in_stdin() -> str:
