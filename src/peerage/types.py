@@ -75,14 +75,14 @@ class Tabular:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a pandas data frame."""
-        with _frames():
+        with needs_frames():
             import pandas
 
         return pandas.DataFrame(self.table())
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a polars data frame."""
-        with _frames():
+        with needs_frames():
             import polars
 
         return polars.DataFrame(self.table(), strict=False)
@@ -105,7 +105,7 @@ class Tabular:
 
 
 @contextmanager
-def _frames() -> Iterator[None]:
+def needs_frames() -> Iterator[None]:
     """Around an import of data frames: one that is missing is an error that says how to get it."""
     try:
         yield
