@@ -69,7 +69,17 @@ from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id,
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
-from peerage.types import MAX_NUMBER, Event, Order, OwnVotes, Query, Seat, Session, Turn
+from peerage.types import (
+    MAX_NUMBER,
+    Event,
+    Order,
+    OutputFormat,
+    OwnVotes,
+    Query,
+    Seat,
+    Session,
+    Turn,
+)
 from peerage.verdicts import conclusion_of
 
 T = TypeVar("T")
@@ -126,6 +136,7 @@ class AskKeywords(CouncilKeywords, total=False):
     after: str  # the id of a session (or its beginning) whose question and verdict are carried
     answers: Mapping[str, str]  # by candidate: judged instead of asked for
     budget_usd: float  # of this session alone
+    output: OutputFormat  # the JSON that the verdict has to be, where it is not prose
     resume: str  # the id of an unfinished session: it goes on, and nothing else may be given
 
 
@@ -145,6 +156,7 @@ ASK_KINDS = {
     "after": TEXT,
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
+    "output": instance("an OutputFormat", OutputFormat),
     "resume": TEXT,
 }
 
@@ -390,7 +402,8 @@ class Council:
         settings = config.changed(settings, flags)
         text, category = valid_text(text), valid_text(category)
         earlier = tuple(options.get("earlier", ()))
-        query = Query(text, "", category, options.get("system", ""), earlier)
+        output = options.get("output")
+        query = Query(text, "", category, options.get("system", ""), earlier, output)
         after = options.get("after", "")
         if after:
             after = full_id(self.store, after)
@@ -602,6 +615,7 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
         early_stop=council.early_stop,
         seal=council.seal,
         second_chance=council.second_chance,
+        structured_answers=council.structured_answers,
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )

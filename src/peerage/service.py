@@ -40,9 +40,10 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed
-from peerage.types import Event, Turn
+from peerage.types import Event, OutputFormat, Turn
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -124,6 +125,23 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of a session whose question and verdict come before."
     )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON schema: the verdict is JSON that follows it."
+    )
+    output_strict: bool = Field(
+        default=False, description="Whether providers have to keep to the schema exactly."
+    )
+    output_function: str = Field(
+        default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+    )
+
+    @property
+    def output(self) -> OutputFormat | None:
+        """The JSON that the verdict has to be; a schema that cannot be used is refused."""
+        if self.output_schema is None:
+            return None
+        text = check_schema(self.output_schema)
+        return OutputFormat(text, self.output_function, self.output_strict)
 
     @field_validator("rubric", mode="before")
     @classmethod
@@ -509,6 +527,7 @@ def _keywords(request: SessionRequest) -> AskKeywords:
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    keywords["output"] = request.output
     return cast(
         "AskKeywords", {name: value for name, value in keywords.items() if value is not None}
     )

@@ -104,7 +104,7 @@ def test_keywords_are_the_fields_of_the_options(name):
 
 def test_a_council_takes_the_options_of_ask():
     fields = set(options.AskOptions.model_fields) - {"category"}
-    assert set(get_type_hints(AskKeywords)) - {"answers", "by", "earlier"} == fields
+    assert set(get_type_hints(AskKeywords)) - {"answers", "by", "earlier", "output"} == fields
 
 
 SLIPS = {  # a call for each public name, with a slip in a keyword, and the keyword that was meant

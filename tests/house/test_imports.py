@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "tasks",
         "scoring",
+        "structured",
         "verdicts",
         "session",
         "trial",
