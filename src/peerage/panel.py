@@ -39,11 +39,11 @@ from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts
+from peerage.estimate import SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
-from peerage.providers.money import Budget
+from peerage.providers.money import Budget, usd
 from peerage.providers.replay import RecordedLog, reads_logs_with
 from peerage.scoring import check_options, recorded_options
 from peerage.season import (
@@ -330,6 +330,19 @@ class Council:
         lease = await self._claim(spec.id)
         await lease.append(opened)
         return self._begin(spec, session_config, [opened], live, lease)
+
+    async def cost_bound_usd(
+        self, text: str, category: str = "", **options: Unpack[AskKeywords]
+    ) -> float | None:
+        """Return the most that a session has to hold; None where a price is not known.
+
+        Beside what the calls may cost, that is what is set aside while each seat has a call out.
+        """
+        spec, session_config = self._new_session(text, category, options, "")
+        seats = await estimate_session(self.settings.seats, spec, session_config)
+        if any(seat.price is None and seat.calls for seat in seats):
+            return None
+        return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
 
     async def resume(
         self, text: str = "", *, live: bool = False, **options: Unpack[AskKeywords]

@@ -259,7 +259,7 @@ class Service:
         self._n_opening += 1
         try:
             if by is not None:
-                await self._reserve(by, keywords)
+                await self._reserve(by, request, keywords)
             begun = await self.council.open(
                 request.query, request.category, live=True, by=payer, **keywords
             )
@@ -286,15 +286,23 @@ class Service:
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
-    async def _reserve(self, token: AccessToken, keywords: AskKeywords) -> None:
-        """Take what a session may spend from its token's budget, all that is left if none is said.
+    async def _reserve(
+        self, token: AccessToken, request: SessionRequest, keywords: AskKeywords
+    ) -> None:
+        """Take what a session may spend from its token's budget.
 
-        A session that is refused has nothing to give back, so it has no budget then.
+        Without a budget of its own that is the most the session can cost, or all that is left
+        where that is less or a price is unknown. A session that is refused has nothing to give
+        back, so it has no budget then.
         """
         if token.budget_usd is None and "budget_usd" not in keywords:
             return
         left_usd = (token.budget_usd or 0.0) - token.spent_usd
-        reserve_usd = keywords.pop("budget_usd", left_usd)
+        if "budget_usd" in keywords:
+            reserve_usd = keywords.pop("budget_usd")
+        else:
+            most = await self.council.cost_bound_usd(request.query, request.category, **keywords)
+            reserve_usd = left_usd if most is None else min(most, left_usd)
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
