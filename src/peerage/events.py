@@ -219,13 +219,14 @@ class AskedAgain:
     seat: str
     stage: str
     round: int
-    why: str  # a name in `prompts/faults.txt`
+    why: str  # a name in `prompts/faults.txt`, or "not_in_schema"
     text: str
     usage: Usage | None = field(default=None, metadata=OMITTED)
     latency_ms: float | None = None
     review: ReviewReading | None = field(default=None, metadata=OMITTED)
     finish_reason: str = field(default="", metadata=OMITTED)
     reasoning: str = field(default="", metadata=OMITTED)
+    detail: str = field(default="", metadata=OMITTED)  # why JSON does not follow its schema
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,11 @@ from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts
+from peerage.estimate import SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
-from peerage.providers.money import Budget
+from peerage.providers.money import Budget, usd
 from peerage.providers.replay import RecordedLog, reads_logs_with
 from peerage.reports.options import CouncilOptions, SessionOptions
 from peerage.scoring import check_options, recorded_options
@@ -74,6 +74,7 @@ from peerage.types import (
     OLD_OWN_VOTES,
     Event,
     Order,
+    OutputFormat,
     Query,
     Seat,
     Session,
@@ -130,6 +131,7 @@ ASK_KINDS = {
     "after": TEXT,
     "answers": MAPPING._replace(words="a mapping of names to texts"),
     "budget_usd": AMOUNT,
+    "output": instance("an OutputFormat", OutputFormat),
     "resume": TEXT,
 }
 
@@ -299,6 +301,18 @@ class Council:
         await lease.append(opened)
         return self._begin(spec, session_config, [opened], live, lease)
 
+    async def cost_bound_usd(self, text: str, category: str = "", **options: Any) -> float | None:
+        """Return the most that a session has to hold; None where a price is not known.
+
+        Beside what the calls may cost, that is what is set aside while each seat has a call out.
+        """
+        chosen = SessionOptions.of({**options, "category": category})
+        spec, session_config = self._new_session(text, chosen, "")
+        seats = await estimate_session(self.settings.seats, spec, session_config)
+        if any(seat.price is None and seat.calls for seat in seats):
+            return None
+        return usd(sum(seat.at_most + seat.dearest_call for seat in seats))
+
     async def resume(self, text: str = "", *, live: bool = False, **options: Any) -> BegunSession:
         """Take over a session that nobody runs any more; as for `open`."""
         chosen = SessionOptions.of(options)
@@ -368,7 +382,8 @@ class Council:
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
         settings = config.changed(settings, flags)
         text, category = valid_text(text), valid_text(options.category)
-        query = Query(text, "", category, options.system or "", options.earlier)
+        earlier, output = options.earlier, options.output
+        query = Query(text, "", category, options.system or "", earlier, output)
         after = options.after or ""
         if after:
             after = full_id(self.store, after)
@@ -586,6 +601,7 @@ def _session_config(settings: config.Settings, category: str) -> SessionConfig:
         early_stop=council.early_stop,
         seal=council.seal,
         second_chance=council.second_chance,
+        structured_answers=council.structured_answers,
         deadline_s=council.deadline_s,
         moderator=moderators.get(council.moderator),
     )

@@ -40,9 +40,10 @@ from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
+from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed
-from peerage.types import Event, Turn
+from peerage.types import Event, OutputFormat, Turn
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -124,6 +125,23 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of a session whose question and verdict come before."
     )
+    output_schema: dict[str, Any] | None = Field(
+        default=None, description="A JSON schema: the verdict is JSON that follows it."
+    )
+    output_strict: bool = Field(
+        default=False, description="Whether providers have to keep to the schema exactly."
+    )
+    output_function: str = Field(
+        default="", max_length=MAX_NAME, description="The JSON is arguments of this function."
+    )
+
+    @property
+    def output(self) -> OutputFormat | None:
+        """The JSON that the verdict has to be; a schema that cannot be used is refused."""
+        if self.output_schema is None:
+            return None
+        text = check_schema(self.output_schema)
+        return OutputFormat(text, self.output_function, self.output_strict)
 
 
 @dataclass(slots=True, eq=False)
@@ -235,7 +253,7 @@ class Service:
         self._n_opening += 1
         try:
             if by is not None:
-                await self._reserve(by, keywords)
+                await self._reserve(by, request, keywords)
             begun = await self.council.open(
                 request.query, request.category, live=True, by=payer, **keywords
             )
@@ -262,15 +280,23 @@ class Service:
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
-    async def _reserve(self, token: AccessToken, keywords: dict[str, Any]) -> None:
-        """Take what a session may spend from its token's budget, all that is left if none is said.
+    async def _reserve(
+        self, token: AccessToken, request: SessionRequest, keywords: dict[str, Any]
+    ) -> None:
+        """Take what a session may spend from its token's budget.
 
-        A session that is refused has nothing to give back, so it has no budget then.
+        Without a budget of its own that is the most the session can cost, or all that is left
+        where that is less or a price is unknown. A session that is refused has nothing to give
+        back, so it has no budget then.
         """
         if token.budget_usd is None and "budget_usd" not in keywords:
             return
         left_usd = (token.budget_usd or 0.0) - token.spent_usd
-        reserve_usd = keywords.pop("budget_usd", left_usd)
+        if "budget_usd" in keywords:
+            reserve_usd = keywords.pop("budget_usd")
+        else:
+            most = await self.council.cost_bound_usd(request.query, request.category, **keywords)
+            reserve_usd = left_usd if most is None else min(most, left_usd)
         may_spend = token.budget_usd is None or reserve_usd > 0
         if not may_spend or not await self.read(self.store.spend, token.id, reserve_usd):
             raise BudgetError(
@@ -503,6 +529,7 @@ def _keywords(request: SessionRequest) -> dict[str, Any]:
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
+    keywords["output"] = request.output
     return {name: value for name, value in keywords.items() if value not in (None, ())}
 
 

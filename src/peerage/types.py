@@ -168,10 +168,23 @@ QUERY_COLUMNS = ("query", "question", "prompt")  # what a table or document may 
 
 
 @dataclass(frozen=True, slots=True)
+class OutputFormat:
+    """The JSON that a verdict has to be: a JSON schema as text.
+
+    `function` names the function whose arguments the JSON is, where a client asked for a call.
+    """
+
+    schema: str = '{"type": "object"}'
+    function: str = field(default="", metadata=OMITTED)
+    strict: bool = field(default=False, metadata=OMITTED)  # providers are to keep to it exactly
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A question; sessions that repeat it share its id.
 
-    `system` is what everyone who answers is told first, `earlier` the conversation before it.
+    `system` is what everyone who answers is told first, `earlier` the conversation before it,
+    `output` the JSON that the verdict has to be, where it is not prose.
     """
 
     text: str
@@ -179,6 +192,7 @@ class Query:
     category: str = ""
     system: str = field(default="", metadata=OMITTED)
     earlier: tuple[Turn, ...] = field(default=(), metadata=OMITTED)
+    output: OutputFormat | None = field(default=None, metadata=OMITTED)
 
     @property
     def own_id(self) -> str:

@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "ballot_files",
         "scoring",
         "reports",
+        "structured",
         "verdicts",
         "session",
         "trial",

@@ -78,6 +78,7 @@ class Call:
     may_retry: bool = True  # False: one try, and no waiting for a model that asks for a pause
     code: str = ""  # of the page; a vote counts that begins with it
     follow_up: tuple[Turn, ...] = ()  # its reply that could not be counted, and what was wrong
+    strict: bool = True  # False: the schema may hold what strict modes of providers refuse
 
     @property
     def digest(self) -> bytes:
