@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from peerage.council.fold import fold
+from peerage.estimate import Estimator
 from peerage.events import (
     Advised,
     AskedAgain,
@@ -19,7 +20,6 @@ from peerage.events import (
     event_document,
     read_events,
 )
-from peerage.estimate import Estimator
 from peerage.providers import Reply
 from peerage.providers.simulated import SimulatedProvider
 from peerage.session import SessionSpec, run
