@@ -52,7 +52,7 @@ def check_options(options: ScoringOptions) -> None:
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
     """The options a stored session was scored by; caps and limits are the configuration's."""
-    current, recorded = settings.scoring_options(), opened.law
+    current, recorded = settings.scoring_options(), opened.options
     gate = recorded.safety_gate
     options = replace(
         current,
@@ -69,7 +69,7 @@ def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
     """The rubric of a stored session, as recorded; an old log has its name only."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
-    name = opened.law.rubric
+    name = opened.options.rubric
     return config.rubric(name, settings) if name else None
 
 
@@ -90,6 +90,7 @@ class Scored(Tabular):
         best = [repr(one.model) for one in self.scores if one.rank == 1]
         how = "tied for first" if best[1:] else "first"
         first = f", {few(best, MAX_NAMED)} {how}" if best else ""
+        first = first if self.n_counted else ", no ballot counted"
         return f"Scored({how_many(len(self.scores), 'candidate')} by {self.options.rule}{first})"
 
     @property

@@ -18,9 +18,9 @@ from contextlib import aclosing, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field
 
 from peerage.config.settings import MAX_NAME
 from peerage.errors import BudgetError, NotFoundError, PeerageError, shown
@@ -35,7 +35,7 @@ from peerage.events import (
     stored_event,
     total_cost,
 )
-from peerage.panel import AskKeywords, BegunSession, Council
+from peerage.panel import BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
@@ -124,12 +124,6 @@ class SessionRequest(CouncilOptions):
     after: str = Field(
         default="", description="The id of a session whose question and verdict come before."
     )
-
-    @field_validator("rubric", mode="before")
-    @classmethod
-    def _named_rubric(cls, value: object) -> object:
-        """A rubric's name; false is how a configuration says that there is none."""
-        return "none" if value is False else value
 
 
 @dataclass(slots=True, eq=False)
@@ -268,7 +262,7 @@ class Service:
                     hint="Give the answer another name, or use a token of scope 'admin'.",
                 )
 
-    async def _reserve(self, token: AccessToken, keywords: AskKeywords) -> None:
+    async def _reserve(self, token: AccessToken, keywords: dict[str, Any]) -> None:
         """Take what a session may spend from its token's budget, all that is left if none is said.
 
         A session that is refused has nothing to give back, so it has no budget then.
@@ -502,16 +496,14 @@ class Service:
             events = await self.read(self.store.events, id, after)
 
 
-def _keywords(request: SessionRequest) -> AskKeywords:
+def _keywords(request: SessionRequest) -> dict[str, Any]:
     """What a request asks a council with."""
     keywords: dict[str, Any] = {
         name.removeprefix("council."): value for name, value in request.flags().items()
     }
     keywords |= request.model_dump(include={"seats", "answers", "system", "after"})
     keywords["earlier"] = tuple(Turn(turn.role, turn.content) for turn in request.earlier)
-    return cast(
-        "AskKeywords", {name: value for name, value in keywords.items() if value is not None}
-    )
+    return {name: value for name, value in keywords.items() if value not in (None, ())}
 
 
 async def _follow(

@@ -178,7 +178,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         ordinal=spec.ordinal,
         season=spec.season,
         seats=tuple(map(SeatRecord.of, config.seats)),
-        law=ScoringRecord(
+        options=ScoringRecord(
             rule=scoring.rule,
             own_votes=scoring.own_votes,
             rubric=rubric.name if rubric else None,

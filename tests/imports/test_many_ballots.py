@@ -70,7 +70,7 @@ def test_intervals_without_draws_are_as_wide_as_those_with(monkeypatch):
         assert other.high == pytest.approx(one.high, abs=0.003)
 
 
-@pytest.mark.parametrize("own_votes", ["out", "in", "seed"])
+@pytest.mark.parametrize("own_votes", ["out", "in", "place_kept"])
 @pytest.mark.parametrize(
     "counted",
     [

@@ -198,7 +198,9 @@ def _refuse_unknown_rubrics(events: Iterable[Event], own: Collection[str]) -> No
     known = {*shipped_names(), *own}
     for event in events:
         opened = read_event(event) if event.kind == OPENED else None
-        name = opened.law.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+        name = (
+            opened.options.rubric if isinstance(opened, Opened) and opened.rubric is None else None
+        )
         if name and name not in known:
             raise InputError(
                 f"there is no rubric {shown(name)}.",

@@ -24,7 +24,7 @@ from peerage.events import (
     read_event,
 )
 from peerage.text import valid_text, valid_values
-from peerage.types import Event
+from peerage.types import EARLIEST_S, LATEST_S, Event
 
 if TYPE_CHECKING:
     from peerage.stores.sql_store import Store
@@ -33,7 +33,6 @@ QUERY_CHARACTERS_LISTED = 300
 MAX_BODY_CHARACTERS = 100_000_000
 MAX_DEPTH = 40  # of lists and objects in a body
 MAX_INTEGER = 2**63 - 1
-EARLIEST_S, LATEST_S = -62_135_596_800.0, 253_402_300_799.0  # the years 1 to 9999
 UNREADABLE = "unreadable"  # the status of a listed session whose row nobody can read
 LISTED = frozenset(  # told in lists
     KIND_BY_TYPE[kind] for kind in (Opened, Extended, Finished, Deleted, Restored, Tagged)

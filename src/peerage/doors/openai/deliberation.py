@@ -139,7 +139,7 @@ def _step(fact: Fact, session: Session, words: SpokenVerdict) -> Step | None:
     """What one event gives to show beside its line."""
     match fact:
         case Opened():
-            words.is_written = fact.law.verdict in WRITTEN
+            words.is_written = fact.options.verdict in WRITTEN
         case TextPiece(stage="conclude"):
             piece = words.heard(fact.seat, fact.text)
             return VerdictWords(piece) if piece else None
