@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 OPENAI_ROUTES = "/v1/"
 MAX_PROBLEMS = 10  # of one request that are told
+ONE, SEVERAL = "(one)", "(several)"  # which of two shapes a body has; no part of a place in it
 
 # The most special first: the first that an error is one of gives its status.
 STATUS_BY_ERROR: tuple[tuple[type[PeerageError], HTTPStatus], ...] = (
@@ -183,7 +184,8 @@ def add_problem_handlers(app: FastAPI) -> None:
             status = HTTPStatus.BAD_REQUEST
         errors = []
         for one in faults:
-            fault = {"at": ".".join(map(str, one["loc"]))[:200], "message": one["msg"][:500]}
+            place = [str(part) for part in one["loc"] if part not in (ONE, SEVERAL)]
+            fault = {"at": ".".join(place)[:200], "message": one["msg"][:500]}
             if one.get("input") is not None and one["type"] != "json_invalid":
                 fault["value"] = shown(one["input"])
             errors.append(fault)
