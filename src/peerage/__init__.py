@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     )
     from peerage.opened_store import OpenedStore, open  # noqa: A004 - like `gzip.open`
     from peerage.panel import Council, NoVotesError
-    from peerage.plugins import PluginError
+    from peerage.registry import PluginError
     from peerage.reports import (
         audit,
         board_contributors,
@@ -84,7 +84,7 @@ HOMES = {
     "NotFoundError": "peerage.errors",
     "OpenedStore": "peerage.opened_store",
     "PeerageError": "peerage.errors",
-    "PluginError": "peerage.plugins",
+    "PluginError": "peerage.registry",
     "Query": "peerage.types",
     "Response": "peerage.types",
     "Review": "peerage.types",

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, is_safe, quoted, sql
 from peerage.errors import PeerageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw

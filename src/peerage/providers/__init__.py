@@ -16,7 +16,7 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from typing import Any, ClassVar, Literal, TypeVar
 
 from peerage.errors import ConfigError
-from peerage.plugins import Guard, Registry
+from peerage.registry import Guard, Registry
 from peerage.types import Ballot, Query, Seat, Turn, Usage
 
 Stage = Literal["answer", "review", "conclude"]

@@ -33,7 +33,7 @@ from peerage.boards.models import (
 from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
-from peerage.plugins import PluginError
+from peerage.registry import PluginError
 from peerage.reports.model_reviews import FoldedPlacings, ReviewsTable
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats

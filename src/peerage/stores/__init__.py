@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from peerage.errors import InputError, NotFoundError, UsageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 from peerage.stores.records import (
     AccessToken,
     Action,
