@@ -44,7 +44,7 @@ from peerage.events import Finished, Opened, billed_calls, opening_of, read_even
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
 from peerage.providers.money import Budget, usd
-from peerage.providers.replay import RecordedLog, reads_logs_with
+from peerage.providers.replay import RecordedLog, register_log_reader
 from peerage.reports.options import CouncilOptions, SessionOptions
 from peerage.scoring import check_options, recorded_options
 from peerage.season import (
@@ -93,7 +93,7 @@ COUNTED_VOTES = (
 JUDGES_GIVEN = 'A panel of roles = ["review"] judges answers that it is given.'
 
 
-@reads_logs_with
+@register_log_reader
 def _open_log(url: str) -> RecordedLog:
     """A log as it is now, for seats that repeat it."""
     store = open_store(url)

@@ -42,7 +42,7 @@ from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, fu
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
-from peerage.tokens import allowed
+from peerage.tokens import allowed_actions
 from peerage.types import Event, OutputFormat, Turn
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class Service:
 
     def _check_names(self, request: SessionRequest, token: AccessToken | None) -> None:
         """Refuse answers under the name of a seat, which boards would count as that seat's own."""
-        if token is None or "admin" in allowed(token):
+        if token is None or "admin" in allowed_actions(token):
             return
         seats = {_alike(seat.name): seat.name for seat in self.settings.seats}
         for name in request.answers or {}:
@@ -401,7 +401,7 @@ class Service:
         A token ends its own sessions; those of others take one of scope admin.
         """
         token = asking_token.get()
-        if id in self._hosted and token is not None and "admin" not in allowed(token):
+        if id in self._hosted and token is not None and "admin" not in allowed_actions(token):
             opened = opening_of(await self.read(self.store.events, id))
             if opened.by != token.id:
                 raise NotAllowedError(
