@@ -41,9 +41,9 @@ from peerage.doors.render.report_views import (
 )
 from peerage.doors.render.session_views import one_line, session_blocks
 from peerage.errors import how_many
-from peerage.reports.sessions import SessionView
 from peerage.text import visible
 from peerage.types import Audit
+from peerage.view import SessionView
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
