@@ -23,7 +23,7 @@ from peerage.biases.length import length_relative
 from peerage.biases.position import curve_of
 from peerage.biases.preferences import FEW_PAIRS, Tastes, measure_tastes
 from peerage.biases.thresholds import Tested, contested, finding, unknown
-from peerage.plugins import PluginError
+from peerage.registry import PluginError
 from peerage.reviews.cells import Cells, Tables, merge_tables
 from peerage.reviews.deviations import deviation_sums
 from peerage.reviews.intervals import LEVEL, LONE_CLUSTER, Estimate

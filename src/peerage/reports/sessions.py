@@ -229,7 +229,7 @@ class StoredSession:
             answers=_answers(session, scored, facts),
             reviews=_reviews(scored, facts) if scored else (),
             people=_people(session, self.options, facts),
-            advice=_advice(facts, opened.law.verdict),
+            advice=_advice(facts, opened.options.verdict),
             dissent=_dissent(session, scored),
             failures=session.failures,
             not_heard=tuple(
@@ -413,7 +413,7 @@ def _missing(opened: Opened, facts: Sequence[Fact]) -> tuple[Missing, ...]:
         missing = [silent("answer", 0, answering), Missing("review", reviewing)]
     missing = [one for one in missing if one.seats]
     concluded = any(isinstance(fact, Verdict) for fact in lately)
-    wants_verdict = not concluded and opened.law.verdict != "none"
+    wants_verdict = not concluded and opened.options.verdict != "none"
     return (*missing, *([Missing("conclude")] if wants_verdict else []))
 
 

@@ -20,6 +20,7 @@ from peerage.doors.cli.screen import (
 )
 from peerage.errors import PeerageError, UsageError, shown
 from peerage.text import is_unicode
+from peerage.types import OLD_OWN_VOTES, own_votes_hint
 
 COMMANDS = {  # where each is: what it is for, and examples; some have commands of their own
     "peerage.doors.cli.setup_commands:init": """
@@ -128,6 +129,7 @@ def version() -> None:
     write_line(f"peerage {version('peerage')}")
 
 
+OWN_VOTES = "--own-votes"
 STARTUP_FILES = (".bashrc", ".zshrc")  # in the home folder; fish needs none
 
 
@@ -223,13 +225,26 @@ def _unexpected(error: UnusedCliTokensError) -> str:
     return f"unexpected argument {word}."
 
 
+def _with_new_words(arguments: list[str]) -> list[str]:
+    """Return the arguments with words of earlier versions replaced, after a hint on stderr."""
+    replaced = list(arguments)
+    for i, argument in enumerate(arguments):
+        flag, _, value = argument.rpartition("=")
+        before = arguments[i - 1] if i else ""
+        word = value if flag == OWN_VOTES else argument if before == OWN_VOTES else ""
+        if word in OLD_OWN_VOTES:
+            say(f"{OWN_VOTES}: {own_votes_hint(word)}")
+            replaced[i] = argument.removesuffix(word) + OLD_OWN_VOTES[word]
+    return replaced
+
+
 def _run(arguments: list[str]) -> int:
     """Run one command; the exit code."""
     for number, argument in enumerate(arguments, 1):
         if not is_unicode(argument):
             raise UsageError(f"argument {number} is not UTF-8 text: {argument}")
     code = app(
-        arguments,
+        _with_new_words(arguments),
         exit_on_error=False,
         print_error=False,
         verbose=False,

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -38,12 +38,12 @@ from peerage.doors.render.session_views import (
     show_sessions,
     why_no_verdict,
 )
-from peerage.errors import BudgetError, InputError, UsageError
+from peerage.errors import BudgetError, InputError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
 from peerage.types import Event, Session
 
 if TYPE_CHECKING:
-    from peerage.panel import AskKeywords, Council
+    from peerage.panel import Council
     from peerage.reports.sessions import SessionView, StoredSession
     from peerage.scoring import Scored
 
@@ -102,7 +102,7 @@ def ask(
     opened = opening_of(events)
     stored = StoredSession(fold(events), events, recorded_options(settings, opened))
     _show_asked(stored, common, full)
-    return exit_code(stored.session, opened.law.verdict) if code is None else code
+    return exit_code(stored.session, opened.options.verdict) if code is None else code
 
 
 def _text_in_stdin() -> str:
@@ -122,9 +122,10 @@ async def _run_session(
     live = not common.quiet and console.is_terminal
     rubric = council.settings.rubric_for(options.category)
     view = LiveView(console, rubric) if live else PlainView(common.quiet)
-    keywords = _keywords(options)
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    keywords = options.model_dump(include=own, exclude_defaults=True)
     async with council:
-        await watch(view, council.run(text, options.category, live=live, **keywords), events)
+        await watch(view, council.run(text, live=live, **keywords), events)
 
 
 def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
@@ -149,19 +150,6 @@ def _write_bare_verdict(view: SessionView) -> None:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
         say("\n".join(lines))
-
-
-def _keywords(options: AskOptions) -> AskKeywords:
-    """What was given for this session alone; the rest is in the council's settings."""
-    keywords: Any = options.model_dump(
-        include={"seats", "system", "after", "resume", "budget_usd"}, exclude_none=True
-    )
-    if "seats" in keywords:
-        names = map(str.strip, keywords["seats"].split(","))
-        keywords["seats"] = [name for name in names if name]
-        if not keywords["seats"]:
-            raise UsageError("--seats names nobody.", hint="As in --seats a,b,c.")
-    return cast("AskKeywords", keywords)
 
 
 def exit_code(session: Session, verdict: str) -> int:
@@ -283,7 +271,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
     """Whether the result is a list: for a list of sessions, and for rows of several."""
-    from peerage.council.documents import is_rankings, is_rows
+    from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
     return isinstance(document, list) and (len(documents) > 1 or not bare)
@@ -298,7 +286,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 def _document(file: str) -> Any:
     """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
-    from peerage.council.documents import read_json
+    from peerage.ballot_files import read_json
     from peerage.engines.intake import rows_in
 
     suffix = Path(file).suffix.lower()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from peerage.council.fold import EMPTY, add
+from peerage.doors.openai.council_requests import WRITTEN_KINDS
 from peerage.doors.render.phrases import ProgressLines
 from peerage.errors import BudgetError, PeerageError
 from peerage.events import (
@@ -23,7 +24,6 @@ from peerage.reports.sessions import Bill, answer_of, bill_of
 from peerage.service import NoVerdictError, Service
 from peerage.types import Session, is_cut_off
 
-WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
 WHY_NOTHING = {
     "no_quorum": "too few seats answered to review each other.",
@@ -40,9 +40,10 @@ class ProgressLine:
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """More of the verdict."""
+    """More of the verdict; `function` is the function whose arguments the words are."""
 
     text: str
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,17 @@ class Outcome:
     session: Session
     bill: Bill
     is_cut_off: bool  # the text broke off at its writer's token limit
+
+    @property
+    def function(self) -> str:
+        """The function that the reply calls; empty where the reply is text."""
+        output = self.session.query.output
+        return output.function if output is not None else ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no JSON that follows the schema that was asked for; None where there is."""
+        return _refusal(self.session)
 
     @property
     def cost_usd(self) -> float | None:
@@ -106,6 +118,14 @@ class Outcome:
         }
 
 
+def _refusal(session: Session) -> str | None:
+    verdict = session.verdict
+    if session.query.output is None or (verdict is not None and verdict.by):
+        return None
+    why = f": {verdict.note}" if verdict is not None else ""
+    return f"No reply followed the schema that was asked for{why}."
+
+
 Step = ProgressLine | VerdictWords | BallotCast | Outcome
 
 
@@ -128,8 +148,12 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
     if not session.finished or not session.scores:
         raise _no_verdict(session)
     text = answer_of(session)
+    if _refusal(session):
+        yield Outcome(session, bill_of(billed_calls(facts)), is_cut_off=False)
+        return
     if rest := words.rest(text):
-        yield VerdictWords(rest)
+        output = session.query.output
+        yield VerdictWords(rest, output.function if output is not None else "")
     written = [one for one in facts if isinstance(one, Answered | Advised) and one.text == text]
     cut_off = any(is_cut_off(one.finish_reason) for one in written)
     yield Outcome(session, bill_of(billed_calls(facts)), cut_off)
@@ -139,7 +163,9 @@ def _step(fact: Fact, session: Session, words: SpokenVerdict) -> Step | None:
     """What one event gives to show beside its line."""
     match fact:
         case Opened():
-            words.is_written = fact.law.verdict in WRITTEN
+            # JSON is said once it is known to follow its schema.
+            is_written = fact.options.verdict in WRITTEN_KINDS
+            words.is_written = is_written and fact.query.output is None
         case TextPiece(stage="conclude"):
             piece = words.heard(fact.seat, fact.text)
             return VerdictWords(piece) if piece else None

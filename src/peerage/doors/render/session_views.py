@@ -288,7 +288,7 @@ def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
-    least = 1 if options.own_votes == "seed" else 2
+    least = 1 if options.own_votes == "place_kept" else 2
     return sum(model in authors and len(authors) >= least for authors in dealt.values())
 
 
