@@ -520,6 +520,40 @@ FINDING_COLUMNS = (
 )
 
 
+class Departure(NamedTuple):
+    """How far one reviewer's scores of one candidate lie above the others' view of its answers.
+
+    In standard deviations of the reviewer's scores; None where nothing can be told, and `note`
+    says why. The interval is over sessions.
+    """
+
+    reviewer: str
+    candidate: str
+    own: bool  # whether the answers are the reviewer's own
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTastes:
+    """Every reviewer's departures by candidate, and how much lasting ones usually scatter."""
+
+    spread: float  # a standard deviation of lasting departures, in those of the reviewer
+    spread_status: Literal["estimated", "assumed"]
+    departures: tuple[Departure, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """The JSON of `tastes`."""
+        return {
+            "spread": self.spread,
+            "spread_status": self.spread_status,
+            "departures": [one._asdict() for one in self.departures],
+        }
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Audit(Tabular):
     """The findings on one session or many, and the single-session summary where there is one."""
@@ -527,6 +561,7 @@ class Audit(Tabular):
     findings: tuple[Finding, ...]
     bias_audit: Mapping[str, Any] = field(default_factory=dict)
     views: Mapping[str, Any] = field(default_factory=dict)  # what charts draw: curves, ranges
+    tastes: AuditTastes | None = None  # None for one session
 
     def __repr__(self) -> str:
         n_evidence = sum(finding.status == "evidence" for finding in self.findings)
@@ -540,6 +575,8 @@ class Audit(Tabular):
     def document(self) -> dict[str, Any]:
         """The JSON of the audit."""
         document: dict[str, Any] = {"findings": self.rows, "parameters": dict(self.views)}
+        if self.tastes is not None:
+            document["tastes"] = self.tastes.document()
         return document | ({"bias_audit": dict(self.bias_audit)} if self.bias_audit else {})
 
 

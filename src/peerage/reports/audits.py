@@ -177,7 +177,7 @@ def _value_column(table: Reviews, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
+    """The findings and tastes of one reviewer, pairs that it is the reviewer of among them."""
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
@@ -186,4 +186,8 @@ def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
         for finding in audit.findings
         if finding.subject == reviewer or finding.subject.startswith(f"{reviewer}>")
     )
-    return replace(audit, findings=findings)
+    tastes = audit.tastes
+    if tastes is not None:
+        own = tuple(one for one in tastes.departures if one.reviewer == reviewer)
+        tastes = replace(tastes, departures=own)
+    return replace(audit, findings=findings, tastes=tastes)
