@@ -10,10 +10,7 @@ from typing import Any, TypeAlias, get_args, overload
 
 from peerage import config
 from peerage.arguments import FLAG, checked, instance, optional
-from peerage.biases.one_session import audit_session
-from peerage.config import Settings
-from peerage.council.counting import count, has_vote, tally
-from peerage.council.documents import (
+from peerage.ballot_files import (
     Step,
     is_rankings,
     session_of,
@@ -21,6 +18,9 @@ from peerage.council.documents import (
     told,
     untold,
 )
+from peerage.biases.one_session import audit_session
+from peerage.config import Settings
+from peerage.council.counting import count, has_vote, tally
 from peerage.council.refusals import looks_like_a_refusal
 from peerage.council.safety import safety_metadata, screen
 from peerage.errors import UsageError, few, how_many
@@ -54,7 +54,7 @@ def check_options(options: ScoringOptions) -> None:
 
 def recorded_options(settings: Settings, opened: Opened) -> ScoringOptions:
     """The options a stored session was scored by; caps and limits are the configuration's."""
-    current, recorded = settings.scoring_options(), opened.law
+    current, recorded = settings.scoring_options(), opened.options
     gate = recorded.safety_gate
     options = replace(
         current,
@@ -71,7 +71,7 @@ def recorded_rubric(settings: Settings, opened: Opened) -> Rubric | None:
     """The rubric of a stored session, as recorded; an old log has its name only."""
     if opened.rubric is not None:
         return opened.rubric.rubric()
-    name = opened.law.rubric
+    name = opened.options.rubric
     return config.rubric(name, settings) if name else None
 
 
@@ -92,6 +92,7 @@ class Scored(Tabular):
         best = [repr(one.model) for one in self.scores if one.rank == 1]
         how = "tied for first" if best[1:] else "first"
         first = f", {few(best, MAX_NAMED)} {how}" if best else ""
+        first = first if self.n_counted else ", no ballot counted"
         return f"Scored({how_many(len(self.scores), 'candidate')} by {self.options.rule}{first})"
 
     @property

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import secrets
 from collections.abc import (
     AsyncGenerator,
@@ -35,6 +36,7 @@ from peerage.council.blinding import deal
 from peerage.council.fences import FenceFilter, mask_codes, strike_fences
 from peerage.council.prompts import (
     Page,
+    ask_for_json,
     ballot_code,
     boundary,
     critiques_for,
@@ -81,6 +83,7 @@ from peerage.providers import Call, OnText, OnWait, Reply, Stage
 from peerage.providers.pacing import OUT_OF_REACH
 from peerage.scoring import check_options
 from peerage.stores import Log
+from peerage.structured import StructuredRead
 from peerage.tasks import end, finish, in_turn, read_aside
 from peerage.text import valid_values
 from peerage.types import (
@@ -107,7 +110,7 @@ GIVE_UP_AFTER = 2  # failures of a seat that cannot be reached, and it is not as
 MAX_FIRST_REPLY = 20_000  # characters of a reply that its author is shown again
 LATER_PATIENCE = 0.25  # of its timeout for a seat that has hung before
 F = TypeVar("F")
-R = TypeVar("R", ReviewRead, Decision)
+R = TypeVar("R", ReviewRead, Decision, StructuredRead)
 
 
 class ModelCaller(Protocol):
@@ -136,6 +139,7 @@ class SessionConfig:
     early_stop: bool = COUNCIL.early_stop
     seal: Seal = COUNCIL.seal
     second_chance: bool = COUNCIL.second_chance
+    structured_answers: bool = COUNCIL.structured_answers
     deadline_s: float | None = COUNCIL.deadline_s  # for each stage
     moderator: Moderator = screen
 
@@ -178,7 +182,7 @@ def opening(spec: SessionSpec, config: SessionConfig) -> Opened:
         ordinal=spec.ordinal,
         season=spec.season,
         seats=tuple(map(SeatRecord.of, config.seats)),
-        law=ScoringRecord(
+        options=ScoringRecord(
             rule=scoring.rule,
             own_votes=scoring.own_votes,
             rubric=rubric.name if rubric else None,
@@ -386,7 +390,11 @@ class SessionRunner:
             await self._together({seat.name: self._answer(seat) for seat in seats}, "answer", 0)
 
     async def _answer(self, seat: Seat) -> None:
-        reply = await self._ask(seat, "answer", Page(self.spec.query.text))
+        page, schema = Page(self.spec.query.text), None
+        output = self.spec.query.output if self.config.structured_answers else None
+        if output is not None:
+            page, schema = ask_for_json(page, output.schema), json.loads(output.schema)
+        reply = await self._ask(seat, "answer", page, schema)
         if isinstance(reply, Reply):
             words = reply.reasoning_words
             await self._keep(Answered(seat.name, reasoning_words=words, **_reply_fields(reply)))
@@ -555,6 +563,7 @@ class SessionRunner:
             key=f"{spec.seed}|{spec.id}|{stage}|{seat.name}|{round_}" + "|again" * bool(follow_up),
             query=spec.query,
             schema=schema if self.caller.can_constrain(seat) else None,
+            strict=bool(page.code) or (spec.query.output is not None and spec.query.output.strict),
             ballot=ballot,
             max_tokens=seat.max_tokens_review if stage == "review" else seat.max_tokens,
             deadline_s=seat.timeout_s * patience,
@@ -591,8 +600,9 @@ class SessionRunner:
                 await self._keep(outcome(reply, reading, again))
                 return reading
             usable = self._bounded(reading) if isinstance(reading, ReviewRead) else None
-            fields = _reply_fields(reply)
-            fact = AskedAgain(seat.name, stage, round_, reading.fault, review=usable, **fields)
+            detail = reading.detail if isinstance(reading, StructuredRead) else ""
+            fields = {**_reply_fields(reply), "review": usable, "detail": detail}
+            fact = AskedAgain(seat.name, stage, round_, reading.fault, **fields)
             await self._keep(fact)
             return fact
 
@@ -774,7 +784,7 @@ def _follow_up(page: Page, again: AskedAgain) -> tuple[Turn, ...]:
     text = again.text
     if len(text) > MAX_FIRST_REPLY:
         text = f"{text[: MAX_FIRST_REPLY // 2]} … {text[-MAX_FIRST_REPLY // 2 :]}"
-    return Turn("assistant", text), Turn("user", render_again(page, again.why))
+    return Turn("assistant", text), Turn("user", render_again(page, again.why, again.detail))
 
 
 def _given_up(failed: Sequence[Failed]) -> str | None:

@@ -381,7 +381,7 @@ class SessionView:
     @property
     def asked_for(self) -> str:
         """The kind of verdict that was asked for."""
-        return self.opened.law.verdict if self.opened else ""
+        return self.opened.options.verdict if self.opened else ""
 
     @property
     def season(self) -> str:

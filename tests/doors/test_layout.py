@@ -25,6 +25,7 @@ from peerage.doors.render import report_views
 from peerage.doors.render.layout import (
     Interval,
     Sparkline,
+    Strip,
     TableColumn,
     TextTable,
     bare_names,
@@ -38,6 +39,7 @@ from peerage.doors.render.session_views import (
     ranking_table,
     sessions_table,
 )
+from peerage.doors.render.taste_views import tastes_by_judge, tastes_table
 from peerage.estimate import SeasonEstimate, SeatEstimate
 from peerage.events import (
     Answered,
@@ -52,10 +54,12 @@ from peerage.events import (
 from peerage.providers.money import Price
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import AccessToken, Import, Listing
+from peerage.stores import AccessToken, Import, SessionEntry
 from peerage.types import (
     Audit,
+    AuditTastes,
     Ballot,
+    Departure,
     Finding,
     Query,
     Response,
@@ -219,6 +223,15 @@ def means(names):
     )
 
 
+def tastes(names):
+    whose = [(judge, model, judge == model) for judge in names for model in names]
+    departures = [
+        Departure(*each, (-1) ** i * 0.01 * i, -HUGE, HUGE, HUGE) for i, each in enumerate(whose)
+    ]
+    all_of_them = AuditTastes(0.25, "estimated", tuple(departures))
+    return tastes_table(all_of_them, tastes_by_judge(all_of_them))
+
+
 def session_of(names):
     labels = "ABCDEF"
     slots = tuple(Slot(label, name) for label, name in zip(labels, names, strict=True))
@@ -288,7 +301,7 @@ def tokens(names):
 def sessions(names):
     return sessions_table(
         [
-            Listing(
+            SessionEntry(
                 f"0190e6a2-7b1c-{i:04}-9a51",
                 "",
                 i,
@@ -339,6 +352,7 @@ TABLES = {
     "clusters_table": clusters,
     "findings_table": findings,
     "means_table": means,
+    "tastes_table": tastes,
     "ranking_table": ranking,
     "failures_table": failures,
     "estimate_table": estimate,
@@ -529,7 +543,7 @@ def test_a_board_is_drawn_where_it_has_one_number_to_draw():
 
 
 def test_a_column_with_nothing_in_it_takes_no_room():
-    listed = [Listing("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
+    listed = [SessionEntry("0190e6a2-7b1c", "", 0, "Why?", "", 1.8e9, None, "done")]
     assert "category" not in " ".join(drawn(sessions_table(listed), 60))
 
 
@@ -538,3 +552,5 @@ def test_an_interval_lies_on_its_scale():
     assert Interval(0.0, ends=(-1.0, 1.0)).draw(11) == "·····●·····"
     assert Interval(7.0, -9.0, 0.5).draw(11) == "──────····●"
     assert Sparkline((0.0, None, 1.0)).draw(3) == "▁ █"
+    assert Strip((-1.0, 0.4, 9.0), 0.4, (-1.0, 1.0)).draw(11) == "●····│·◆··●"
+    assert Strip((), None, (-1.0, 1.0)).draw(11) == "·····│·····"

@@ -240,7 +240,7 @@ def test_a_terminal_and_a_page_say_what_the_markdown_says(width):
 def test_a_page_shows_the_tags_of_others_as_text():
     facts = facts_of(verdict=SYNTHESIS)
     bad = "<script>alert(1)</script> ![x](https://example.org/x.png) [y](javascript:z)"
-    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].law)
+    facts[0] = Opened(Query(bad), "7", 0, "", facts[0].seats, facts[0].options)
     facts[2] = Answered("wren", bad)
     page = session_page(view_of(facts), raw=True)
     assert "<script" not in page

@@ -50,7 +50,7 @@ def test_what_the_log_does_not_have_is_a_failure(tmp_path, monkeypatch):
 
 
 def test_a_seat_without_a_log_is_refused():
-    with pytest.raises(ConfigError, match="needs the log"):
+    with pytest.raises(ConfigError, match="needs the option store"):
         Replay(Seat("a", provider="replay"))
 
 

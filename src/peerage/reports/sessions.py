@@ -14,7 +14,7 @@ from peerage.events import Opened, panel_of, read_events
 from peerage.reports.options import ReplayOptions, SessionsOptions
 from peerage.scoring import Scored
 from peerage.shapes import to_json
-from peerage.stores import Import, Listing, Store, full_season
+from peerage.stores import Import, SessionEntry, Store, full_season
 from peerage.types import Response, Session, Tabular, Verdict
 from peerage.view import UNFINISHED, SessionView
 
@@ -118,7 +118,7 @@ def replayed(view: SessionView, settings: Settings, options: ReplayOptions) -> S
 # -- many sessions, a line each ------------------------------------------------------------------
 
 
-def find_sessions(store: Store, options: SessionsOptions) -> list[Listing]:
+def find_sessions(store: Store, options: SessionsOptions) -> list[SessionEntry]:
     """The latest sessions that fit the options, in the order in which they were opened."""
     season = None if options.season is None else full_season(store, options.season)
     status = "" if options.status == UNFINISHED else options.status
@@ -133,14 +133,14 @@ def find_sessions(store: Store, options: SessionsOptions) -> list[Listing]:
     text, before = options.search.strip().casefold(), options.before
     if not text:
         return latest(limit=options.limit, before=before)
-    matches: list[Listing] = []  # the latest first
+    matches: list[SessionEntry] = []  # the latest first
     while len(matches) < options.limit and (page := latest(limit=SEARCHED_AT_ONCE, before=before)):
         matches += [one for one in reversed(page) if _mentions(store, one, text)]
         before = page[0].id
     return matches[: options.limit][::-1]
 
 
-def _mentions(store: Store, listed: Listing, text: str) -> bool:
+def _mentions(store: Store, listed: SessionEntry, text: str) -> bool:
     """Whether a session's question, id, tags or names of models hold a text."""
     known = (listed.id, listed.query, listed.category, listed.season, *listed.tags)
     if any(text in word.casefold() for word in known):
@@ -156,7 +156,7 @@ def _mentions(store: Store, listed: Listing, text: str) -> bool:
     return any(text in word.casefold() for word in words)
 
 
-def with_status(listing: Listing) -> Listing:
+def with_status(listing: SessionEntry) -> SessionEntry:
     """A listed session whose status is told in a word also where it is not finished."""
     return replace(listing, status=listing.status or UNFINISHED)
 
@@ -165,7 +165,7 @@ def with_status(listing: Listing) -> Listing:
 class SessionList(Tabular):
     """Stored sessions, one line each."""
 
-    sessions: tuple[Listing, ...]
+    sessions: tuple[SessionEntry, ...]
     filtered: bool = False  # whether others may be there that were not asked for
 
     def __repr__(self) -> str:

@@ -67,7 +67,7 @@ def review_rows(
     """
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
     panel, opened = panel_of(facts), opening_of(events)
-    balanced = opened.law.order == "balanced"
+    balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
     texts = {response.model: response.text for response in session.responses}

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from peerage import config
-from peerage.council.documents import read_json, session_of
+from peerage.ballot_files import read_json, session_of
 from peerage.doors.cli.live import watch
 from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings

@@ -7,7 +7,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -37,12 +37,12 @@ from peerage.doors.render.session_views import (
     show_sessions,
     why_no_verdict,
 )
-from peerage.errors import BudgetError, InputError, UsageError
+from peerage.errors import BudgetError, InputError
 from peerage.reports.options import AskOptions, ReplayOptions, ScoreOptions, SessionsOptions
 from peerage.types import Session
 
 if TYPE_CHECKING:
-    from peerage.panel import AskKeywords, Council
+    from peerage.panel import Council
     from peerage.scoring import Scored
     from peerage.view import SessionView
 
@@ -114,11 +114,9 @@ async def _run_session(
 
     console = open_terminal(stderr=common.json)
     live = not common.quiet and console.is_terminal
-    keywords = _keywords(options)
-    async with (
-        council,
-        council.begun(text, options.category, live=live, **keywords) as begun,
-    ):
+    own = {"category", "seats", "system", "after", "resume", "budget_usd"}  # not the council's
+    keywords = options.model_dump(include=own, exclude_defaults=True)
+    async with council, council.begun(text, live=live, **keywords) as begun:
         held.append(begun.view)
         await watch(begun, console if live else None, common.quiet)
 
@@ -146,19 +144,6 @@ def _write_bare_verdict(view: SessionView) -> None:
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
         say("\n".join(lines))
-
-
-def _keywords(options: AskOptions) -> AskKeywords:
-    """What was given for this session alone; the rest is in the council's settings."""
-    keywords: Any = options.model_dump(
-        include={"seats", "system", "after", "resume", "budget_usd"}, exclude_none=True
-    )
-    if "seats" in keywords:
-        names = map(str.strip, keywords["seats"].split(","))
-        keywords["seats"] = [name for name in names if name]
-        if not keywords["seats"]:
-            raise UsageError("--seats names nobody.", hint="As in --seats a,b,c.")
-    return cast("AskKeywords", keywords)
 
 
 def exit_code(session: Session, verdict: str) -> int:
@@ -279,7 +264,7 @@ def _step() -> Callable[[str, int, int], None]:
 
 def _are_many(document: Any, documents: Sequence[object]) -> bool:
     """Whether the result is a list: for a list of sessions, and for rows of several."""
-    from peerage.council.documents import is_rankings, is_rows
+    from peerage.ballot_files import is_rankings, is_rows
 
     bare = is_rows(document) or is_rankings(document)
     return isinstance(document, list) and (len(documents) > 1 or not bare)
@@ -294,7 +279,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 def _document(file: str) -> Any:
     """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
-    from peerage.council.documents import read_json
+    from peerage.ballot_files import read_json
     from peerage.engines.intake import rows_in
 
     suffix = Path(file).suffix.lower()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
+from peerage.doors.openai.council_requests import WRITTEN_KINDS
 from peerage.doors.render.phrases import progress_line
 from peerage.doors.render.session_views import why_ended
 from peerage.errors import BudgetError, PeerageError
@@ -13,7 +14,6 @@ from peerage.events import Fact, Opened, Reviewed, TextPiece
 from peerage.service import NoVerdictError, Service
 from peerage.view import SessionView
 
-WRITTEN = ("synthesis", "debate")  # verdicts that a chair writes, so that they can be streamed
 THINKING = "<think"
 NO_WINNER = "no vote counts, so that no answer stands first"
 
@@ -27,9 +27,10 @@ class ProgressLine:
 
 @dataclass(frozen=True, slots=True)
 class VerdictWords:
-    """More of the verdict."""
+    """More of the verdict; `function` is the function whose arguments the words are."""
 
     text: str
+    function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,22 @@ class Outcome:
     """The session at its end."""
 
     view: SessionView
+
+    @property
+    def function(self) -> str:
+        """The function that the reply calls; empty where the reply is text."""
+        output = self.view.session.query.output
+        return output.function if output is not None else ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Why there is no JSON that follows the schema that was asked for; None where there is."""
+        session = self.view.session
+        verdict = session.verdict
+        if session.query.output is None or (verdict is not None and verdict.by):
+            return None
+        why = f": {verdict.note}" if verdict is not None else ""
+        return f"No reply followed the schema that was asked for{why}."
 
     @property
     def cost_usd(self) -> float | None:
@@ -106,16 +123,19 @@ async def deliberation(service: Service, session_id: str) -> AsyncGenerator[Step
                 yield step
     if not view.is_finished or not view.session.scores or not view.conclusion:
         raise _no_verdict(view)
-    if rest := words.rest(view.conclusion):
-        yield VerdictWords(rest)
-    yield Outcome(view)
+    outcome = Outcome(view)
+    rest = words.rest(view.conclusion)
+    if rest and outcome.refusal is None:
+        yield VerdictWords(rest, outcome.function)
+    yield outcome
 
 
 def _step(fact: Fact | None, view: SessionView, words: SpokenVerdict) -> Step | None:
     """What one event gives to show beside its line."""
     match fact:
         case Opened():
-            words.is_written = view.asked_for in WRITTEN
+            # JSON is said once it is known to follow its schema.
+            words.is_written = view.asked_for in WRITTEN_KINDS and fact.query.output is None
         case TextPiece(stage="conclude"):
             piece = words.heard(fact.seat, fact.text)
             return VerdictWords(piece) if piece else None

@@ -38,7 +38,7 @@ N_NAMED = 3  # of those a repeated flag is about
 OWN_VOTES = {
     "out": "own votes left out",
     "in": "own votes counted",
-    "seed": "own votes dropped, with the place kept",
+    "place_kept": "own votes dropped, with the place kept",
 }
 
 RULES = {  # what each rule of ours counts; a plug-in's has only its name

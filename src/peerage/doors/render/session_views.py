@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from peerage.events import Bill
     from peerage.reports.sessions import ImportList, SessionList
     from peerage.scoring import Scored
-    from peerage.stores import Import, Listing
+    from peerage.stores import Import, SessionEntry
     from peerage.types import Audit, Failure, Response, ScoringOptions, Session
     from peerage.view import AnswerView, SessionView
 
@@ -274,7 +274,7 @@ def n_voters(session: Session, options: ScoringOptions, model: str) -> int:
     dealt = {(ballot.reviewer, ballot.sheet): set(ballot.authors) for ballot in session.ballots}
     if options.own_votes != "in":
         dealt = {key: authors - {key[0]} for key, authors in dealt.items()}
-    least = 1 if options.own_votes == "seed" else 2
+    least = 1 if options.own_votes == "place_kept" else 2
     return sum(model in authors and len(authors) >= least for authors in dealt.values())
 
 
@@ -524,7 +524,7 @@ def imports_table(imports: Sequence[Import]) -> TextTable:
     return table
 
 
-def sessions_table(listed: Sequence[Listing]) -> TextTable:
+def sessions_table(listed: Sequence[SessionEntry]) -> TextTable:
     """The sessions of a store, in the order in which they were opened."""
     has_tags, has_seasons = (any(map(attrgetter(n), listed)) for n in ("tags", "season"))
     table = TextTable(

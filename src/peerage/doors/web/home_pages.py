@@ -23,7 +23,7 @@ from peerage.reports.options import SessionsOptions
 from peerage.reports.sessions import find_sessions, with_status
 from peerage.rules import rules
 from peerage.service import Service
-from peerage.stores import Listing, Store, without_password
+from peerage.stores import SessionEntry, Store, without_password
 from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.types import Seat
 from peerage.view import SessionView
@@ -144,7 +144,7 @@ async def running_sessions(
     return page(request, "running_rows.html", **await service.read(lines_of, service, listed))
 
 
-def lines_of(service: Service, listed: Iterable[Listing]) -> dict[str, Any]:
+def lines_of(service: Service, listed: Iterable[SessionEntry]) -> dict[str, Any]:
     """The lines of the list: who won, what it cost; and by id how far those are that run here."""
     recent, progress = [], {}
     for one in listed:
