@@ -19,6 +19,7 @@ from peerage.engines import engines
 from peerage.engines.duckdb import DuckDB
 from peerage.engines.review_tables import read_reviews
 from peerage.errors import InputError, UsageError
+from peerage.reports.audits import draw_in_lengths
 from peerage.types import AuditLimits
 
 SEASON = SimulatedSeason(
@@ -97,7 +98,8 @@ def test_a_file_that_is_not_there_or_not_a_table_is_refused(tmp_path: Path) -> N
 
 def findings_of(engine: DuckDB, source: Any) -> tuple[Any, ...]:
     table = read_reviews(engine, source)
-    agreed, blocks = plan(table.columns, "score"), table.blocks().settled()
+    agreed = plan(table.columns, "score")
+    blocks = draw_in_lengths(table.blocks().settled(), table.columns)
     totals = add(blocks(lambda rows: sums_of(rows, agreed)))
     compared = compared_over(blocks, totals, agreed, AuditLimits())
     return conclude(totals, compared, blocks.names, agreed, AuditLimits()).findings

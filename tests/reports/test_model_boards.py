@@ -113,7 +113,7 @@ def exact(rows: Table_, own: OwnVotes) -> dict[str, tuple[Fraction, Fraction, in
     }
 
 
-@pytest.mark.parametrize("own", ["out", "in", "seed"])
+@pytest.mark.parametrize("own", ["out", "in", "place_kept"])
 @settings(max_examples=settings.default.max_examples // 4)
 @given(rows=reviews())
 def test_a_board_is_the_mean_of_what_each_session_says(own: OwnVotes, rows: Table_) -> None:

@@ -70,6 +70,11 @@ def _name_or_false(value: object) -> object:
     raise ValueError("must be the name of a rubric, or false for holistic marks.")
 
 
+def _new_word(value: object) -> object:
+    """Return the word that stands for this one today; `load` notes the old one."""
+    return types.OLD_OWN_VOTES.get(value, value) if isinstance(value, str) else value
+
+
 def _over(defaults: Mapping[str, float]) -> BeforeValidator:
     """A table whose missing keys have these defaults."""
     return BeforeValidator(
@@ -143,7 +148,7 @@ class CouncilSettings(Table):
 
     rule: Name = SCORING.rule
     rubric: Annotated[str | Literal[False], BeforeValidator(_name_or_false)] = "general"
-    own_votes: types.OwnVotes = SCORING.own_votes
+    own_votes: Annotated[types.OwnVotes, BeforeValidator(_new_word)] = SCORING.own_votes
     order: types.Order = "balanced"
     seed: Whole | None = None  # None: drawn and stored
     safety_gate: Flag = SCORING.safety_gate
@@ -151,6 +156,7 @@ class CouncilSettings(Table):
     safety_score_cap: Mark = SCORING.safety_score_cap
     seal: types.Seal = "required"
     second_chance: Flag = True
+    structured_answers: Flag = False  # answers too follow the schema that a client asks for
     audit: Flag = SCORING.audit
     verdict: VerdictKind = "synthesis"
     budget_usd: AtLeastZero | None = None

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from peerage.engines.sql import NAME, Sql, is_safe, quoted, sql
 from peerage.errors import PeerageError
-from peerage.plugins import Registry
+from peerage.registry import Registry
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -193,7 +193,7 @@ class Engine(ABC):
         if kind in TEXT_KINDS or kind.startswith(TIME_KINDS):
             seconds = self._seconds(table, column, kind)
         else:  # seconds, or milliseconds where they would lie thousands of years ahead
-            number = sql("cast({} as double)", name)
+            number = sql("nullif(cast({} as double), cast('NaN' as double))", name)
             seconds = sql("case when abs({0}) >= 100000000000 then {0} / 1000 else {0} end", number)
         others = [quoted(other, self.mark) for other in table.columns if other != column]
         return framed(self._select(table, *others, sql("{} as {}", seconds, name)))

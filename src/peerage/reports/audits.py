@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 
@@ -21,9 +22,11 @@ from peerage.engines.review_tables import Blocks, ReviewTable
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
+from peerage.reviews.cells import table_of
 from peerage.reviews.columns import MARK
+from peerage.reviews.lengths import length_limits, with_lengths
 from peerage.reviews.names import alike_flags
-from peerage.reviews.rows import Rows, has_duplicates
+from peerage.reviews.rows import Floats, Ints, Rows, dense, has_duplicates, places
 from peerage.reviews.times import span_s
 from peerage.types import Audit, AuditLimits, Rubric
 
@@ -42,6 +45,7 @@ def audit_reviews(
     planned = plan(table.columns, value)
     if any(blocks(has_duplicates)):
         table.refuse_duplicates()
+    blocks = draw_in_lengths(blocks, table.columns)
     totals = _totals(blocks, table, planned)
     compared = compared_over(blocks, totals, planned, limits)
     names = blocks.names
@@ -59,6 +63,28 @@ def audit_reviews(
 def _since(rows: Rows, earliest: float | None) -> Rows:
     """The rows from a time on; one without a time is always in the window."""
     return rows if earliest is None else rows.only(~(rows.number("at") < earliest))
+
+
+def draw_in_lengths(blocks: Blocks, columns: Collection[str]) -> Blocks:
+    """The rows with lengths as metrics see them; without outliers, where lengths are known."""
+    if "words" not in columns:
+        return blocks
+    counts = zip(*blocks(_length_counts), strict=True)
+    candidate, words, n = (np.concatenate(values) for values in counts)
+    limits = length_limits(candidate, words, n, len(blocks.names))
+    return blocks.changed(partial(with_lengths, limits=limits))
+
+
+def _length_counts(rows: Rows) -> tuple[Ints, Floats, Floats]:
+    """Candidates, lengths of their answers, and how many reviews there are of each."""
+    words = rows.number("words")
+    known = places(np.isfinite(words))
+    whole = np.clip(np.rint(words[known]), 0.0, 1e12).astype(np.int64)
+    code, n_lengths = dense(whole)
+    lengths = np.zeros(n_lengths)
+    lengths[code] = whole
+    counts = table_of(rows.candidate[known], code, [None])
+    return counts.subject, lengths[counts.cluster], counts.sums[:, 0]
 
 
 def _people(rows: Rows) -> set[str]:
@@ -106,7 +132,7 @@ def _value_column(table: ReviewTable, dimension: str | None) -> str:
 
 
 def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
-    """The findings whose subject is one reviewer, or a pair that it is the reviewer of."""
+    """The findings and tastes of one reviewer, pairs that it is the reviewer of among them."""
     if reviewer not in names:
         known = ", ".join(names[:20])
         raise UsageError(f"nobody is called {reviewer!r} here.", hint=f"Known: {known}.")
@@ -115,4 +141,8 @@ def _about(audit: Audit, reviewer: str, names: tuple[str, ...]) -> Audit:
         for finding in audit.findings
         if finding.subject == reviewer or finding.subject.startswith(f"{reviewer}>")
     )
-    return replace(audit, findings=findings)
+    tastes = audit.tastes
+    if tastes is not None:
+        own = tuple(one for one in tastes.departures if one.reviewer == reviewer)
+        tastes = replace(tastes, departures=own)
+    return replace(audit, findings=findings, tastes=tastes)

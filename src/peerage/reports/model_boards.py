@@ -32,7 +32,7 @@ from peerage.boards.models import (
 from peerage.boards.reputation import peer_weights
 from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
-from peerage.plugins import PluginError
+from peerage.registry import PluginError
 from peerage.reports.model_reviews import BoardReviews, FoldedPlacings
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
@@ -125,8 +125,8 @@ def _board_of_sums(reviews: BoardReviews) -> Board:
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]
-    if n_apart := max((n_groups(part) for part in parts), default=1) - 1:
-        counted.append(f"models_that_never_met:{n_apart + 1}")
+    if (n_apart := max(map(n_groups, parts), default=1)) > 1:
+        counted.append(f"models_that_never_met:{n_apart}")
     return _board(reviews, columns, notes, counted + flags, covered)
 
 

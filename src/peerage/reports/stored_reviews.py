@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from peerage.council.counting import count
-from peerage.council.fold import fold, person_review, reviewed_ballots
+from peerage.council.readings import person_review, reviewed_ballots
 from peerage.engines import EngineError, engines
 from peerage.engines.mirror import COLUMNS, COLUMNS_BY_TABLE, PART_ROWS, Mirror
 from peerage.engines.review_tables import InMemory, ReviewTable, join_tables, read_reviews
@@ -44,6 +44,7 @@ from peerage.shapes import MAX_INTEGER
 from peerage.stores import Contribution, Import, Store
 from peerage.text import valid_text
 from peerage.types import MAX_NUMBER, Ballot, Counted, Event, Query, Review, Rubric, Session
+from peerage.view import fold
 
 T = TypeVar("T")
 SEGMENT_SESSIONS = 20_000  # what one segment holds at most, so that memory stays bounded
@@ -73,7 +74,7 @@ def review_rows(
     """
     session, facts = reviewed_ballots(fold(events)), list(read_events(events))
     panel, opened = panel_of(facts), opening_of(events)
-    balanced = opened.law.order == "balanced"
+    balanced = opened.options.order == "balanced"
     query_id = _query_id(session.query, asked_first)
     ended_at = [event.at for event in events if event.kind != PERSON_REVIEWED][-1]
     texts = {response.model: response.text for response in session.responses}
