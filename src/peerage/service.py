@@ -216,7 +216,7 @@ class Service:
     @cached_property
     def reports(self) -> Reports:
         """The read side over the council's own store; its methods block, so `read` them."""
-        reports = Reports(self.settings)
+        reports = Reports(self.settings, keeps_reviews=True)
         vars(reports)["store"] = self.store  # the one that is open already
         return reports
 

@@ -91,10 +91,9 @@ def test_rows_in_memory_and_the_table_of_them_make_the_same_board(demo, change):
 
 
 def test_an_answer_that_fails_the_gate_goes_last_on_every_ballot(demo):
-    held = stored_rows(demo.service.reports)
-    failed = [(held.sessions[0], "able")]
-    changed = recount(held, None, {}, failed=failed).columns
-    rows = held.rows
+    rows = stored_rows(demo.service.reports)
+    failed = [(rows.session_ids[0], "able")]
+    changed = recount(rows, None, {}, failed=failed).numbers
     mine = (rows.session == 0) & (rows.candidate == rows.names.index("able"))
     assert changed["rank"][mine].tolist() == [5.0] * 5
     others = rows.session != 0
