@@ -14,9 +14,17 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, closing, suppress
+from contextlib import aclosing, asynccontextmanager, closing, suppress
 from dataclasses import asdict, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,7 +44,6 @@ from peerage.arguments import (
     sequence_of,
 )
 from peerage.council.blinding import lone_ordinal
-from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
 from peerage.estimate import SessionCosts, estimate_session
@@ -80,7 +87,7 @@ from peerage.types import (
     Session,
     Turn,
 )
-from peerage.verdicts import conclusion_of
+from peerage.view import SessionView, fold
 
 T = TypeVar("T")
 
@@ -143,6 +150,7 @@ class BegunSession(NamedTuple):
     history: list[Event]  # those in the log already
     events: AsyncGenerator[Event, None]
     budget: Budget  # of this session, or of the council where it has none of its own
+    view: SessionView  # kept up to date by whoever runs it
 
 
 class Council:
@@ -242,7 +250,10 @@ class Council:
     @checked(SessionOptions, **ASK_KINDS)
     async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
-        return fold([event async for event in self.run(text, category, **options)])
+        async with self.begun(text, category, **options) as begun:
+            async for _ in begun.events:
+                pass
+            return begun.view.session
 
     @checked(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
@@ -266,16 +277,29 @@ class Council:
         Of a session that is resumed, the events so far come first. With `live` there are also
         events that are not stored: who is asked, pieces of text, and why someone is waited for.
         """
+        async with self.begun(text, category, live=live, **options) as begun:
+            for event in begun.history:
+                yield event
+            async for event in begun.events:
+                yield event
+
+    @asynccontextmanager
+    async def begun(
+        self,
+        text: str = "",
+        category: str = "",
+        *,
+        live: bool = False,
+        **options: Any,
+    ) -> AsyncIterator[BegunSession]:
+        """A session, new or resumed, that runs as its events are read; the lease ends with it."""
         if options.get("resume") is not None:
             begun = await self.resume(text, live=live, **options)
         else:
             begun = await self.open(text, category, live=live, **options)
         try:
-            for event in begun.history:
-                yield event
-            async with aclosing(begun.events) as events:
-                async for event in events:
-                    yield event
+            async with aclosing(begun.events):
+                yield begun
         finally:
             await self._release(begun.lease)
 
@@ -355,10 +379,9 @@ class Council:
         if spec.budget_usd is not None:
             costs = (call.cost_usd or 0.0 for call in billed_calls(read_events(history)))
             caller = caller.within(spec.budget_usd, sum(costs))
-        session = run(
-            spec, session_config, caller, lease, clock=time.time, history=history, live=live
-        )
-        return BegunSession(lease, history, self._events(session), caller.budget)
+        view = SessionView.of(history, self.settings, session_config.scoring)
+        session = run(spec, session_config, caller, lease, clock=time.time, live=live, view=view)
+        return BegunSession(lease, history, self._events(session), caller.budget, view)
 
     async def _events(self, session: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """The events of a session; afterwards connections that nobody else uses are closed."""
@@ -387,7 +410,7 @@ class Council:
         after = options.after or ""
         if after:
             after = full_id(self.store, after)
-            query = follow_up(query, fold(self.store.events(after)))
+            query = follow_up(query, SessionView.of(self.store.events(after), self.settings))
         check_question(query)
         answers = checked_answers(options.answers) if options.answers else None
         if answers is None and not settings.seats_that("answer"):
@@ -712,17 +735,16 @@ def checked_answers(answers: Mapping[str, str]) -> dict[str, str]:
     return trimmed
 
 
-def follow_up(query: Query, session: Session) -> Query:
+def follow_up(query: Query, view: SessionView) -> Query:
     """A question that carries the conversation and the verdict of a finished session."""
-    conclusion = conclusion_of(session)
-    if conclusion is None:
-        resume = f"Finish it with `peerage ask --resume {session.id}`."
+    if not view.is_finished or not view.conclusion:
+        resume = f"Finish it with `peerage ask --resume {view.id}`."
         raise UsageError(
-            f"session {session.id} has no result that a question could follow.",
-            hint="Ask anew." if session.finished else resume,
+            f"session {view.id} has no result that a question could follow.",
+            hint="Ask anew." if view.is_finished else resume,
         )
-    before = session.query
-    turns = Turn("user", before.text), Turn("assistant", conclusion)
+    before = view.query
+    turns = Turn("user", before.text), Turn("assistant", view.conclusion)
     return replace(
         query,
         category=query.category or before.category,

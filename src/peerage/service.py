@@ -44,6 +44,7 @@ from peerage.structured import check_schema
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed_actions
 from peerage.types import Event, OutputFormat, Turn
+from peerage.view import SessionView
 
 if TYPE_CHECKING:
     from peerage.config import Settings
@@ -371,6 +372,11 @@ class Service:
     def hosts(self, id: str) -> bool:
         """Whether a session runs or waits here."""
         return id in self._hosted
+
+    def view_of(self, id: str) -> SessionView | None:
+        """The session as it is now, where it has begun here."""
+        hosted = self._hosted.get(id)
+        return hosted.begun.view if hosted and hosted.begun else None
 
     async def full_id(self, prefix: str) -> str:
         """The id of the one session whose id begins so."""

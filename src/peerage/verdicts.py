@@ -355,16 +355,3 @@ def settled(scored: Scored, options: ScoringOptions, unheard: set[str]) -> bool:
         at_least > (points[name] + unheard_of(name)) / max(1, votes[name] + unheard_of(name))
         for name in rivals
     )
-
-
-def conclusion_of(session: Session) -> str | None:
-    """What a finished session told the person who asked: its verdict, or the best answer."""
-    verdict = session.verdict
-    if not session.finished or not session.scores:
-        return None
-    if verdict is not None and verdict.decision:
-        return f"{verdict.decision.capitalize()}.\n\n{verdict.text}".strip()
-    if verdict is not None and verdict.text:
-        return verdict.text
-    best = session.scores[0].model
-    return next((answer.text for answer in session.responses if answer.model == best), None)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from peerage.boards import Board
-from peerage.doors.cli.live import LiveView
+from peerage.council.readings import reading_of
+from peerage.doors.cli.live import LiveScreen
 from peerage.doors.cli.run import estimate_table, failures_table
 from peerage.doors.cli.server_commands import tokens_table
 from peerage.doors.cli.setup_commands import Check, checks_table
@@ -51,10 +52,9 @@ from peerage.events import (
     stored_event,
 )
 from peerage.providers.money import Price
-from peerage.reports.sessions import SessionEntry, StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores import AccessToken, Import
+from peerage.stores import AccessToken, Import, SessionEntry
 from peerage.types import (
     Audit,
     AuditTastes,
@@ -70,6 +70,7 @@ from peerage.types import (
     Slot,
     Usage,
 )
+from peerage.view import SessionView
 
 DOORS = Path(__file__).parents[2] / "src" / "peerage" / "doors"
 WIDTHS = (60, 80, 120)
@@ -250,9 +251,12 @@ def view_of(names):
     seats = tuple(SeatRecord(name) for name in names)
     opened = Opened(Query("Which?"), "7", 0, "", seats, ScoringRecord(rubric=None, order="shuffle"))
     usage = Usage(HUGE, HUGE, 1234.5678)
+    said = session_of(names)
     facts = [opened, *(Answered(name, "text", usage=usage) for name in names)]
+    facts.append(Dealt(0, tuple(DealtBallot(name, tuple(names)) for name in names)))
+    facts += [Reviewed(one.reviewer, 0, "", review=reading_of(one)) for one in said.reviews]
     events = [stored_event("id", i, 0.0, fact) for i, fact in enumerate(facts)]
-    return StoredSession(session_of(names), events, ScoringOptions(rule="elo")).view()
+    return SessionView.of(events, scoring=ScoringOptions(rule="elo"))
 
 
 def ranking(names):
@@ -329,14 +333,13 @@ def checks(names):
 
 
 def grid_so_far(names):
-    view = LiveView(Terminal(file=io.StringIO()))
+    view = SessionView()
     ballots = tuple(DealtBallot(name, tuple(names)) for name in names)
     reply = json.dumps({"ranking": [f"Response {letter}" for letter in "ABCDEF"]})
     facts = [Dealt(0, ballots), *(Reviewed(name, 0, reply) for name in names)]
     for i, fact in enumerate(facts):
         view.see(stored_event("id", i, 0.0, fact))
-    view.picture()
-    return view.grid_so_far(PLAIN)
+    return LiveScreen(Terminal(file=io.StringIO()), view).grid_so_far(PLAIN)
 
 
 TABLES = {

@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "tasks",
         "ballot_files",
         "scoring",
+        "view",
         "reports",
         "structured",
         "verdicts",

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from peerage import config
-from peerage.council.fold import fold
 from peerage.errors import NotFoundError, UsageError
 from peerage.events import NOT_STORED, stored_event
 from peerage.panel import Council
@@ -15,6 +14,7 @@ from peerage.service import BusyError, Service, SessionRequest, asking_token
 from peerage.session import opening
 from peerage.tokens import make_token
 from peerage.types import Seat
+from peerage.view import fold
 
 
 @pytest.fixture

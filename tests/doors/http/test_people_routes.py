@@ -4,8 +4,8 @@ import hashlib
 
 import pytest
 
-from peerage.council.fold import fold
 from peerage.stores import open_store
+from peerage.view import fold
 
 PROBLEM = "application/problem+json"
 NAMES = ("ann", "bob", "cyd")

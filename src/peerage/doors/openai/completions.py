@@ -7,14 +7,13 @@ from contextlib import aclosing
 from typing import Any
 
 from peerage.doors.openai.deliberation import Outcome, ProgressLine, Step, VerdictWords, tokens
-from peerage.reports.sessions import answer_of
 
 Json = dict[str, Any]
 
 
 def completion(head: Json, outcome: Outcome, url: str) -> Json:
     """Return a chat completion that was not streamed."""
-    text, refusal = answer_of(outcome.session), outcome.refusal
+    text, refusal = outcome.view.conclusion, outcome.refusal
     message: Json = {"role": "assistant", "content": None, "refusal": refusal}
     if refusal is None and outcome.function:
         message["tool_calls"] = [_call_of(head, outcome.function, text)]
@@ -69,7 +68,7 @@ def _choice(outcome: Outcome | None = None, **content: Json) -> Json:
 
 
 def _finish_reason(outcome: Outcome) -> str:
-    if outcome.is_cut_off:
+    if outcome.view.is_cut_off:
         return "length"
     return "tool_calls" if outcome.function and outcome.refusal is None else "stop"
 

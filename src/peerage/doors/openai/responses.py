@@ -142,7 +142,7 @@ class ResponseStream:
             opened = [*self._progress.close(None), *self._message.open()]
         if isinstance(step, VerdictWords):
             return [*opened, *map(self._message.say, tokens(step.text))]
-        status = "incomplete" if step.is_cut_off else "completed"
+        status = "incomplete" if step.view.is_cut_off else "completed"
         closed = self._message.close(status)
         return [*opened, *closed, self._ended(status, step)]
 
@@ -208,7 +208,7 @@ class ResponseStream:
         response = self._response(status, self.output)
         response |= {"usage": usage}
         response["peerage"] = {**outcome.extras(self.url), "ballots": self._ballots}
-        if outcome.is_cut_off:
+        if outcome.view.is_cut_off:
             response["incomplete_details"] = {"reason": "max_output_tokens"}
         return self._event(f"response.{status}", response=response)
 

@@ -50,9 +50,9 @@ from peerage.doors.render.taste_views import (
     tastes_by_judge,
 )
 from peerage.errors import how_many
-from peerage.reports.sessions import SessionView
 from peerage.text import visible
 from peerage.types import Audit, AuditTastes
+from peerage.view import SessionView
 
 MAX_BARS = 60  # of a chart
 MAX_ROWS = 2_000  # of a table
