@@ -320,7 +320,11 @@ def conclude(
     """Every metric's findings, with q-values over all of them together."""
     panel = panel_of(totals, compared, names, limits)
     tested = measured(totals, panel, plan)
-    findings = [finding(one, q) for one, q in zip(tested, q_values(tested), strict=True)]
+    n_tested = Counter(one.subject == "all" for one in tested if one.counts)
+    findings = [
+        finding(one, q, n_tested[one.subject == "all"])
+        for one, q in zip(tested, q_values(tested), strict=True)
+    ]
     return Audit(tuple(map(_rounded, findings)), {}, _views(totals, plan, panel))
 
 

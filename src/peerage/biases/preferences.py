@@ -320,7 +320,10 @@ def preference_of_all(own: Sequence[Estimate], tastes: Tastes) -> Estimate | Non
         variance, df = (df * variance + df_usual * usual) / (df + df_usual), df + df_usual
     se = math.sqrt(variance / n)
     total, clusters = sum(one.n for one in known), max(one.n_clusters for one in known)
-    return Estimate(0, value, *interval_of(value, n, se, df), total, clusters, se, df)
+    sampled = [((one.se_sessions or one.se or 0.0) / one.unit) ** 2 for one in known]
+    of_sessions = min(se, math.sqrt(sum(sampled)) / n)
+    interval = interval_of(value, n, se, df)
+    return Estimate(0, value, *interval, total, clusters, se, df, se_sessions=of_sessions)
 
 
 def family_findings(_: Sums, panel: Panel) -> list[Tested]:
