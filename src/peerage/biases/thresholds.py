@@ -188,7 +188,7 @@ def outliers(means: Mapping[Who, float]) -> dict[Who, str]:
 # -- from what was measured to a finding -------------------------------------------------------
 
 
-def finding(tested: Tested, q: float | None, n_tested: int = 1) -> Finding:
+def finding(tested: Tested, q: float | None, n_tested: float = 1.0) -> Finding:
     """What was measured as a finding; `n_tested` are corrected together."""
     word = status(tested, q)
     mde, n_needed = (None, None) if word in SETTLED else what_it_takes(tested, n_tested)
@@ -197,7 +197,7 @@ def finding(tested: Tested, q: float | None, n_tested: int = 1) -> Finding:
     return Finding(**measured, status=word, q=q, mde=mde, n_needed=n_needed, edge=edge)
 
 
-def what_it_takes(tested: Tested, n_tested: int = 1) -> tuple[float | None, int | None]:
+def what_it_takes(tested: Tested, n_tested: float = 1.0) -> tuple[float | None, int | None]:
     """The smallest effect that four in five such audits would name, and the n to settle it.
 
     The first is None where no effect would be named. With the second, no effect at all would be
@@ -226,7 +226,7 @@ def _symmetric(value: float, correlation: bool) -> float:
     return math.atanh(max(-MOST_CORRELATION, min(value, MOST_CORRELATION)))
 
 
-def _named_size(tested: Tested, error: Error, n_tested: int, edge: float) -> float:
+def _named_size(tested: Tested, error: Error, n_tested: float, edge: float) -> float:
     """The effect that is named in 80% of audits: it passes every bar that `status` sets."""
     bar, power = edge, POWER_Z * error.se
     if tested.at_most_indicator or tested.n < tested.n_min:
@@ -234,14 +234,14 @@ def _named_size(tested: Tested, error: Error, n_tested: int, edge: float) -> flo
     if tested.n < tested.n_min:
         far = math.atanh(FAR_CORRELATION) if tested.correlation else FAR * edge
         return max(bar, far) + power
-    return max(bar + power, error.seen((1.0 - LEVEL) / max(n_tested, 1)) * error.se)
+    return max(bar + power, error.seen((1.0 - LEVEL) / max(n_tested, 1.0)) * error.se)
 
 
 def _takes_beyond(
-    tested: Tested, error: Error, n_tested: int, value: float
+    tested: Tested, error: Error, n_tested: float, value: float
 ) -> tuple[float | None, int | None]:
     """The same of a one-sided metric, from its distance to the edge."""
-    critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1), round(error.df, 3))
+    critical = t_critical(1.0 - 2.0 * (1.0 - LEVEL) / max(n_tested, 1.0), round(error.df, 3))
     mde = None if tested.n < tested.n_min else (critical + POWER_Z) * error.se
     beyond = value < tested.edge if tested.side == "at_least" else value > tested.edge
     reach = max(critical, error.reach) if beyond else error.reach
