@@ -36,6 +36,7 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError, UsageError
 from peerage.reports.options import AuditOptions
 from peerage.reports.recounts import select_reviews
+from peerage.reports.seal_counts import count_seals, seal_flags
 from peerage.reviews.columns import MARK, is_number
 from peerage.reviews.lengths import LengthLimits, with_lengths
 from peerage.reviews.names import alike_flags
@@ -77,7 +78,10 @@ def audit_reviews(
     audit = conclude(totals, compared, names, planned, limits)
     views = {**audit.views, "since": options.since, "not_finite": table.not_finite}
     views |= options.chosen
-    if flags := (*table.flags, *alike_flags(names)):
+    seals = count_seals(engine, frame, table.columns)
+    if seals:
+        views["seals"] = seals
+    if flags := (*table.flags, *alike_flags(names), *seal_flags(seals)):
         views["flags"] = flags
     if people := rows.people():
         views["people"] = people

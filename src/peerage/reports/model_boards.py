@@ -35,6 +35,7 @@ from peerage.boards.win_counts import win_counts_columns
 from peerage.errors import UsageError, few, how_many
 from peerage.plugins import PluginError
 from peerage.reports.model_reviews import FoldedPlacings, ReviewsTable
+from peerage.reports.seal_counts import seal_flags
 from peerage.reviews.names import alike_flags
 from peerage.reviews.rows import N_CLUSTERS, N_FOLDS, Floats
 from peerage.reviews.times import iso
@@ -123,6 +124,9 @@ def _board_of_sums(reviews: ReviewsTable) -> Board:
     }
     counted = [f"{name}:{n}" for name, n in counts.items() if n]
     counted += _flags_of_models(columns, whole.count("sessions"), reviews.truncated())
+    if seals := reviews.seals():
+        notes["seals"] = seals
+        counted += seal_flags(seals)
     if two_way:
         counted += _without_interval(columns)
     flags += [*reviews.flags, *alike_flags(sums.names)]

@@ -45,6 +45,7 @@ from peerage.engines.review_tables import (
 from peerage.errors import InputError
 from peerage.reports.options import ModelBoardOptions
 from peerage.reports.recounts import select_reviews
+from peerage.reports.seal_counts import SEALS, SealCounts, count_seals
 from peerage.reviews.cells import Cells, merge_tables
 from peerage.reviews.columns import MARK, REVIEWS, required
 from peerage.reviews.rows import (
@@ -255,6 +256,15 @@ class ReviewsTable:
             rows = rows.filter(nw.col("at") >= self.earliest)
         answers = rows.group_by("candidate", "session_id").agg(nw.len().alias("rows"))
         return counts_of(self.engine, answers, "candidate")
+
+    def seals(self) -> SealCounts:
+        """The reviews of the window that were asked for again or unsealed, by reviewer."""
+        if not any(name in self.columns for name in SEALS):
+            return {}
+        rows = self._judged_answers()
+        if self.earliest is not None:
+            rows = rows.filter(nw.col("at") >= self.earliest)
+        return count_seals(self.engine, rows, self.columns)
 
     def _judged_answers(self) -> Frame:
         return self.frame
