@@ -109,6 +109,7 @@ MEANINGS = {
     "rank_score_mismatch": "ranked otherwise than its scores say",
     "ranking_from_scores": "gave no ranking; it follows from the scores",
     "ranking_too_long": "gave a ranking that is too long",
+    "ranking_unclear": "gave a ranking that is not a list of labels, and was not read",
     "recovered": "replied in another form than was asked for; it was read all the same",
     "repeated_key": "gave something twice",
     "repeated_label": "named an answer twice",
