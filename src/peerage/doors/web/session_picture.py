@@ -121,7 +121,7 @@ class SessionPicture:
     not_heard: set[tuple[str, int]] = field(default_factory=set)
     is_deleted: bool = False
     tags: tuple[str, ...] = ()
-    asked_again: set[tuple[str, str, int]] = field(default_factory=set)
+    asked_again: set[tuple[str, str, int]] = field(default_factory=set)  # no second reply yet
     waits: dict[tuple[str, str], Waiting] = field(default_factory=dict)  # by seat and stage
     people: dict[str, tuple[Ballot, Review]] = field(default_factory=dict)  # by name
     failed: dict[tuple[str, str, int], Failed] = field(default_factory=dict)
@@ -175,6 +175,8 @@ class SessionPicture:
         """Add a stored fact to the session, and end the call whose outcome it is."""
         if (call := call_made(fact)) is not None:
             self.pending.discard((call.seat, call.stage, call.round))
+            if call.is_outcome:
+                self.asked_again.discard((call.seat, call.stage, call.round))
             self.waits.pop((call.seat, call.stage), None)
             if call.stage != "conclude" or isinstance(fact, Failed):  # a verdict follows its text
                 self.texts.pop((call.seat, call.stage), None)
@@ -288,17 +290,19 @@ class SessionPicture:
 
     def _row_state(self, name: str, round: int, judged: JudgedBallot | None) -> tuple[str, str]:
         """The state of a reviewer's row, and what to say of it."""
+        is_heard = (name, round) not in self.not_heard
+        if (name, "review", round) in self.asked_again and is_heard and self.ended_at is None:
+            return "reading", "asked again …"
         if judged and (judged.review.abstained or judged.counted.abstained):
             return "abstained", "gave no vote that counts"
         if judged:
             return "done", ""
         if failure := self.failed.get((name, "review", round)):
             return "failed", failure.kind.replace("_", " ")
-        if (name, round) in self.not_heard:
+        if not is_heard:
             return "not_heard", "not needed: the winner could not change"
         if (name, "review", round) in self.pending:
-            again = (name, "review", round) in self.asked_again
-            return "reading", "asked again …" if again else "reads and ranks …"
+            return "reading", "reads and ranks …"
         return "waiting", ""
 
     # -- the whole -----------------------------------------------------------------------------
