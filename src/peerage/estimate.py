@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
+from peerage.errors import BudgetError
 from peerage.providers import Call, OnText, OnWait, Reply, providers
 from peerage.providers.calling import Caller
 from peerage.providers.money import Price, pico, price_of, usd
@@ -212,6 +213,7 @@ class SessionCosts:
     def __init__(self, seats: Iterable[Seat], dearest_usd: float = 0.0) -> None:
         self._seats = tuple(seats)
         self._dearest_before = pico(dearest_usd)  # of the sessions that earlier runs finished
+        self._dearest = self._dearest_before  # and of those that ended here
         self._ratio: float | None = None  # of what a session did cost to its estimate, at most
 
     @asynccontextmanager
@@ -231,7 +233,12 @@ class SessionCosts:
             usual = max(expected, sum(seat.at_most for seat in seats))
         else:
             expected = usual = round(about * self._ratio)
-        async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
-            yield part
+        try:
+            async with caller.share(expected + dearest_call, usual + dearest_call) as (part, share):
+                yield part
+        except BudgetError as error:  # a later run expects what the dearest session took
+            error.needs_usd = max(error.needs_usd, usd(self._dearest + dearest_call))
+            raise
+        self._dearest = max(self._dearest, share.spent)
         if about:
             self._ratio = max(self._ratio or 0.0, share.spent / about)

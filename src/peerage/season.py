@@ -62,6 +62,7 @@ class Progress:
     elsewhere: int = 0  # sessions that another process runs, and that are waited for
     unreadable: dict[str, str] = field(default_factory=dict)  # why, by session; passed over
     out_of_budget: str = ""
+    needs_usd: float = 0.0  # what one more session may take, where the budget did not have that
     stopped: bool = False
 
     @property
@@ -203,6 +204,7 @@ class SeasonRunner:
                 return
             except BudgetError as error:  # what others have begun goes on as far as it can
                 self.progress.out_of_budget = error.message
+                self.progress.needs_usd = error.needs_usd
             else:
                 if ended:
                     self.progress.done += 1
