@@ -67,10 +67,10 @@ from peerage.session import (
     vote_note,
 )
 from peerage.stores import Lease, SessionTakenError, Store, StoreError, full_id, open_store
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import finish
 from peerage.text import valid_text
 from peerage.types import (
+    MAX_QUERY_CHARACTERS,
     OLD_OWN_VOTES,
     Event,
     Order,

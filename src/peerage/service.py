@@ -39,10 +39,9 @@ from peerage.panel import BegunSession, Council
 from peerage.reports import Reports
 from peerage.reports.options import CouncilOptions
 from peerage.stores import AccessToken, Lease, SessionTakenError, StoreError, full_id
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
 from peerage.tasks import Signal, end, finish
 from peerage.tokens import allowed
-from peerage.types import Event, Turn
+from peerage.types import MAX_QUERY_CHARACTERS, Event, Turn
 
 if TYPE_CHECKING:
     from peerage.config import Settings

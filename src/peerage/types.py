@@ -32,6 +32,7 @@ Confidence = Literal["high", "medium", "low"]
 Status = Literal["not_identifiable", "too_few", "indicator", "inconclusive", "clear", "evidence"]
 
 MAX_LABELS = 702  # A … Z, AA … ZZ
+MAX_QUERY_CHARACTERS = 1_000_000
 MAX_NUMBER = 1e9  # of any number from elsewhere that has no narrower range
 LEASE_S = 10.0  # how long a process may be silent before another takes its sessions
 MAX_HTML_ROWS = 100  # of a table in a notebook

@@ -7,8 +7,8 @@ import pytest
 
 from peerage import Council
 from peerage.errors import ConfigError, InputError
+from peerage.imports.prompt_files import open_prompts
 from peerage.season import Progress, season_cost
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Seat
 
 N = 12

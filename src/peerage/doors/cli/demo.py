@@ -26,11 +26,11 @@ from peerage.doors.cli.terminal import Terminal, joined, styled
 from peerage.doors.render.report_views import show_audit, show_board, show_rings
 from peerage.doors.render.session_views import ask_blocks, show_scored
 from peerage.errors import how_many
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council
 from peerage.reports.sessions import StoredSession
 from peerage.scoring import score_session
 from peerage.season import Progress
-from peerage.stores.prompt_files import open_prompts
 from peerage.types import Event, ScoringOptions, Session
 
 QUESTION = "Why do we see lightning before we hear thunder?"

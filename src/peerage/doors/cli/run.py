@@ -18,11 +18,11 @@ from peerage.doors.render.layout import TableColumn, TextTable
 from peerage.doors.render.phrases import money
 from peerage.errors import BudgetError, UsageError, few, how_many
 from peerage.estimate import SeasonEstimate, estimate_season
+from peerage.imports.prompt_files import open_prompts
 from peerage.panel import Council, NoVotesError
 from peerage.reports.options import RunOptions
 from peerage.season import Progress, Season, SeasonRows, reused_answers, season_cost
 from peerage.stores import NO_STORE, missing_file
-from peerage.stores.prompt_files import open_prompts
 
 REFRESH_S = 0.2
 PLAIN_LINE_EVERY_S = 10.0

@@ -24,8 +24,7 @@ from peerage.reports.sessions import find_sessions, session_entry
 from peerage.rules import rules
 from peerage.service import Service
 from peerage.stores import Listing, Store, without_password
-from peerage.stores.prompt_files import MAX_QUERY_CHARACTERS
-from peerage.types import Seat
+from peerage.types import MAX_QUERY_CHARACTERS, Seat
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=[READ])
 
