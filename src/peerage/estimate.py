@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
@@ -188,6 +188,19 @@ async def estimate_season(
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
 
 
+async def estimate_session(
+    spec: SessionSpec, config: SessionConfig, seats: Iterable[Seat], history: Sequence[Event] = ()
+) -> list[SeatEstimate]:
+    """Return what one session would still take, by seat."""
+    estimator = Estimator(seats, config.second_chance)
+    events = run(
+        spec, config, estimator, NoLog(), clock=lambda: 0.0, history=list(history), extend=True
+    )
+    async for _ in events:
+        pass
+    return list(estimator.by_seat.values())
+
+
 # -- one session, before it is begun under a budget ----------------------------------------------
 
 
@@ -208,13 +221,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        estimator = Estimator(self._seats)
-        events = run(
-            spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True
-        )
-        async for _ in events:
-            pass
-        seats = estimator.by_seat.values()
+        seats = await estimate_session(spec, config, self._seats, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:

@@ -39,7 +39,7 @@ from peerage.council.blinding import lone_ordinal
 from peerage.council.fold import fold
 from peerage.council.safety import moderators
 from peerage.errors import ConfigError, InputError, UnreadableError, UsageError, shown
-from peerage.estimate import SessionCosts
+from peerage.estimate import SeatEstimate, SessionCosts, estimate_session
 from peerage.events import Finished, Opened, billed_calls, opening_of, read_events, stored_event
 from peerage.providers.calling import Caller, check_ready, refuse_unpriced
 from peerage.providers.local import FIX, QUICK, TOY, available, is_toy, local_seats
@@ -394,6 +394,11 @@ class Council:
         session_config = make(category)
         self._check_votes(vote_fault(session_config, answers))
         return spec, session_config
+
+    async def estimate(self, text: str, **options: Any) -> list[SeatEstimate]:
+        """Return what a session would take, by seat; no model is called."""
+        spec, session_config = self._new_session(text, SessionOptions.of(options), "")
+        return await estimate_session(spec, session_config, session_config.seats)
 
     def _check_votes(self, fault: str) -> None:
         """Refuse to pay for reviews that cannot count, unless that was asked and agreed to."""
