@@ -65,7 +65,8 @@ class ReviewerSums:
 
     def columns(self) -> Floats:
         """Return the sums as columns of a table, a row per person."""
-        sides = self.sides.reshape(len(self.sides), -1)
+        n, n_levels, n_sides = self.sides.shape
+        sides = self.sides.reshape(n, n_levels * n_sides)
         return np.column_stack([sides, self.consensus, self.squares])
 
 
