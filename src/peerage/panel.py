@@ -30,7 +30,7 @@ from peerage.arguments import (
     PATH,
     TEXT,
     TEXTS,
-    checked,
+    check_arguments,
     instance,
     optional,
     sequence_of,
@@ -150,7 +150,7 @@ class Council:
     the next; else they are closed after each.
     """
 
-    @checked(
+    @check_arguments(
         CouncilOptions,
         settings=optional(SETTINGS),
         store=optional(instance("a store or its URL", str, Store)),
@@ -173,7 +173,7 @@ class Council:
         flags["store"] = store if isinstance(store, str) else None
         if seats:
             flags["seat"] = [asdict(seat) for seat in seats]
-        self.settings = config.changed(settings or config.Settings(), flags)
+        self.settings = config.with_flags(settings or config.Settings(), flags)
         if not self.settings.seats:
             raise ConfigError("there are no seats to ask.", hint=how_to_seat(self.settings))
         check_options(self.settings.scoring_options())
@@ -190,7 +190,7 @@ class Council:
         self._n_running = 0
 
     @classmethod
-    @checked(path=optional(PATH), flags=MAPPING)
+    @check_arguments(path=optional(PATH), flags=MAPPING)
     def from_config(
         cls, path: str | Path | None = None, flags: Mapping[str, object] = config.NO_FLAGS
     ) -> Council:
@@ -237,12 +237,12 @@ class Council:
         with closing(LoopThread()) as thread:
             return thread.run(work)
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     async def ask(self, text: str = "", category: str = "", **options: Any) -> Session:
         """Run one session to its end, under the options of `peerage ask`."""
         return fold([event async for event in self.run(text, category, **options)])
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     def ask_sync(self, text: str = "", category: str = "", **options: Any) -> Session:
         """The same as `ask` for scripts and notebooks, also where an event loop is running.
 
@@ -250,7 +250,7 @@ class Council:
         """
         return self._run_sync(self.ask(text, category, **options))
 
-    @checked(SessionOptions, **ASK_KINDS)
+    @check_arguments(SessionOptions, **ASK_KINDS)
     async def run(
         self,
         text: str = "",
@@ -364,9 +364,9 @@ class Council:
         """Return a session that is asked for now, and how it is run."""
         settings = self.settings
         if options.seats is not None:
-            settings = config.seated(settings, options.seats)
+            settings = config.with_seats(settings, options.seats)
         flags = {**options.flags(), "council.budget_usd": None}  # that of this session alone
-        settings = config.changed(settings, flags)
+        settings = config.with_flags(settings, flags)
         text, category = valid_text(text), valid_text(options.category)
         query = Query(text, "", category, options.system or "", options.earlier)
         after = options.after or ""
@@ -598,7 +598,7 @@ def _recorded_config(settings: config.Settings, opened: Opened, id_: str) -> Ses
     """How a session that was cut off goes on: as recorded, and the rest as configured."""
     place = f"session {id_}"
     try:
-        settings = config.seated(settings, [seat.name for seat in opened.seats])
+        settings = config.with_seats(settings, [seat.name for seat in opened.seats])
         check_ready(settings.seats)
     except ConfigError as error:
         raise ConfigError(error.message, place=place, hint=error.hint) from None

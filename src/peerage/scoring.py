@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, get_args, overload
 
 from peerage import config
-from peerage.arguments import FLAG, checked, instance, optional
+from peerage.arguments import FLAG, check_arguments, instance, optional
 from peerage.biases.one_session import audit_session
 from peerage.config import Settings
 from peerage.council.counting import count, has_vote, tally
@@ -151,7 +151,7 @@ def score(
 ) -> list[Scored]: ...
 
 
-@checked(
+@check_arguments(
     options=optional(
         instance("ScoringOptions", ScoringOptions, hint='As in score(ballots, rule="elo").')
     ),

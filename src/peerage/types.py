@@ -16,7 +16,7 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from peerage.arguments import checked_fields
+from peerage.arguments import check_fields
 from peerage.errors import MissingExtraError
 from peerage.installation import install_command
 
@@ -125,7 +125,7 @@ def _html_cell(value: object) -> str:
 # -- who sits at the table ---------------------------------------------------------------------
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Seat:
     """A member of the council: the name on boards, and how its model is reached."""
@@ -155,7 +155,7 @@ class Seat:
 OMITTED: dict[str, Any] = {"omitted": True}  # a field not written where it has its default
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class Turn:
     """One message of a conversation: who spoke ("user" or "assistant"), and what was said."""
@@ -405,7 +405,7 @@ class Score:
     possible: int | None = field(default=None, metadata=OMITTED, compare=False)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class CommunityCoefficients:
     """The numbers of the community boards."""
@@ -465,7 +465,7 @@ N_MIN = {name: n for name, (n, _) in _LIMITS.items() if n is not None}
 HEALTHY = {name: edge for name, (_, edge) in _LIMITS.items() if edge is not None}
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class AuditLimits:
     """The thresholds of an audit, by metric.
@@ -480,7 +480,7 @@ class AuditLimits:
     healthy: Mapping[str, float] = field(default_factory=lambda: HEALTHY)
 
 
-@checked_fields
+@check_fields
 @dataclass(frozen=True, slots=True)
 class ScoringOptions:
     """How ballots are counted and scored; the same ballots may be scored again by others.

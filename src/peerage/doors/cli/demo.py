@@ -46,7 +46,7 @@ PLANTS = {  # what is wrong with each simulated reviewer, and known to be
 
 
 def demo(
-    question: Annotated[str, Parameter(help="What to ask the local model's council.")] = QUESTION,
+    question: Annotated[str, Parameter(help="Question for the local model's seats.")] = QUESTION,
     /,
     *,
     pause: Annotated[bool, Parameter(negative="--no-pause", help="Wait after screens.")] = True,
@@ -124,7 +124,7 @@ def _positions(session: Session) -> str:
 
 
 def _exact_scores(console: Terminal) -> None:
-    console.title("2. What the marks are for: a lovely lie does not win")
+    console.title("2. Why answers are marked: a well-written lie does not win")
     data = files("peerage").joinpath("examples/ballots.json").read_bytes()
     session = session_of(read_json(data, "examples/ballots.json"))
     console.print("magpie blames the oceans, in lovely prose. As the reviewers ranked:")
@@ -188,7 +188,7 @@ def _community(console: Terminal) -> None:
 
     console.title("5. People, too: a community with a voting ring in it")
     console.print(
-        "Two hundred honest people judge each other's items, beside 15 who approve of everything, "
+        "Two hundred honest people judge each other's items; so do 15 who approve of everything, "
         "10 contrarians, 8 spammers, and 6 who praise each other. Their names say what they are; "
         "the boards do not know."
     )

@@ -95,7 +95,7 @@ def ask(
         say(resume if events else "interrupted.")
         return INTERRUPTED
     except BudgetError as error:
-        say(f"{error} What was stored is kept.")
+        say(f"{error} Everything stored so far is kept.")
         code = BudgetError.exit_code
     if not events:
         return code or 0
@@ -129,7 +129,7 @@ async def _run_session(
 
 
 def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
-    """What the question ends with, on stdout; what failed, on stderr."""
+    """Print the result of the question on stdout, and failures on stderr."""
     if common.json:
         write_json(stored.document())
         return
@@ -145,7 +145,7 @@ def _show_asked(stored: StoredSession, common: Common, full: bool) -> None:
 
 
 def _write_bare_verdict(view: SessionView) -> None:
-    """The verdict alone on stdout, as it was written; or on stderr why there is none."""
+    """Print the verdict alone on stdout, or on stderr the reason why there is none."""
     if text := bare_verdict(view):
         write_line(text, multiline=True)
     elif lines := why_no_verdict(view):
@@ -285,7 +285,7 @@ def _reasons(scored: Scored) -> Iterator[str]:
 
 
 def _document(file: str) -> Any:
-    """What a file holds, as JSON values: a document, a list of them, or the rows of a table."""
+    """Return a file as JSON values: a document, a list of them, or the rows of a table."""
     from peerage.council.documents import read_json
     from peerage.engines.intake import rows_in
 
