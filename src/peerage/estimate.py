@@ -193,18 +193,20 @@ async def estimate_season(
     return SeasonEstimate(progress, tuple(estimator.by_seat.values()))
 
 
-# -- one session, before it is begun under a budget ----------------------------------------------
-
-
 async def estimate_session(
-    seats: Iterable[Seat], spec: SessionSpec, config: SessionConfig, history: Sequence[Event] = ()
-) -> tuple[SeatEstimate, ...]:
-    """Return what the rest of one session would take, by seat."""
+    spec: SessionSpec, config: SessionConfig, seats: Iterable[Seat], history: Sequence[Event] = ()
+) -> list[SeatEstimate]:
+    """Return what one session would still take, by seat."""
     estimator = Estimator(seats, config.second_chance)
-    events = run(spec, config, estimator, NoLog(), clock=lambda: 0.0, history=history, extend=True)
+    events = run(
+        spec, config, estimator, NoLog(), clock=lambda: 0.0, history=list(history), extend=True
+    )
     async for _ in events:
         pass
-    return tuple(estimator.by_seat.values())
+    return list(estimator.by_seat.values())
+
+
+# -- one session, before it is begun under a budget ----------------------------------------------
 
 
 class SessionCosts:
@@ -225,7 +227,7 @@ class SessionCosts:
         Until one session has ended here, the most that the replies may cost is kept for each, or
         all there is: an estimate can be far off.
         """
-        seats = await estimate_session(self._seats, spec, config, history)
+        seats = await estimate_session(spec, config, self._seats, history)
         about = sum(seat.about for seat in seats)
         dearest_call = max((seat.dearest_call for seat in seats), default=0)
         if self._ratio is None:

@@ -35,7 +35,6 @@ from peerage.events import (
 )
 from peerage.session import ModelCaller, SessionConfig, SessionSpec, newcomers, run
 from peerage.stores import Lease, SessionTakenError, Store
-from peerage.stores.prompt_files import Row
 from peerage.tasks import together
 from peerage.types import LEASE_S, Event, Query, Seat
 from peerage.view import SessionView, fold
@@ -84,6 +83,17 @@ class Progress:
             elif isinstance(fact, Finished) and fact.status == "no_quorum":
                 self.no_quorum.append(view.id)
         return n_counted + len(facts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One prompt of a season; given answers are judged instead of asked for."""
+
+    id: str
+    query: str
+    category: str = ""
+    answers: Mapping[str, str] | None = None
+    query_id: str = ""  # what sessions that ask it again share: the id, or a hash of the question
 
 
 class SeasonRows(Protocol):
